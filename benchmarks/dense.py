@@ -26,9 +26,10 @@ from tests.papers.workloads import age_pyramid, pl94, prefixes, random_ranges
 EARLY = ("prefix 64", "prefix 256", "random ranges 64")  # where SM-II's stopping rule decides most
 ALL_RANGES = """
 import resource, time
-from residua.plans.solver import AllRanges, least_privacy
+from residua.linalg.intervals import Intervals
+from residua.plans.solver import least_privacy
 start = time.process_time()
-found = least_privacy(AllRanges(256))
+found = least_privacy(Intervals.every(256))
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
 print(found.iterations, found.gap, time.process_time() - start, peak, found.pcost, found.method, sep=";")
 """

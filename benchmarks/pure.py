@@ -14,7 +14,7 @@ import numpy as np
 
 import residua as rs
 from benchmarks.show import print_rows
-from residua.plans.solver.queries import AllRanges
+from residua.linalg.intervals import Intervals
 
 # The errors to reach.
 ASKED = {("prefix", 256): 7.35, ("range", 256): 8.06, ("prefix", 512): 8.47, ("range", 512): 9.60}
@@ -23,7 +23,7 @@ NAMED = ("identity", "wavelet", "hierarchy", "weighted hierarchy", "L2 optimum",
 
 
 def _matrix(kind: str, n: int) -> np.ndarray:
-    return np.tril(np.ones((n, n))) if kind == "prefix" else AllRanges(n).block(0, n * (n + 1) // 2)
+    return np.tril(np.ones((n, n))) if kind == "prefix" else Intervals.every(n).block(0, n * (n + 1) // 2)
 
 
 def _named(plan: rs.Plan, name: str, queries: int) -> str:

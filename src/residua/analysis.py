@@ -14,6 +14,7 @@ from residua.plans.objectives import MaxVariance
 from residua.plans.planners.explicit import dense_of_strategy, explicit_targets
 from residua.plans.planners.marginals import MarginalGame
 from residua.plans.planners.plan import independent, plan
+from residua.plans.questions import require_workload
 from residua.plans.solver.baselines import hierarchical, identity
 from residua.plans.solver.closed_form import ResidualCoefficients
 from residua.plans.targets import Targets, targets_of
@@ -115,11 +116,9 @@ def factorisation_norm(workload: Workload, *, tolerance: float = 1e-3) -> float:
         >>> factorisation_norm(rs.marginals(domain, ways=1))
         1.0
     """
-    if isinstance(workload, Workload) and workload.plain:
+    if require_workload(workload).plain:
         game = MarginalGame(workload, ResidualCoefficients(workload.lattice, workload.domain.sizes))
         return math.sqrt(game.value(workload.cells.copy()) / workload.queries)
-    if not isinstance(workload, Workload):
-        raise PlanError(f"workload={workload!r} is not a workload; make one with rs.marginals or rs.queries.")
     from residua.plans.solver.solve import least_total
 
     return math.sqrt(least_total(workload.matrix, 1.0, tolerance).achieved / workload.queries)

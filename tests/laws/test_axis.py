@@ -35,7 +35,7 @@ def gram_of(path: Path):
 
 
 def covariance_of(noise: OrderedNoise):
-    gram = gram_of(noise.path)
+    gram = gram_of(noise.queries)
     pairs = zip(noise.poles, noise.weights, strict=True)
     return sum(a * np.linalg.inv(gram + p * np.diag(1 / noise.q)) for p, a in pairs)
 
@@ -56,14 +56,14 @@ def noises(draw):
 @given(noises(), st.integers(0, 2**32))
 @settings(max_examples=60, deadline=None)
 def test_passes_along_the_axis_are_the_matrices(noise, seed):
-    n, rng = noise.path.size, np.random.default_rng(seed)
-    sigma, gram = covariance_of(noise), gram_of(noise.path)
-    assert noise.path.gram_diagonal == pytest.approx(np.diag(gram), rel=1e-8)
+    n, rng = noise.queries.size, np.random.default_rng(seed)
+    sigma, gram = covariance_of(noise), gram_of(noise.queries)
+    assert noise.queries.gram_diagonal == pytest.approx(np.diag(gram), rel=1e-8)
     root = np.diag(np.sqrt(noise.q))
     S = root @ gram @ root
     pairs = zip(noise.poles, noise.weights, strict=True)
     shares = sum(a * np.diag(S @ np.linalg.inv(S + p * np.eye(n))) for p, a in pairs)
-    assert noise.path.shares(noise.q, noise.poles, noise.weights) == pytest.approx(shares, rel=1e-8)
+    assert noise.queries.shares(noise.q, noise.poles, noise.weights) == pytest.approx(shares, rel=1e-8)
     running = np.tril(np.ones((n, n)))
     sums, single = noise.variances()
     assert sums == pytest.approx(np.diag(running @ sigma @ running.T), rel=1e-8)

@@ -49,7 +49,7 @@ def test_no_range_has_more_than_its_cells_say(noise, cells):
     exact = range_variances(covariance_of(noise)).max(axis=1)
     alone, starts = noise.largest_ranges()
     assert alone == pytest.approx(exact, rel=1e-7)
-    assert len(starts) == noise.path.size + 1
+    assert len(starts) == noise.queries.size + 1
     bounds, starts = noise.largest_ranges(cells)
     assert (bounds >= np.maximum.reduceat(exact, starts) * (1 - 1e-9)).all()
     some, starts = noise.largest_ranges(cells, alone=True)

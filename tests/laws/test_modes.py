@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from residua.linalg.modes import integer_kronecker, integer_product, kronecker
+from residua.linalg.modes import along, integer_product
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 34), st.integers(0, 24), st.integers(1, 9))
@@ -19,26 +19,11 @@ def test_integer_products_are_exact(seed, x_bits, m_bits, n):
 
 
 @given(st.integers(0, 2**32 - 1), st.lists(st.integers(1, 5), max_size=3))
-def test_integer_kronecker_is_the_dense_one_with_extreme_entries(seed, sizes):
+def test_matrices_along_all_axes_are_the_dense_kronecker_product(seed, sizes):
     rng = np.random.default_rng(seed)
-    matrices = [
-        None if rng.integers(3) == 0 else rng.integers(-(2**12), 2**12 + 1, (int(rng.integers(1, 5)), n)) for n in sizes
-    ]
-    x = rng.integers(0, 2**20, (2, *sizes))
-    whole = [n * np.eye(n, dtype=int) - 1 if m is None else m for m, n in zip(matrices, sizes, strict=True)]
-    dense = reduce(np.kron, (m.astype(object) for m in whole), np.ones((1, 1), dtype=object))
-    found = integer_kronecker(matrices, x)
-    assert found.dtype == np.int64
-    assert found.flags.c_contiguous
-    assert (found.reshape(2, -1) == x.reshape(2, -1).astype(object) @ dense.T).all()
-
-
-@given(st.integers(0, 2**32 - 1), st.lists(st.integers(1, 5), max_size=3))
-def test_kronecker_is_the_dense_one(seed, sizes):
-    rng = np.random.default_rng(seed)
-    matrices = [None if rng.integers(3) == 0 else rng.normal(size=(int(rng.integers(1, 5)), n)) for n in sizes]
-    x = rng.normal(size=(2, *sizes))
-    dense = reduce(
-        np.kron, (np.eye(n) if m is None else m for m, n in zip(matrices, sizes, strict=True)), np.ones((1, 1))
-    )
-    np.testing.assert_allclose(kronecker(matrices, x).reshape(2, -1), x.reshape(2, -1) @ dense.T, atol=1e-12)
+    matrices = [rng.normal(size=(int(rng.integers(1, 5)), n)) for n in sizes]
+    x = tables = rng.normal(size=(2, *sizes))
+    for axis, matrix in enumerate(matrices, start=1):
+        tables = along(matrix, tables, axis)
+    dense = reduce(np.kron, matrices, np.ones((1, 1)))
+    np.testing.assert_allclose(tables.reshape(2, -1), x.reshape(2, -1) @ dense.T, atol=1e-12)

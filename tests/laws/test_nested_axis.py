@@ -16,7 +16,7 @@ from scipy.stats import chi2
 
 import residua as rs
 from residua.errors import FileError, PlanError, VerificationError
-from residua.linalg.conductances import nesting_of, relative_error, star_network
+from residua.linalg.conductances import nesting_of, star_network
 from residua.linalg.nested_noise import NestedNoise, simulated_along
 from residua.linalg.path import over_running_sums
 from residua.noise import correlated, fields, nested, refining
@@ -76,7 +76,7 @@ SMALL = list(noises(14, 30))
 @pytest.mark.parametrize("number", range(len(SMALL)))
 def test_passes_over_the_tree_are_what_matrices_say(number):
     noise, gram, groups = SMALL[number]
-    network, q, n = noise.network, noise.q, noise.size
+    network, q, n = noise.queries, noise.q, noise.size
     assert sorted(network.nesting.cut) == list(range(n))
     assert network.gram_diagonal == pytest.approx(np.diag(gram), rel=1e-12)
     S = np.sqrt(q)[:, None] * gram * np.sqrt(q)
@@ -155,7 +155,7 @@ def shifted(gram, pole, q):
 
 def exact_cost(noise):
     """The largest diagonal entry of Γ, in balls."""
-    n, gram = noise.size, exact_gram(noise.network)
+    n, gram = noise.size, exact_gram(noise.queries)
     sigma = arb_mat(n, n)
     for pole, weight in zip(noise.poles.tolist(), noise.weights.tolist(), strict=True):
         sigma += shifted(gram, pole, noise.q) * arb(weight)
@@ -166,7 +166,7 @@ def exact_cost(noise):
 @pytest.mark.parametrize("number", range(0, len(SMALL), 3))
 def test_passes_err_by_less_than_is_proven(number):
     noise = SMALL[number][0]
-    network, q, error = noise.network, noise.q, arb(relative_error(noise.size))
+    network, q, error = noise.queries, noise.q, arb(noise.relative_error)
     with precision(500):
         gram, off = exact_gram(network), arb(0)
         diagonal = network.gram_diagonal.tolist()
@@ -381,12 +381,12 @@ def test_noise_that_is_no_noise_has_no_price():
     for changed in (
         replace(noise, q=noise.q[:-1]),
         replace(noise, poles=noise.poles[::-1]),
-        replace(noise, network=replace(noise.network, grounds=0 * noise.network.grounds)),
-        replace(noise, network=replace(noise.network, values=noise.network.values - 1e9)),
-        replace(noise, network=replace(noise.network, held=noise.network.held * np.nan)),
-        replace(noise, network=replace(noise.network, first=-math.inf)),
-        replace(noise, network=replace(noise.network, first=math.nan)),
-        replace(noise, network=replace(noise.network, held=noise.network.held * 1e70)),
+        replace(noise, queries=replace(noise.queries, grounds=0 * noise.queries.grounds)),
+        replace(noise, queries=replace(noise.queries, values=noise.queries.values - 1e9)),
+        replace(noise, queries=replace(noise.queries, held=noise.queries.held * np.nan)),
+        replace(noise, queries=replace(noise.queries, first=-math.inf)),
+        replace(noise, queries=replace(noise.queries, first=math.nan)),
+        replace(noise, queries=replace(noise.queries, held=noise.queries.held * 1e70)),
     ):
         with pytest.raises(VerificationError):
             price(changed)

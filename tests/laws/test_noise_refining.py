@@ -70,9 +70,9 @@ def test_pairs_err_as_little_as_is_said():
         assert (root * (1 - least)) ** 2 <= x <= (root * (1 + least)) ** 2
 
 
-@pytest.mark.parametrize("noise", NOISES, ids=lambda noise: f"{noise.path.size} values")
+@pytest.mark.parametrize("noise", NOISES, ids=lambda noise: f"{noise.queries.size} values")
 def test_floats_and_pairs_are_as_far_from_the_balls_as_they_say(noise):
-    normals = Normals(SystemEntropy(), (2, len(noise.poles), noise.path.size + 1))
+    normals = Normals(SystemEntropy(), (2, len(noise.poles), noise.queries.size + 1))
     floats, errors = correlated.float_sums(noise, normals)
     for axis in range(2):
         sums, bounds = refining.pair_sums(noise, normals, axis)
@@ -85,14 +85,14 @@ def test_floats_and_pairs_are_as_far_from_the_balls_as_they_say(noise):
         assert bounds.max() < 1e-9 * errors[axis].max()
 
 
-@pytest.mark.parametrize("noise", NOISES, ids=lambda noise: f"{noise.path.size} values")
+@pytest.mark.parametrize("noise", NOISES, ids=lambda noise: f"{noise.queries.size} values")
 def test_forced_to_decide_pairs_round_like_balls(noise, monkeypatch):
     judged, asked = refining.judged, []
     monkeypatch.setattr(refining, "judged", lambda *given: asked.append(given) or judged(*given))
     for grid in (1, 64, 2**30):
-        normals = Normals(SystemEntropy(), (1, len(noise.poles), noise.path.size + 1))
-        draws = np.full(noise.path.size, 10**9)
-        refining.refined(noise, grid, normals, 0, draws, np.ones(noise.path.size, dtype=bool))
+        normals = Normals(SystemEntropy(), (1, len(noise.poles), noise.queries.size + 1))
+        draws = np.full(noise.queries.size, 10**9)
+        refining.refined(noise, grid, normals, 0, draws, np.ones(noise.queries.size, dtype=bool))
         assert not asked  # pairs decided all of them
         assert np.array_equal(draws, judged(noise, grid, normals, 0))
 
@@ -100,9 +100,9 @@ def test_forced_to_decide_pairs_round_like_balls(noise, monkeypatch):
 def test_what_pairs_leave_open_balls_decide_with_the_same_bits(monkeypatch):
     noise = NOISES[2]
     monkeypatch.setattr(correlated, "UNDECIDED", 1.0)
-    normals = Normals(SystemEntropy(), (1, len(noise.poles), noise.path.size + 1))
+    normals = Normals(SystemEntropy(), (1, len(noise.poles), noise.queries.size + 1))
     sums, bounds = correlated.float_sums(noise, normals)
-    draws = np.empty((1, noise.path.size), dtype=np.int64)
+    draws = np.empty((1, noise.queries.size), dtype=np.int64)
     is_open = correlated.rounded_where_decided(64, sums, bounds, draws)
     assert is_open.all()
     by_pairs = draws.copy()

@@ -45,7 +45,7 @@ def test_other_values_have_no_place_in_an_order():
     W, K = asked.matrix(), np.arange(25.0).reshape(5, 5) + np.arange(25.0).reshape(5, 5).T + 50 * np.eye(5)
     p = np.arange(1.0, 12.0)
     assert asked.gram() == pytest.approx(W.T @ W)
-    assert asked.weighted_gram(p) == pytest.approx(W.T @ np.diag(p) @ W)
+    assert asked.gram(p) == pytest.approx(W.T @ np.diag(p) @ W)
     assert asked.times(np.arange(5.0)) == pytest.approx(W @ np.arange(5.0))
     assert asked.diagonal(K) == pytest.approx(np.diag(W @ K @ W.T))
 

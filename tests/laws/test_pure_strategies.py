@@ -8,11 +8,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from residua.linalg.intervals import Intervals
 from residua.plans.search.identity_plus import _loss as identity_plus_loss
 from residua.plans.search.identity_plus import descended, identity_plus, strategy_of
 from residua.plans.search.level_weights import Sums, Tree, branchings, hierarchy, total_loss, weighted_trees, worst_loss
 from residua.plans.search.strategies import Asked, sensitivity
-from residua.plans.solver.queries import AllRanges, MatrixQueries
+from residua.plans.solver.queries import MatrixQueries
 
 TREES = [Tree(3, 2), Tree(7, 2), Tree(13, 3), Tree(16, 4), Tree(20, 20), Tree(20, 7), Tree(50, 2)]
 
@@ -48,7 +49,7 @@ def test_the_loss_of_weighted_levels_is_that_of_the_dense_inverse(tree):
 @pytest.mark.parametrize("worst", [False, True])
 def test_every_branching_gets_optimised_weights(worst):
     n = 24
-    asked = Asked(AllRanges(n), worst)
+    asked = Asked(Intervals.every(n), worst)
     found = weighted_trees(asked)
     losses = [each.loss for each in found]
     assert losses == sorted(losses)
@@ -116,7 +117,7 @@ def test_the_derivatives_of_identity_plus(worst):
 )
 def test_identity_plus_does_not_hang_on_rounding(n, kind, known):
     """The same workload with its last bits changed: the same error to 1e-3, and no worse than known."""
-    queries = AllRanges(n) if kind == "range" else MatrixQueries(np.tril(np.ones((n, n))))
+    queries = Intervals.every(n) if kind == "range" else MatrixQueries(np.tril(np.ones((n, n))))
     asked = Asked(queries, False)
     for seed in range(3):
         noise = 1e-13 * np.random.default_rng(seed).standard_normal((n, n))

@@ -233,8 +233,9 @@ def test_a_candidate_exchanged_on_disk_is_refused_before_anything_is_spent(tmp_p
         shutil.rmtree(part)
     rs.plan(rs.marginals(DOMAIN, ways=1), rs.PureDP(9.0)).save(session.path / "choices" / "0001" / "00.json")
     session = rs.Session(DATA, ledger=session.ledger)
+    exchanged = session._folder.choices()[1].candidates[next(iter(choice.candidates))]
     with pytest.raises(PlanError, match="cannot be pooled"):
-        session.finish_choice(1, next(iter(choice.candidates)))
+        session.finish_choice(1, exchanged, "finished", "the candidate")
     assert session.ledger.spent_exactly == spent
 
 

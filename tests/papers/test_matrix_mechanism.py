@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import residua as rs
+from residua.linalg.intervals import Intervals
 from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.noise import LAPLACE
 from residua.plans.search.level_weights import hierarchy
@@ -21,7 +22,7 @@ from residua.plans.search.strategies import (
     singular_value_bound,
     singular_values,
 )
-from residua.plans.solver.queries import AllRanges, MatrixQueries
+from residua.plans.solver.queries import MatrixQueries
 
 I4, H4, Y4 = np.eye(4), hierarchy(4), haar(4)
 
@@ -114,7 +115,7 @@ def test_theorem_11_on_random_queries():
 def test_theorem_12_growth_of_the_total_error_of_all_ranges():
     cells = np.array([2**k for k in range(4, 11)])
     losses = {
-        name: np.array([Asked(AllRanges(int(n)), False).loss(make(int(n))) for n in cells])
+        name: np.array([Asked(Intervals.every(int(n)), False).loss(make(int(n))) for n in cells])
         for name, make in (("identity", np.eye), ("tree", hierarchy), ("wavelet", haar))
     }
     slope = np.polyfit(np.log(cells), np.log(losses["identity"]), 1)[0]
@@ -161,7 +162,7 @@ def rmse(plan):
 
 @pytest.mark.parametrize(("kind", "n", "limit"), [("prefix", 64, 5.33), ("prefix", 256, 7.35), ("range", 256, 8.06)])
 def test_plans_are_no_worse_than_the_issue_asks(kind, n, limit):
-    matrix = np.tril(np.ones((n, n))) if kind == "prefix" else AllRanges(n).block(0, n * (n + 1) // 2)
+    matrix = np.tril(np.ones((n, n))) if kind == "prefix" else Intervals.every(n).block(0, n * (n + 1) // 2)
     plan = rs.plan(rs.explicit(rs.Domain.of_sizes({"x": n}), matrix), rs.PureDP(1.0))
     assert rmse(plan) <= limit
     assert plan.epsilon <= 1.0
@@ -174,7 +175,7 @@ def test_plans_are_no_worse_than_the_issue_asks(kind, n, limit):
 def test_ranges_of_64_cells_through_the_front_door():
     n = 64
     domain = rs.Domain.of_sizes({"x": n})
-    plan = rs.plan(rs.explicit(domain, AllRanges(n).block(0, n * (n + 1) // 2)), rs.PureDP(1.0))
+    plan = rs.plan(rs.explicit(domain, Intervals.every(n).block(0, n * (n + 1) // 2)), rs.PureDP(1.0))
     assert rmse(plan) <= 5.56
     assert plan.epsilon <= 1.0
     assert plan.lower_bound <= plan.variances(plan.workload).sum() <= plan.lower_bound * (1 + plan.gap) * (1 + 1e-9)

@@ -24,7 +24,8 @@ from residua.estimation.spending import Learned, at_precisions, blended, spend, 
 from residua.linalg.arrays import Booleans, Floats
 from residua.plans.noise import NORMAL
 from residua.plans.product.lattice_plan import LatticePlan
-from residua.privacy import AddRemove, Guarantee, PureDP, Unit
+from residua.plans.questions import require_workload
+from residua.privacy import AddRemove, Guarantee, Nothing, PureDP, Unit
 from residua.workload import Workload
 
 # Shares of the budget by number of attributes, found on one real table (docs/decisions/14-estimates.md).
@@ -54,11 +55,15 @@ def plan_estimates(workload: Workload, guarantee: Guarantee, *, unit: Unit | Non
         >>> plan.supports(["a", "b", "c"]), round(plan.cost, 6)          # rho = pcost / 2
         (True, 0.2)
     """
-    if not isinstance(workload, Workload) or not workload.plain:
-        raise PlanError(f"workload={workload!r} is not a workload of marginals; make one with rs.marginals.")
-    if not isinstance(guarantee, Guarantee) or isinstance(guarantee, PureDP):
-        raise PlanError(f"guarantee={guarantee!r} has no normal noise; give rs.ApproxDP, rs.GDP or rs.ZCDP.")
+    require_estimable(workload, guarantee, "guarantee")
     return planned(workload, guarantee, unit or AddRemove(), len(workload.lattice.levels) - 1)
+
+
+def require_estimable(workload: Workload, guarantee: Guarantee, argument: str) -> None:
+    """Refuses what no plan for estimates is made of: other queries than marginals, and noise that is not normal."""
+    require_workload(workload, plain=True)
+    if not isinstance(guarantee, Guarantee) or isinstance(guarantee, PureDP | Nothing):
+        raise PlanError(f"{argument}={guarantee!r} has no normal noise; give rs.ApproxDP, rs.GDP or rs.ZCDP.")
 
 
 def planned(workload: Workload, guarantee: Guarantee, unit: Unit, ways: int) -> LatticePlan:

@@ -122,6 +122,11 @@ class Network:
         """How many values the axis has."""
         return self.nesting.size
 
+    @property
+    def relative_error(self) -> float:
+        """How far a result may be off, relatively: more than `e^((44n + 64) u) − 1`, underflow included."""
+        return math.expm1((64 * self.size + 128) * 2.0**-53)
+
     @cached_property
     def path(self) -> Path:
         """The same without groups, and of values what all of them have."""
@@ -181,8 +186,3 @@ def star_network(nesting: IntervalTree, prefixes: Floats, ranges: float, values:
         return Network(nesting, prefixes, math.inf, values, held)
     to_each = prefixes + ranges * (nesting.size + 1)
     return Network(nesting, to_each, float(to_each[0] * (1 + prefixes[0] / ranges)), values, held)
-
-
-def relative_error(n: int) -> float:
-    """How far a result over n values may be off, relatively: more than `e^((44n + 64) u) − 1`, underflow included."""
-    return math.expm1((64 * n + 128) * 2.0**-53)

@@ -1,4 +1,4 @@
-"""Matrices along the axes of batches of tables: `⊗_i M_i` applied without forming it, whole numbers exactly.
+"""Matrices along axes of tables, and products of whole numbers that are exact.
 
 Whole numbers are multiplied by the fast floating-point product, in pieces so small that every partial sum stays below
 2^53 and nothing is rounded; the pieces are put together in 64-bit integers.
@@ -7,7 +7,6 @@ Whole numbers are multiplied by the fast floating-point product, in pieces so sm
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,24 +29,6 @@ def centred(tables: Floats, first: int = 0) -> Floats:
     for axis in range(first, tables.ndim):
         tables = tables - tables.mean(axis=axis, keepdims=True)
     return tables
-
-
-def kronecker(matrices: Sequence[Floats | None], tables: Floats) -> Floats:
-    """`(⊗ M_i) x` for each of the tables (tables, n_1, …, n_k); None stands for the identity."""
-    for axis, matrix in enumerate(matrices, start=1):
-        if matrix is not None:
-            tables = along(matrix, tables, axis)
-    return np.ascontiguousarray(tables)
-
-
-def integer_kronecker(matrices: Sequence[Integers | None], tables: Integers) -> Integers:
-    """`(⊗ M_i) x` in whole numbers, exact as long as the result fits 64 bits; None stands for `n I − 11ᵀ`."""
-    for axis, matrix in enumerate(matrices, start=1):
-        if matrix is None:
-            tables = tables.shape[axis] * tables - tables.sum(axis=axis, keepdims=True)
-        else:
-            tables = np.moveaxis(integer_product(np.moveaxis(tables, axis, -1), matrix.T), -1, axis)
-    return np.ascontiguousarray(tables)
 
 
 def integer_product(left: Integers, right: Integers) -> Integers:

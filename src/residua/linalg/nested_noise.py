@@ -19,40 +19,15 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.conductances import Network, relative_error
+from residua.linalg.conductances import Network
 from residua.linalg.path import MOST_CELLS, NoiseAlong, OrderedNoise, cell_starts
 
 
 @dataclass(frozen=True, eq=False)
 class NestedNoise(NoiseAlong):
-    """Noise along an axis with nested groups.
+    """Noise along an axis with nested groups, whose Gram matrix is a network."""
 
-    Args:
-        network: the Gram matrix G of the queries it was made for.
-        q: the weights of the cells, (n,).
-        poles: p_j > 0, (parts,).
-        weights: a_j > 0, (parts,).
-    """
-
-    network: Network
-    q: Floats
-    poles: Floats
-    weights: Floats
-
-    @property
-    def size(self) -> int:
-        """How many values the axis has."""
-        return self.network.size
-
-    @property
-    def queries(self) -> Network:
-        """The Gram matrix G, by its network."""
-        return self.network
-
-    @property
-    def relative_error(self) -> float:
-        """How far a result of the passes may be off."""
-        return relative_error(self.size)
+    queries: Network
 
     def variances(self) -> tuple[Floats, Floats]:
         """The variances of all running sums, and of the noise of each value, (n,) each."""
@@ -78,8 +53,8 @@ class NestedNoise(NoiseAlong):
 
         single, wide = np.zeros((2, self.size))
         room = np.empty((2, 3, self.size))
-        widths(*self.network.arguments, self.q, self.poles, self.weights, single, wide, *room)
-        places = self.network.nesting.places
+        widths(*self.queries.arguments, self.q, self.poles, self.weights, single, wide, *room)
+        places = self.queries.nesting.places
         return single, np.where(places < 0, single[-1 - np.minimum(places, -1)], wide[np.maximum(places, 0)])
 
     def row_variances(self, rows: csr_array) -> Floats:
@@ -90,7 +65,7 @@ class NestedNoise(NoiseAlong):
         from residua.linalg.conductance_kernels import add_row_variances
 
         where = np.empty(self.size, dtype=np.int64)
-        where[self.network.nesting.cut] = np.arange(self.size)
+        where[self.queries.nesting.cut] = np.arange(self.size)
         variances, room = np.zeros(rows.shape[0]), np.zeros(self.size + 1)
         for factors, hub, weight in self._parts():
             add_row_variances(
@@ -117,11 +92,11 @@ class NestedNoise(NoiseAlong):
         """A bound alone, however many cells there are: the variances of both ends, no covariance being negative."""
         starts = cell_starts(self.size + 1, cells)
         each = np.maximum.reduceat(np.append(0.0, self.sum_variances()), starts)
-        return (each + each.max()) * (1 + relative_error(self.size)), starts
+        return (each + each.max()) * (1 + self.relative_error), starts
 
     @property
     def _tree(self) -> tuple[Integers, Integers, Integers]:
-        tree = self.network.nesting
+        tree = self.queries.nesting
         return tree.low, tree.cut, tree.high
 
     def _parts(self) -> Iterator[tuple[Floats, float, float]]:
@@ -130,8 +105,8 @@ class NestedNoise(NoiseAlong):
 
         steps, room = np.empty((4, self.size)), np.empty((3, self.size))
         for pole, weight in zip(self.poles.tolist(), self.weights.tolist(), strict=True):
-            arguments = self.network.arguments
-            hub = factors(*arguments[:3], self.network.first, *arguments[4:], self.q, pole, steps, room)
+            arguments = self.queries.arguments
+            hub = factors(*arguments[:3], self.queries.first, *arguments[4:], self.q, pole, steps, room)
             yield steps, hub, weight
 
 

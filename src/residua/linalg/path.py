@@ -29,7 +29,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Protocol, Self
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -38,6 +38,20 @@ from residua.linalg.arrays import Floats, Integers
 
 MOST_CELLS = 4096
 _GRADING = 3  # cell k of K starts at (k/K)³ of half the axis
+
+
+class OrderedGram(Protocol):
+    """The Gram matrix of ordered queries along an axis."""
+
+    @property
+    def size(self) -> int:
+        """How many values the axis has."""
+        ...
+
+    @property
+    def relative_error(self) -> float:
+        """How far a result of the passes may be off, relatively."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +74,11 @@ class Path:
     def size(self) -> int:
         """How many values the axis has."""
         return len(self.links) + 1
+
+    @property
+    def relative_error(self) -> float:
+        """How far a result along the path may be off, relatively: more than `(1 + u)^(8n + 64) − 1`."""
+        return math.expm1((8 * self.size + 64) * 2.0**-52)
 
     @property
     def gram_diagonal(self) -> Floats:
@@ -99,26 +118,35 @@ def ends_path(ends: Floats) -> Path:
     return Path(conductances[1:-1], float(conductances[0]), float(conductances[-1]))
 
 
-def relative_error(n: int) -> float:
-    """How far a result along n nodes may be off, relatively: more than `(1 + u)^(8n + 64) − 1`."""
-    return math.expm1((8 * n + 64) * 2.0**-52)
-
-
+@dataclass(frozen=True, eq=False)
 class NoiseAlong(ABC):
-    """Noise with covariance `Σ_j a_j (G + p_j Q⁻¹)⁻¹` along an axis of n values, by its running sums."""
+    """Noise with covariance `Σ_j a_j (G + p_j Q⁻¹)⁻¹` along an axis of n values, by its running sums.
 
+    Args:
+        queries: the Gram matrix G of the queries it was made for.
+        q: the weights of the cells, (n,).
+        poles: p_j > 0, (parts,).
+        weights: a_j > 0, (parts,).
+    """
+
+    queries: OrderedGram
     q: Floats
     poles: Floats
     weights: Floats
 
     @property
-    @abstractmethod
     def size(self) -> int:
         """How many values the axis has."""
+        return self.queries.size
+
+    @property
+    def relative_error(self) -> float:
+        """How far a result of the passes may be off."""
+        return self.queries.relative_error
 
     def scaled(self, factor: float) -> Self:
         """The noise with its variances multiplied."""
-        return replace(self, weights=self.weights * factor)  # type: ignore[type-var]  # every noise is a dataclass
+        return replace(self, weights=self.weights * factor)
 
     @abstractmethod
     def variances(self) -> tuple[Floats, Floats]:
@@ -178,42 +206,16 @@ class NoiseAlong(ABC):
 
 @dataclass(frozen=True, eq=False)
 class OrderedNoise(NoiseAlong):
-    """Noise for ordered queries without groups.
+    """Noise for ordered queries without groups, whose Gram matrix is a path."""
 
-    Args:
-        path: the Gram matrix G of the queries it was made for.
-        q: the weights of the cells, (n,).
-        poles: p_j > 0, (parts,).
-        weights: a_j > 0, (parts,).
-    """
-
-    path: Path
-    q: Floats
-    poles: Floats
-    weights: Floats
-
-    @property
-    def size(self) -> int:
-        """How many values the axis has."""
-        return self.path.size
-
-    @property
-    def queries(self) -> Path:
-        """The Gram matrix G, by its path."""
-        return self.path
-
-    @property
-    def relative_error(self) -> float:
-        """How far a result of the passes may be off."""
-        return relative_error(self.size)
+    queries: Path
 
     def variances(self) -> tuple[Floats, Floats]:
         """The variances of all running sums, and of the noise of each value, (n,) each."""
         from residua.linalg.path_kernels import variances
 
-        n = self.path.size
-        sums, single = np.zeros(n), np.zeros(n)
-        variances(*self._arguments, sums, single, np.empty(n))
+        sums, single = np.zeros((2, self.size))
+        variances(*self._arguments, sums, single, np.empty(self.size))
         return sums, single
 
     @property
@@ -226,9 +228,8 @@ class OrderedNoise(NoiseAlong):
         from residua.linalg.path_kernels import row_variances
 
         variances = np.zeros(rows.shape[0])
-        n = self.path.size
         rows.sort_indices()
-        row_variances(*self._arguments, rows.indptr, rows.indices, rows.data, variances, np.empty((4, n)))
+        row_variances(*self._arguments, rows.indptr, rows.indices, rows.data, variances, np.empty((4, self.size)))
         return variances
 
     def _applied(self, rows: Floats) -> Floats:
@@ -262,7 +263,7 @@ class OrderedNoise(NoiseAlong):
             total += a * sums
             lower(facts, extra, a, shared)
         highest = total[starts] if alone else np.maximum.reduceat(total, starts)
-        return largest(highest, shared) * (1 + relative_error(n)), starts
+        return largest(highest, shared) * (1 + self.relative_error), starts
 
     def add_simulated(self, z: Floats, out: Floats) -> None:
         """Adds noise from standard normals, (parts, n + 1), to running sums, (n,)."""
@@ -272,7 +273,7 @@ class OrderedNoise(NoiseAlong):
 
     @property
     def _arguments(self) -> tuple[Floats, float, float, float, Floats, Floats, Floats]:
-        path = self.path
+        path = self.queries
         return path.links, path.left, path.right, path.values, self.q, self.poles, self.weights
 
 

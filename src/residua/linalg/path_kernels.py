@@ -55,14 +55,16 @@ def shares(links, left, right, values, q, poles, weights, out, room):
 
 
 @_compiled
-def stiffness(links, right, values, q, p, out):
-    """R of one part, (n,)."""
+def stiffness(links, left, right, values, q, p, out):
+    """R of one part, (n,); returns the square of the factor of m."""
     c = 1.0 / right
     for i in range(out.size - 1, -1, -1):
         out[i] = c
         if i > 0:
             k = values + p / q[i]
             c = 1.0 / links[i - 1] + k * c / (k + c)
+    k = values + p / q[0]
+    return left / (1.0 + left * k * c / (k + c))
 
 
 @_compiled
@@ -70,9 +72,7 @@ def variances(links, left, right, values, q, poles, weights, sums, single, room)
     """Variances of all running sums and of single values, (n,) each."""
     for j in range(poles.size):
         p, a = poles[j], weights[j]
-        stiffness(links, right, values, q, p, room)
-        k = values + p / q[0]
-        extra = left / (1.0 + left * k * room[0] / (k + room[0]))
+        extra = stiffness(links, left, right, values, q, p, room)
         v = m = 0.0
         for i in range(sums.size):
             k = values + p / q[i]
@@ -90,9 +90,7 @@ def simulated(links, left, right, values, q, poles, weights, z, out, room):
     """Running sums of noise, from standard normals, (n,)."""
     n = q.size
     for j in range(poles.size):
-        stiffness(links, right, values, q, poles[j], room)
-        k = values + poles[j] / q[0]
-        factor = np.sqrt(weights[j] * left / (1.0 + left * k * room[0] / (k + room[0]))) * z[j, n]
+        factor = np.sqrt(weights[j] * stiffness(links, left, right, values, q, poles[j], room)) * z[j, n]
         c = m = 0.0
         for i in range(n):
             k = values + poles[j] / q[i]
@@ -105,9 +103,7 @@ def simulated(links, left, right, values, q, poles, weights, z, out, room):
 @_compiled
 def _chain(links, left, right, values, q, p, room):
     # room: R, then Σ log φ, Var C, m of one part; returns the square of the factor of m
-    stiffness(links, right, values, q, p, room[0])
-    k = values + p / q[0]
-    extra = left / (1.0 + left * k * room[0, 0] / (k + room[0, 0]))
+    extra = stiffness(links, left, right, values, q, p, room[0])
     v = m = log = 0.0
     for i in range(q.size):
         k = values + p / q[i]
@@ -170,9 +166,7 @@ def cell_facts(links, left, right, values, q, p, starts, alone, room, facts, out
     least covariance of one of them with the last, Σ log φ at the last, m at the first and the last, (4, cells);
     where the first shall stand `alone`, all of that is of the first. out has the variances V of all sums, (n + 1,).
     """
-    stiffness(links, right, values, q, p, room)
-    k = values + p / q[0]
-    extra = left / (1.0 + left * k * room[0] / (k + room[0]))
+    extra = stiffness(links, left, right, values, q, p, room)
     v = m = log = least = 0.0
     cell, at = 0, 0
     for node in range(q.size + 1):

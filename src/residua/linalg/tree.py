@@ -66,12 +66,13 @@ class NestedTree:
 
     def total(self, weights: Sequence[Floats], values: Sequence[Floats]) -> float:
         """`Σ_nodes weight · value`."""
-        parts = [np.broadcast_to(w, n) @ np.broadcast_to(v, n) for w, v, n in self._each(weights, values)]
-        leaves = (np.broadcast_to(weights[0], self.sizes[0]) * self.many) @ np.broadcast_to(values[0], self.sizes[0])
-        return float(leaves + sum(parts[1:]))
+        sized = zip(self.counted(weights), values, self.sizes, strict=True)
+        return float(sum(own @ np.broadcast_to(v, n) for own, v, n in sized))
 
-    def _each(self, weights: Sequence[Floats], values: Sequence[Floats]) -> list[tuple[Floats, Floats, int]]:
-        return list(zip(weights, values, self.sizes, strict=True))
+    def counted(self, weights: Sequence[Floats]) -> Levels:
+        """Something of each node, of leaves times how many there are."""
+        spread = [np.broadcast_to(w, n) for w, n in zip(weights, self.sizes, strict=True)]
+        return [spread[0] * self.many, *spread[1:]]
 
     def solved(self, precisions: Sequence[Floats]) -> SolvedTree:
         """Variances when nodes are measured with these precisions, those of leaves positive."""
@@ -114,9 +115,7 @@ class SolvedTree:
         The two passes differentiated backwards: `tᵀ Γ⁻¹ G Γ⁻¹ t` of each node's indicator t.
         """
         tree = self.tree
-        V_bar = [
-            np.broadcast_to(w, n) * (tree.many if i == 0 else 1.0) for i, (w, n) in enumerate(_sized(tree, weights))
-        ]
+        V_bar = tree.counted(weights)
         z_bar: Levels = [np.zeros(0)] * tree.depth
         u_bar: Levels = [np.zeros(0)] * tree.depth
         for level in range(tree.depth - 1):
@@ -138,10 +137,6 @@ class SolvedTree:
 def _counted(parents: NDArray[np.integer[Any]], weights: Floats, size: int) -> Floats:
     """Sums over children, (parents,)."""
     return np.asarray(np.bincount(parents, weights=weights, minlength=size), dtype=np.float64)
-
-
-def _sized(tree: NestedTree, weights: Sequence[Floats]) -> list[tuple[Floats, int]]:
-    return list(zip(weights, tree.sizes, strict=True))
 
 
 def root_diagonal(tree: NestedTree, weights: Sequence[Floats], q: Floats, root: InverseRoot) -> Floats:

@@ -107,7 +107,7 @@ def _stiff(noise: AxisNoise, part: int) -> Floats:
 
     if isinstance(noise, NestedNoise):
         return nested.float_factors_of(noise, part)
-    path, found = noise.path, np.empty(noise.size)
+    path, found = noise.queries, np.empty(noise.size)
     stiff(path.links, path.right, path.values, noise.q, noise.poles[part], found)
     return found
 
@@ -131,4 +131,4 @@ def add_floats(noise: AxisNoise, part: int, stiff: Floats, z: Floats, b: Floats,
         nested.add_floats(noise, stiff, z, b, sums, bounds)
     else:
         p, a = noise.poles[part], noise.weights[part]
-        float_chains(noise.path.left, noise.path.values, noise.q, p, a, stiff, z, b, sums, bounds)
+        float_chains(noise.queries.left, noise.queries.values, noise.q, p, a, stiff, z, b, sums, bounds)

@@ -36,9 +36,9 @@ def pair_factors_of(noise: NestedNoise, part: int) -> Floats:
     """α, β, γ and σ of a part in pairs, in the tree's order, (4, 2, n + 1); σ of the hub comes last."""
     from residua.noise.kernels import nested_factors
 
-    low, cut, high, _, *springs = noise.network.arguments
+    low, cut, high, _, *springs = noise.queries.arguments
     found, room = np.empty((4, 2, noise.size + 1)), np.empty((6, noise.size))
-    first, p, a = noise.network.first, float(noise.poles[part]), float(noise.weights[part])
+    first, p, a = noise.queries.first, float(noise.poles[part]), float(noise.weights[part])
     nested_factors(low, cut, high, first, *springs, noise.q, p, a, room, found)
     return found
 
@@ -52,7 +52,7 @@ def add_floats(noise: NestedNoise, factors: Floats, z: Floats, b: Floats, sums: 
     """Adds one part to running sums and to the bounds on their errors, (axes, n) each, from normals, (axes, n + 1)."""
     from residua.noise.kernels import float_sums
 
-    tree = noise.network.nesting
+    tree = noise.queries.nesting
     float_sums(tree.low, tree.cut, tree.high, factors, z, b, sums, bounds, np.empty((2, noise.size + 1)))
 
 
@@ -62,13 +62,13 @@ def add_pairs(
     """Adds one part to running sums in pairs, (axes, 2, n), and to the bounds on their errors, (axes, n)."""
     from residua.noise.kernels import pair_sums
 
-    tree, eta = noise.network.nesting, 192.0 * (noise.size + 16) * 2.0**-100
+    tree, eta = noise.queries.nesting, 192.0 * (noise.size + 16) * 2.0**-100
     pair_sums(tree.low, tree.cut, tree.high, eta, factors, z, low, b, sums, bounds, np.empty((3, noise.size + 1)))
 
 
 def ball_sums(noise: NestedNoise, normals: list[list[arb]]) -> list[arb]:
     """The running sums of noise as balls, from the normals of each part, (n,)."""
-    network, n = noise.network, noise.size
+    network, n = noise.queries, noise.size
     low, cut, high = (each.tolist() for each in network.arguments[:3])
     q, grounds, values, chords = ([arb(x) for x in each.tolist()] for each in (noise.q, *network.arguments[4:]))
     total = [arb(0)] * n

@@ -63,7 +63,7 @@ def pair_factors_of(noise: AxisNoise, part: int, count: int) -> Factors:
 
     if isinstance(noise, NestedNoise):
         return nested.pair_factors_of(noise, part)
-    path, p, a = noise.path, noise.poles[part], noise.weights[part]
+    path, p, a = noise.queries, noise.poles[part], noise.weights[part]
     psi, sigma = np.empty((2, 2, count))
     extra = pair_factors(path.links, path.left, path.right, path.values, noise.q, p, a, psi, sigma)
     return extra, psi, sigma
@@ -104,7 +104,7 @@ def ball_chains(noise: AxisNoise, normals: list[list[arb]]) -> list[arb]:
     """The running sums of noise as balls, from the normals of each part; of fewer normals the first ones, (n,)."""
     if isinstance(noise, NestedNoise):
         return nested.ball_sums(noise, normals)
-    path, n, count = noise.path, noise.size, len(normals[0]) - 1
+    path, n, count = noise.queries, noise.size, len(normals[0]) - 1
     q, links = [arb(x) for x in noise.q.tolist()], [arb(x) for x in path.links.tolist()]
     left, right, values = arb(path.left), arb(path.right), arb(path.values)
     total = [arb(0)] * count

@@ -74,6 +74,11 @@ class Plan(ReportedPlan, Forecasts, ABC):
         return NORMAL
 
     @property
+    def by_names(self) -> tuple[str, ...]:
+        """The attributes that make groups of people, each of which may have a plan of its own; none in most forms."""
+        return ()
+
+    @property
     def comparison_class(self) -> str:
         """What `gap` compares the plan with."""
         return "the best possible"

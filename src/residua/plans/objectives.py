@@ -16,6 +16,7 @@ import numpy as np
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.plans.losses import Gradient, Loss, least_loss
+from residua.plans.questions import require_workload
 from residua.plans.saddle import Progress, Response, Solution, least_largest, least_maximum, least_norm, least_sum
 from residua.plans.targets import Targets, targets_of
 from residua.workload import Workload
@@ -165,12 +166,10 @@ class Stakeholders:
     homogeneous = True
 
     def __post_init__(self) -> None:
-        listed = () if isinstance(self.workloads, Workload) else tuple(self.workloads)
-        if not all(isinstance(each, Workload) and each.plain for each in listed) or isinstance(
-            self.workloads, Workload
-        ):
+        if not isinstance(self.workloads, Sequence):
             raise PlanError("workloads is not a list of workloads; give [rs.marginals(…), …].")
-        if not self.workloads:
+        listed = tuple(require_workload(each, plain=True) for each in self.workloads)
+        if not listed:
             raise PlanError("workloads is empty; give at least one stakeholder's workload.")
         object.__setattr__(self, "workloads", listed)
 

@@ -47,17 +47,26 @@ def as_workload(domain: Domain, asked: Asked) -> tuple[Workload, Integers | slic
         raise PlanError(f"asked: {problem}") from None
 
 
+def require_workload(workload: object, *, plain: bool = False) -> Workload:
+    """A workload, or of marginals alone, or an error.
+
+    Raises:
+        PlanError: it is something else.
+    """
+    if isinstance(workload, Workload) and (workload.plain or not plain):
+        return workload
+    what, makers = ("of marginals", "rs.marginals") if plain else ("", "rs.marginals, rs.product or rs.queries")
+    raise PlanError(f"workload={workload!r} is not a workload {what}".rstrip() + f"; make one with {makers}.")
+
+
 def require_same_domain(domain: Domain, workload: object) -> None:
     """Refuses a workload over another domain, and what is no workload.
 
     Raises:
         PlanError: it is.
     """
-    if not isinstance(workload, Workload):
-        raise PlanError(
-            f"workload={workload!r} is not a workload; make one with rs.marginals, rs.product or rs.queries."
-        )
-    if workload.domain is not domain and workload.domain != domain:
+    asked = require_workload(workload).domain
+    if asked is not domain and asked != domain:
         raise PlanError("the plan and the workload are over different domains; declare one domain for both.")
 
 

@@ -25,8 +25,7 @@ from residua.measurement.ledger_amounts import shortage
 from residua.plans.contract import Plan
 from residua.privacy import Guarantee
 from residua.release.base import Release
-from residua.session.missing import Missing
-from residua.session.state import Folder, digest_of_measured
+from residua.session.state import Folder
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ class Status:
 
 
 @dataclass(frozen=True, eq=False)
-class Standing:
+class SessionStanding:
     """Where a session stands at one head of its ledger.
 
     Args:
@@ -83,6 +82,14 @@ class Standing:
         absent = (n for n in self.debits if n not in self.parts or not _as_compiled(self.parts[n]))
         return sum((Fraction(self.debits[n].detail["alone"]) for n in absent), Fraction(0))
 
+    def increment(self, together: Fraction) -> Fraction:
+        """What to debit so that the session has paid for everything it measures, never below 0.
+
+        Args:
+            together: what a measurement costs together with every part that is there.
+        """
+        return max(self.lost + together - self.spent, Fraction(0))
+
     @property
     def plans(self) -> list[Plan]:
         """What was measured."""
@@ -94,36 +101,100 @@ class Standing:
         return max((*self.debits, *self.parts), default=0) + 1
 
 
-def standing(folder: Folder, ledger: Ledger) -> Standing:
-    """Reads the session's debits and parts, which must belong together.
+@dataclass(frozen=True, eq=False)
+class Account:
+    """What a session may spend, and all that it has spent.
 
-    Raises:
-        SessionError: a part has no debit in this ledger: it was rolled back, or is not the session's.
+    Args:
+        folder: the session's.
+        ledger: the dataset's.
+        allowed: the session's own budget within the ledger's, a pcost; None if it has none.
     """
-    head = ledger.head  # before the entries: a debit that comes in between is noticed by `after`
-    own = [entry for entry in ledger.entries if entry.detail.get("session") == folder.identity.key]
-    try:
-        debits = {int(entry.detail["part"]): entry for entry in own}
-        for entry in own:
-            Fraction(entry.detail["alone"]), str(entry.detail["measures"])
-    except DAMAGE:
-        raise SessionError(
-            f"the ledger {str(ledger.path)!r} has a debit of the session that does not say what it is for; {_RESTORE}."
-        ) from None
-    if len(debits) < len(own):
-        raise SessionError(f"the ledger {str(ledger.path)!r} has two debits for one part of the session; {_RESTORE}.")
-    parts = folder.parts()
-    for number, part in parts.items():
-        if number not in debits or part.receipt.get("digest") != debits[number].digest:
+
+    folder: Folder
+    ledger: Ledger
+    allowed: Fraction | None
+
+    def standing(self) -> SessionStanding:
+        """Reads the session's debits and parts, which must belong together.
+
+        Raises:
+            SessionError: a part has no debit in this ledger: it was rolled back, or is not the session's.
+        """
+        folder, ledger = self.folder, self.ledger
+        head = ledger.head  # before the entries: a debit that comes in between is noticed by `after`
+        own = [entry for entry in ledger.entries if entry.detail.get("session") == folder.identity.key]
+        try:
+            debits = {int(entry.detail["part"]): entry for entry in own}
+            for entry in own:
+                Fraction(entry.detail["alone"]), str(entry.detail["measures"])
+        except DAMAGE:
             raise SessionError(
-                f"part {number} of the session {str(folder.path)!r} has no debit in {str(ledger.path)!r}; {_RESTORE}."
-            )
-        if folder.digests()[number] != debits[number].detail["measures"]:
+                f"the ledger {str(ledger.path)!r} has a debit of the session that does not say what it is for; "
+                f"{_RESTORE}."
+            ) from None
+        if len(debits) < len(own):
             raise SessionError(
-                f"part {number} of the session {str(folder.path)!r} is not what was paid for; restore the folder."
+                f"the ledger {str(ledger.path)!r} has two debits for one part of the session; {_RESTORE}."
             )
-    aside = (entry.cost for entry in ledger.entries if entry.detail.get("scores_of") == folder.identity.key)
-    return Standing(head, debits, parts, sum(aside, Fraction(0)))
+        parts = folder.parts()
+        for number, part in parts.items():
+            what = f"part {number} of the session {str(folder.path)!r}"
+            if number not in debits or part.receipt.get("digest") != debits[number].digest:
+                raise SessionError(f"{what} has no debit in {str(ledger.path)!r}; {_RESTORE}.")
+            if folder.digests()[number] != debits[number].detail["measures"]:
+                raise SessionError(f"{what} is not what was paid for; restore the folder.")
+        aside = (entry.cost for entry in ledger.entries if entry.detail.get("scores_of") == folder.identity.key)
+        return SessionStanding(head, debits, parts, sum(aside, Fraction(0)))
+
+    def left(self, at: SessionStanding) -> Fraction:
+        """What may still be spent: of the ledger's budget, and of the session's own."""
+        left = self.ledger.remaining_exactly
+        return max(left if self.allowed is None else min(left, self.allowed - at.spent - at.aside), Fraction(0))
+
+    def require(self, at: SessionStanding, cost: Fraction, what: str) -> None:
+        """Refuses, before anything is spent, a cost that the ledger or the session's own budget does not allow."""
+        left = self.left(at)
+        if cost > left:
+            raise LedgerError(
+                f"{what} costs more than the budget: {shortage(self.ledger.budget, left, cost)}; nothing was spent: "
+                "plan for what is left."
+            )
+
+    def paying(
+        self,
+        cost: Callable[[SessionStanding], Fraction],
+        purpose: str,
+        what: str,
+        detail: Mapping[str, Any],
+        whose: Mapping[str, Any] | None,
+    ) -> Callable[[str], tuple[Entry, Ledger]]:
+        """A function that debits a cost for data with a given fingerprint; the door calls it before it counts.
+
+        Args:
+            cost: what is to be debited, from where the session then stands; raises if that is no longer possible.
+            purpose: what the ledger notes.
+            what: what is paid for, in words that begin an error.
+            detail: what the debit says of itself.
+            whose: whose records are counted, as the ledger notes it.
+        """
+
+        def pay(fingerprint: str) -> tuple[Entry, Ledger]:
+            if not self.folder.identity.belongs_to(fingerprint):
+                raise SessionError("the data is not the session's dataset, or changed; nothing was spent.")
+            while True:
+                at = self.standing()
+                owed = cost(at)
+                self.require(at, owed, what)
+                try:
+                    entry = self.ledger.debit(
+                        owed, purpose=purpose, dataset=fingerprint, detail=dict(detail), after=at.head, whose=whose
+                    )
+                except LedgerMovedError:  # another debit came first; what we owe does not depend on others' debits
+                    continue
+                return entry, self.ledger
+
+        return pay
 
 
 def _as_compiled(part: Release) -> bool:
@@ -133,91 +204,3 @@ def _as_compiled(part: Release) -> bool:
 
 
 _RESTORE = "the ledger was rolled back or is another's: restore it, and release nothing until then"
-
-
-@dataclass(frozen=True, eq=False)
-class Bill:
-    """What one more measurement costs: alone, and all of the session's measurements together with it.
-
-    Args:
-        part: the number the measurement will have.
-        digest: of what is measured, for the ledger.
-        alone: what it costs alone.
-        together: what it costs together with every part that is there.
-    """
-
-    part: int
-    digest: str
-    alone: Fraction
-    together: Fraction
-
-    def increment(self, at: Standing) -> Fraction:
-        """What to debit so that the session has paid for everything it measures, never below 0."""
-        return max(at.lost + self.together - at.spent, Fraction(0))
-
-
-def require_budget(ledger: Ledger, allowed: Fraction | None, at: Standing, bill: Bill, what: str) -> None:
-    """Refuses, before anything is spent, what the ledger or the session's own budget does not allow."""
-    cost = bill.increment(at)
-    require_left(ledger, allowed, at, cost, what)
-
-
-def left_of(ledger: Ledger, allowed: Fraction | None, at: Standing) -> Fraction:
-    """What may still be spent: of the ledger's budget, and of the session's own."""
-    left = ledger.remaining_exactly
-    return max(left if allowed is None else min(left, allowed - at.spent - at.aside), Fraction(0))
-
-
-def require_left(ledger: Ledger, allowed: Fraction | None, at: Standing, cost: Fraction, what: str) -> None:
-    """Refuses a cost that the ledger or the session's own budget does not allow."""
-    left = left_of(ledger, allowed, at)
-    if cost > left:
-        raise LedgerError(
-            f"{what} costs more than the budget: {shortage(ledger.budget, left, cost)}; nothing was spent: plan for "
-            "what is left."
-        )
-
-
-def paid(
-    folder: Folder,
-    ledger: Ledger,
-    bill: Bill,
-    *,
-    purpose: str,
-    allowed: Fraction | None,
-    what: str,
-    whose: Mapping[str, Any] | None,
-    step: Mapping[str, Any] | None = None,
-) -> Callable[[str], tuple[Entry, Ledger]]:
-    """A function that debits the bill for data with a given fingerprint; the door calls it before it counts."""
-
-    def pay(fingerprint: str) -> tuple[Entry, Ledger]:
-        if not folder.identity.belongs_to(fingerprint):
-            raise SessionError("the data is not the session's dataset, or changed; nothing was spent.")
-        while True:
-            at = standing(folder, ledger)
-            if at.next_part != bill.part:
-                raise SessionError("another copy of the session is in use; nothing was spent: use the latest copy.")
-            require_budget(ledger, allowed, at, bill, what)
-            detail: dict[str, Any] = {"session": folder.identity.key, "part": bill.part, "measures": bill.digest}
-            detail |= {"alone": str(bill.alone), **(step or {})}
-            try:
-                entry = ledger.debit(
-                    bill.increment(at),
-                    purpose=purpose,
-                    dataset=fingerprint,
-                    detail=detail,
-                    after=at.head,
-                    whose=whose,
-                )
-                return entry, ledger
-            except LedgerMovedError:  # another debit came first; what we owe does not depend on others' debits
-                continue
-
-    return pay
-
-
-def bill_for(found: Missing, at: Standing) -> Bill:
-    """What a measurement that is still to be made costs, as the session's next part."""
-    assert found.blocks.currency == "pcost"  # the increment is one of Γ
-    return Bill(at.next_part, digest_of_measured(found.plan, found.blocks), found.alone, found.together)

@@ -10,15 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from residua.errors import LedgerMovedError, PlanError, SessionError
+from residua.errors import PlanError
 from residua.estimation.estimate import total_of
 from residua.estimation.fit import Fitted
 from residua.estimation.observed import Observed, Public, observed_of
-from residua.estimation.planning import planned, precisions_after
+from residua.estimation.planning import planned, precisions_after, require_estimable
 from residua.estimation.spending import learned
 from residua.estimation.tables import EstimatedTables
 from residua.linalg.arrays import Floats
@@ -27,18 +26,13 @@ from residua.measurement.score import Scores, scored, scores_within
 from residua.plans.composition import composed_cost, priced
 from residua.plans.noise import NORMAL
 from residua.plans.product.lattice_plan import LatticePlan
-from residua.privacy import GDP, Guarantee, Nothing, PureDP
-from residua.session.accounts import require_left, standing
+from residua.privacy import GDP, Guarantee, Nothing
+from residua.release import Release
+from residua.session.accounts import SessionStanding
 from residua.session.adapted import Adaptation, Adapted, adaptation_in, asked_for, spent_by
+from residua.session.measuring import Measuring
 from residua.session.missing import Missing, require_domain
 from residua.workload import Workload
-
-if TYPE_CHECKING:
-    from residua.measurement.ledger import Entry, Ledger
-    from residua.release import Release
-    from residua.session.accounts import Standing
-    from residua.session.state import Folder
-    from residua.source import Source
 
 LOOK, SCORES = 0.5, 0.03
 _MOST_SCORED = 20_000  # tables: beyond, making their models takes minutes
@@ -46,19 +40,8 @@ _TRIES = 24
 _NOTHING_LEFT = Fraction(1, 10**6)  # of the budget: less is not worth a measurement
 
 
-class Adaptive:
-    """What a session needs so that it can spend by itself; `Session` has the rest."""
-
-    _folder: Folder
-    _ledger: Ledger
-    _data: Source
-    _allowed: Fraction | None
-    _progress: Callable[[str, int, int | None], None] | None
-    _standing: Callable[[], Standing]
-    _missing: Callable[[Any, Standing], Missing | None]
-    _measured: Callable[..., Standing]
-    _pooled: Callable[[Standing, Any], Release]
-    _tell: Callable[[str, int, int | None], None]
+class Adaptive(Measuring):
+    """How a session spends by itself."""
 
     def adapt(self, workload: Workload, budget: Guarantee, *, look: float = LOOK, scores: float = SCORES) -> Adapted:
         """Spends a budget so that the *estimates* of these tables become as good as possible, looking on the way.
@@ -110,7 +93,7 @@ class Adaptive:
         largest = len(workload.lattice.levels) - 1
         scored_sets = _scored(workload) if scores else []
         if not self._spent(done):
-            require_left(self._ledger, self._allowed, at, allowed, "the adaptation")
+            self._account.require(at, allowed, "the adaptation")
         if not self._kept("look", name, at):
             share = (allowed - sum(self._spent(done).values(), Fraction(0))) * Fraction(look)
             plan = planned(workload, _within(budget, share), unit, largest)
@@ -141,7 +124,7 @@ class Adaptive:
     def _spent(self, done: Adaptation) -> dict[str, Fraction]:
         return spent_by(self._ledger, self._folder.identity.key, done.number)
 
-    def _kept(self, step: str, name: Mapping[str, str], at: Standing) -> bool:
+    def _kept(self, step: str, name: Mapping[str, str], at: SessionStanding) -> bool:
         """Whether a step was paid for and its part is there."""
         paid_for = (
             number
@@ -154,39 +137,16 @@ class Adaptive:
         self, known: Release, models: dict[Sequence[str], Floats], budget: Guarantee, name: Mapping[str, str]
     ) -> Scores:
         """Pays for scores, and measures them."""
-        unit, ledger, folder = self._ledger.unit, self._ledger, self._folder
+        unit = self._ledger.unit
         blocks, order = scores_within(known.domain, models, budget, unit)
         cost = NORMAL.promised(blocks.cost(unit), budget)
-
-        def pay(fingerprint: str) -> tuple[Entry, Ledger]:
-            if not folder.identity.belongs_to(fingerprint):
-                raise SessionError("the data is not the session's dataset, or changed; nothing was spent.")
-            while True:
-                at = standing(folder, ledger)
-                require_left(ledger, self._allowed, at, cost, "the scores")
-                detail = {"scores_of": folder.identity.key, "step": "scores", **name}
-                whose = self._data.options.whose
-                try:
-                    entry = ledger.debit(
-                        cost,
-                        purpose="adapt: scores",
-                        dataset=fingerprint,
-                        detail=detail,
-                        after=at.head,
-                        whose=whose,
-                    )
-                except LedgerMovedError:
-                    continue
-                return entry, ledger
-
+        detail = {"scores_of": self._folder.identity.key, "step": "scores", **name}
+        pay = self._account.paying(lambda _: cost, "adapt: scores", "the scores", detail, self._data.options.whose)
         return scored(known.domain, blocks, order, self._data, unit, pay, self._progress)
 
 
 def _check(workload: Workload, budget: Guarantee, look: float, scores: float) -> None:
-    if not isinstance(workload, Workload) or not workload.plain:
-        raise PlanError(f"workload={workload!r} is not a workload of marginals; make one with rs.marginals.")
-    if not isinstance(budget, Guarantee) or isinstance(budget, PureDP | Nothing):
-        raise PlanError(f"budget={budget!r} has no normal noise; give rs.ApproxDP, rs.GDP or rs.ZCDP.")
+    require_estimable(workload, budget, "budget")
     for name, share in (("look", look), ("scores", scores)):
         if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share < 1:
             raise PlanError(f"{name}={share!r} is not a share of the budget below 1; say 0.5, for example.")
@@ -226,7 +186,7 @@ def _by_members(scores: Scores, known: Release) -> tuple[dict[tuple[int, ...], f
 
 
 def _rest(
-    proportions: LatticePlan, precisions: Floats, budget: Guarantee, at: Standing, left: Fraction
+    proportions: LatticePlan, precisions: Floats, budget: Guarantee, at: SessionStanding, left: Fraction
 ) -> Missing | None:
     """The most of these precisions that can be paid for with what is left; None if that is nothing."""
 
@@ -243,9 +203,6 @@ def _rest(
         blocks, alone = priced(extra)
         return Missing(extra, blocks, alone, composed_cost([*at.plans, extra]), settled=True)
 
-    def increment(found: Missing) -> Fraction:
-        return max(at.lost + found.together - at.spent, Fraction(0))
-
     alone = LatticePlan(proportions.domain, proportions.lattice, precisions, budget, proportions.unit).unit_pcost
     scale = float(left) / alone * (1.0 - 2.0**-40) if alone else math.inf
     if not math.isfinite(scale):
@@ -253,11 +210,11 @@ def _rest(
     best = scaled(scale)
     low, high = scale, math.inf
     for _ in range(_TRIES):  # the increment may be less than the price alone: other records are the most expensive
-        if increment(best) >= left * (1 - _NOTHING_LEFT):
+        if at.increment(best.together) >= left * (1 - _NOTHING_LEFT):
             break
-        scale = low * float(left / max(increment(best), left / 4)) if math.isinf(high) else (low + high) / 2
+        scale = low * float(left / max(at.increment(best.together), left / 4)) if math.isinf(high) else (low + high) / 2
         found = scaled(scale * (1.0 - 2.0**-40))
-        if increment(found) <= left and found.alone <= budget.pcost_allowed():
+        if at.increment(found.together) <= left and found.alone <= budget.pcost_allowed():
             best, low = found, scale
         else:
             high = scale

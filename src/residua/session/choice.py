@@ -37,7 +37,7 @@ from residua.session.state import Stored
 from residua.workload import Workload
 
 if TYPE_CHECKING:
-    from residua.session.session import Session
+    from residua.session.choosing import Choosing
 
 
 class Choice:
@@ -50,7 +50,7 @@ class Choice:
     Reference: common-mechanism, §3.3, §5.3 and §6.
     """
 
-    def __init__(self, session: Session, stored: Stored, known: Release) -> None:
+    def __init__(self, session: Choosing, stored: Stored, known: Release) -> None:
         self._session, self._number, self._origins = session, stored.number, stored.origins
         self._candidates, self._known = dict(stored.candidates), known
 
@@ -175,7 +175,8 @@ class Choice:
             LedgerError: the budget does not allow it. Nothing is spent.
         """
         name = self._name(candidate)
-        return self._session.finish_choice(self._number, name)
+        words, what = f"finished {name!r}", f"the candidate {name!r}"
+        return self._session.finish_choice(self._number, self._candidates[name], words, what)
 
     def stop(self) -> None:
         """Ends the choice here: nothing more is spent, and no candidate can be finished."""
@@ -264,14 +265,15 @@ class GroupChoice(Choice):
             PlanError: not a group or a candidate.
             LedgerError: the budget does not allow it. Nothing is spent.
         """
-        if isinstance(candidate, str | Plan):
+        if isinstance(candidate, str) or not isinstance(candidate, Mapping | Sequence):
             return super().finish(candidate)
         chosen = self._chosen(candidate)
         if not (chosen >= 0).any():
             raise PlanError("no group has a candidate; choose one for some group, or stop the choice.")
         plan = grouped(self._members, self._first.by, chosen)
-        told = ", ".join(f"{name!r} in {int((chosen == k).sum()):,}" for k, name in enumerate(self._candidates))
-        return self._session.finish_groups(self._number, plan, f"finished {told} of {len(chosen):,} groups")
+        each = ", ".join(f"{name!r} in {int((chosen == k).sum()):,}" for k, name in enumerate(self._candidates))
+        words = f"finished {each} of {len(chosen):,} groups"
+        return self._session.finish_choice(self._number, plan, words, "what the groups chose")
 
     def step(self, groups: Any = None, *, blind: bool = False) -> GroupChoice:
         """Looks further in some groups, at what the candidates after the first that stands have in common.

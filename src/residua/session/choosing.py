@@ -2,49 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, cast, overload
+from typing import overload
 
 from residua.errors import SessionError
-from residua.measurement import Ledger
 from residua.plans.contract import Plan
 from residua.plans.strata.making import by_group
-from residua.plans.strata.plan import StrataPlan
 from residua.release import Release
-from residua.session.accounts import Standing, bill_for, require_budget
+from residua.session.accounts import SessionStanding
 from residua.session.choice import Choice, GroupChoice
-from residua.session.missing import (
-    Memory,
-    Missing,
-    by_name,
-    look_at,
-    poolable,
-    require_domain,
-    require_telling,
-    was_taken,
-)
-from residua.session.state import Folder, Stored, digest_of_measured
-from residua.workload import Workload
-
-if TYPE_CHECKING:
-    from residua.session.session import Session
+from residua.session.measuring import Measuring
+from residua.session.missing import by_name, look_at, require_domain, require_telling, was_taken
+from residua.session.state import Stored, digest_of_measured
 
 LOST = "lost its look in a crash"
 
 
-class Choosing:
-    """What a session can do with candidates; how it measures, and what it has, is the session's own."""
-
-    _folder: Folder
-    _ledger: Ledger
-    _allowed: Fraction | None
-    _memory: Memory
-    _standing: Callable[[], Standing]
-    _tell: Callable[[str, int, int | None], None]
-    _missing: Callable[[Plan, Standing], Missing | None]
-    _measured: Callable[..., Standing]
-    _pooled: Callable[[Standing, Workload | None], Release]
+class Choosing(Measuring):
+    """What a session can do with candidates."""
 
     @property
     def choice(self) -> Choice | None:
@@ -77,8 +53,8 @@ class Choosing:
         named, at = by_name(candidates, self._ledger.unit), self._standing()
         require_domain(next(iter(named.values())), at.plans)
         look, left = look_at(named, at.plans, self._tell)
-        price = Fraction(0) if look is None else bill_for(look, at).increment(at)
-        return price, {name: bill_for(left[name], at).increment(at) if name in left else price for name in named}
+        price = self._price(look, at)
+        return price, {name: self._price(left[name], at) if name in left else price for name in named}
 
     @overload
     def choose(
@@ -148,29 +124,15 @@ class Choosing:
         """For `GroupChoice.step`: looks further in some groups, once it is known that the last candidate can follow."""
         with self._folder.locked():
             stored, at = self._open(number), self._standing()
-            found, last = self._missing(look, at), self._missing(latest, at)
-            if last is not None:
-                require_budget(self._ledger, self._allowed, at, bill_for(last, at), "the last candidate")
-            if found is not None:
-                at = self._measured(found, at, "step in groups", "the look")
-            return self._chosen(stored, at)
+            self._account.require(at, self._price(self._missing(latest, at), at), "the last candidate")
+            return self._chosen(stored, self._finished(look, at, "step in groups", "the look"))
 
-    def finish_choice(self, number: int, name: str) -> Release:
-        """For `Choice.finish`: measures what is left of a candidate."""
-        plan = self._open(number).candidates[name]
-        return self._finished(number, plan, f"finished {name!r}", f"the candidate {name!r}")
-
-    def finish_groups(self, number: int, plan: Plan, words: str) -> Release:
-        """For `GroupChoice.finish`: measures what is left of each group's candidate."""
-        return self._finished(number, plan, words, "what the groups chose")
-
-    def _finished(self, number: int, plan: Plan, words: str, what: str) -> Release:
+    def finish_choice(self, number: int, plan: Plan, words: str, what: str) -> Release:
+        """For `Choice.finish`: measures what is left of a candidate, or of each group's."""
         with self._folder.locked():
             self._open(number)
-            wanted, at = poolable(plan, self._ledger.unit), self._standing()
-            found = self._missing(wanted, at)
-            if found is not None:
-                at = self._measured(found, at, words.replace("'", ""), what)
+            wanted, at = self._checked(plan), self._standing()
+            at = self._finished(wanted, at, words.replace("'", ""), what)
             self._folder.end_choice(number, words)
             return self._pooled(at, wanted.workload)
 
@@ -191,7 +153,7 @@ class Choosing:
             raise SessionError(f"this choice is closed: it {stored.end}. Nothing was spent; begin another with choose.")
         return stored
 
-    def _seen(self, stored: Stored, at: Standing) -> bool:
+    def _seen(self, stored: Stored, at: SessionStanding) -> bool:
         """Whether the look at a choice's candidates was taken, or something that holds it."""
         if not at.parts:
             return False
@@ -205,7 +167,7 @@ class Choosing:
         require_domain(next(iter(named.values())), at.plans)
         look, left = look_at(named, at.plans, self._tell)
         for name, found in left.items():
-            require_budget(self._ledger, self._allowed, at, bill_for(found, at), f"the candidate {name!r}")
+            self._account.require(at, self._price(found, at), f"the candidate {name!r}")
         if not blind:
             name, primary = next(iter(named.items()))
             require_telling(name, primary, at.plans if look is None else [*at.plans, look.plan])
@@ -220,7 +182,7 @@ class Choosing:
         self._memory.note(tuple(at.parts), {plan: left.get(name) for name, plan in named.items()})
         return self._chosen(stored, at)
 
-    def _chosen(self, stored: Stored, at: Standing) -> Choice:
+    def _chosen(self, stored: Stored, at: SessionStanding) -> Choice:
         """A choice as it stands; one for each group where its candidates are measured in groups."""
-        groups = isinstance(next(iter(stored.candidates.values())), StrataPlan)
-        return (GroupChoice if groups else Choice)(cast("Session", self), stored, self._pooled(at, None))
+        groups = next(iter(stored.candidates.values())).by_names
+        return (GroupChoice if groups else Choice)(self, stored, self._pooled(at, None))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
 from operator import add
+from typing import cast
 
 from residua.errors import PlanError
 from residua.plans.algebra import common, top_up
@@ -155,8 +156,8 @@ def require_telling(name: str, primary: Plan, known: Sequence[Plan]) -> None:
 
 def _tells(known: Plan, primary: Plan, workload: Workload) -> bool:
     """Whether some query is answerable; in the same groups, within one of them, whose queries are far fewer."""
-    if isinstance(known, StrataPlan) and isinstance(primary, StrataPlan) and known.by == primary.by:
-        met, _ = kinds_of([known, primary])
+    if known.by_names and known.by_names == primary.by_names:
+        met, _ = kinds_of([cast("StrataPlan", known), cast("StrataPlan", primary)])
         return any(_tells(mine, own, own.workload) for mine, own in met if mine and own and own.workload is not None)
     return answerable(known, workload) is not None
 
@@ -228,7 +229,7 @@ def poolable(plan: Plan, unit: Unit) -> Plan:
 
 def by_name(candidates: Sequence[Plan] | Mapping[str, Plan], unit: Unit) -> dict[str, Plan]:
     """At least two plans over one domain, with names: their own, or "plan 1", "plan 2", …."""
-    if isinstance(candidates, Plan) or not isinstance(candidates, Sequence | Mapping) or len(candidates) < 2:
+    if not isinstance(candidates, Sequence | Mapping) or len(candidates) < 2:
         raise PlanError("candidates must be at least two plans; to measure one, use session.release.")
     if not isinstance(candidates, Mapping):
         candidates = {f"plan {i}": plan for i, plan in enumerate(candidates, 1)}
@@ -256,7 +257,7 @@ def name_of(candidate: str | Plan, candidates: Mapping[str, Plan]) -> str:
             return candidate
         raise PlanError(f"there is no candidate {candidate!r}; there are {', '.join(map(repr, candidates))}.")
     for name, plan in candidates.items():
-        if plan is candidate or (isinstance(candidate, Plan) and same_plan(plan, candidate)):
+        if plan is candidate or same_plan(plan, candidate):
             return name
     raise PlanError(f"{candidate!r} is not one of the candidates; name one of {', '.join(map(repr, candidates))}.")
 

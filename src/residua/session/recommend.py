@@ -18,7 +18,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 import numpy as np
 
@@ -50,7 +50,7 @@ class Recommendation:
     action: str
     candidate: str | None
     reason: str
-    shares: Mapping[str, Mapping[str, float]]
+    shares: Mapping[str, Mapping[By, float]]
 
 
 def recommended(signals: Sequence[Signal], *, share: float, snr: float, by: By, chain: bool) -> Recommendation:
@@ -64,20 +64,18 @@ def recommended(signals: Sequence[Signal], *, share: float, snr: float, by: By, 
         chain: whether the look can be refined step by step, so that later candidates are judged later.
     """
     check_rule(share, snr, by)
-    shares = {signal.candidate: signal.shares(snr) for signal in signals}
-    first, *later = [signal.candidate for signal in signals]
-    good = [name for name in later if shares[name][by] >= share]
+    shares, names = {signal.candidate: signal.shares(snr) for signal in signals}, [each.candidate for each in signals]
+    alone = [{key: np.array([value]) for key, value in own.items()} for own in shares.values()]
+    (chosen,), (stepping,), _ = judged(alone, np.zeros(1, dtype=np.int64), share=share, by=by, chain=chain)
+    first = names[0]
     asked = f"at least {share:.0%} of the queries with a signal-to-noise ratio of {snr:g} or more"
-    if chain and len(later) > 1:
-        if later[0] in good:
-            return Recommendation("step", None, f"{later[0]!r} still serves the queries of {first!r}: {asked}", shares)
-    elif good:
-        return Recommendation(
-            "finish", good[-1], f"{good[-1]!r} still serves the queries of {first!r}: {asked}", shares
-        )
-    if shares[first]["upper"] < share:
+    if stepping:
+        return Recommendation("step", None, f"{names[1]!r} still serves the queries of {first!r}: {asked}", shares)
+    if chosen < 0:
         return Recommendation("stop", None, f"not even {first!r} can give {asked}", shares)
-    return Recommendation("finish", first, f"no later candidate gives {asked}", shares)
+    still = f"{names[chosen]!r} still serves the queries of {first!r}: {asked}"
+    reason = still if chosen else f"no later candidate gives {asked}"
+    return Recommendation("finish", names[chosen], reason, shares)
 
 
 def check_rule(share: float, snr: float, by: By) -> None:
@@ -92,11 +90,9 @@ def check_rule(share: float, snr: float, by: By) -> None:
 
 def judged_by(by: str) -> By:
     """What to judge by, known to be one of the three."""
-    for known in get_args(By):
-        if by == known:
-            found: By = known
-            return found
-    raise PlanError(f"by={by!r} is not 'lower', 'estimate' or 'upper'; use one of them.")
+    if by not in get_args(By):
+        raise PlanError(f"by={by!r} is not 'lower', 'estimate' or 'upper'; use one of them.")
+    return cast("By", by)
 
 
 REACH = 3.0  # standard deviations either side, as in the paper
@@ -137,10 +133,10 @@ class Signal:
         """The signal-to-noise ratio as estimated, (queries,)."""
         return np.asarray(self.estimates / self.stddevs)
 
-    def shares(self, snr: float) -> dict[str, float]:
+    def shares(self, snr: float) -> dict[By, float]:
         """Which share of the queries has at least this signal-to-noise ratio, by lower bound, estimate, upper bound."""
-        found = {"lower": self.lower, "estimate": self.estimate, "upper": self.upper}
-        return {name: float((ratios >= snr).mean()) for name, ratios in found.items()}
+        shares = shares_of(self.estimates[None], self.bounds[None], self.stddevs, snr)
+        return {by: float(share[0]) for by, share in shares.items()}
 
     @property
     def columns(self) -> dict[str, Any]:
@@ -293,7 +289,7 @@ class Verdicts(Mapping[Any, str | None]):
 
 
 def judged(
-    found: Sequence[Shares], depths: Integers, *, share: float, by: By, chain: bool
+    each: Sequence[Shares], depths: Integers, *, share: float, by: By, chain: bool
 ) -> tuple[Integers, Booleans, Floats]:
     """The rule for every group: the candidate, whether to step first, and the shares.
 
@@ -301,21 +297,19 @@ def judged(
     chain only the next one is judged. Where not even the first can serve, nothing is chosen.
 
     Args:
-        found: the shares of each candidate, in their order, on the same queries.
+        each: the shares of each candidate, in their order, on the same queries.
         depths: how many candidates were dropped in each group by stepping, (groups,).
         share: which share of the queries must be good enough.
         by: what to judge by.
         chain: whether looks are nested.
     """
-    shares = np.stack([each[by] for each in found], axis=1)
-    groups, last = len(depths), len(found) - 1
-    good = shares >= share
-    good[np.arange(len(found))[None, :] <= depths[:, None]] = False  # those before, and the first that stands
+    shares = np.stack([own[by] for own in each], axis=1)
+    groups, last = len(depths), len(each) - 1
+    after = np.arange(len(each)) - depths[:, None]  # the first that stands is not judged, nor are those before it
+    good = (shares >= share) & (after > 0) & ((after == 1) | (not chain))
     rows = np.arange(groups)
-    stepping = np.zeros(groups, dtype=bool)
-    if chain:
-        stepping = good[rows, np.minimum(depths + 1, last)] & (depths < last - 1)
+    stepping = good.any(axis=1) & (depths < last - 1) & chain
     latest = np.where(good.any(axis=1), last - np.argmax(good[:, ::-1], axis=1), depths)
-    upper = np.stack([each["upper"] for each in found], axis=1)
+    upper = np.stack([own["upper"] for own in each], axis=1)
     hopeless = ~good.any(axis=1) & (upper[rows, depths] < share)
     return np.where(stepping | hopeless, -1, latest), stepping, shares

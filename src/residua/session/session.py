@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import reduce
 from operator import add
@@ -13,17 +13,14 @@ from residua.bars import lasting_bar
 from residua.errors import SessionError
 from residua.measurement import Ledger
 from residua.measurement.ledger_amounts import affordable, stated
-from residua.measurement.measure import Progress, carry_out
-from residua.plans.composition import composed_cost
+from residua.measurement.measure import Progress
 from residua.plans.contract import Plan
 from residua.privacy import Guarantee, Unit
 from residua.quoting import Answering, Quotable
-from residua.release import Release, reserve
-from residua.release.pooled import pool_of, require_poolable
-from residua.session.accounts import Standing, Status, bill_for, left_of, paid, require_budget, standing
+from residua.release import Release
+from residua.session.accounts import Account, Status
 from residua.session.adapting import Adaptive
 from residua.session.choosing import LOST, Choosing
-from residua.session.missing import Memory, Missing, poolable, require_domain
 from residua.session.opening import (
     beside,
     budget_of,
@@ -34,7 +31,6 @@ from residua.session.opening import (
     require_its_ledger,
     unit_of,
 )
-from residua.session.state import digest_of_measured
 from residua.showing import Reported
 from residua.source import source_of
 from residua.source.bound import require_agreement
@@ -101,20 +97,19 @@ class Session(Adaptive, Choosing, Reported, Quotable):
         notice: Callable[[Tallies], None] | None = None,
     ) -> None:
         require_gaussian(budget, budget_of(ledger))
-        self._data = source_of(source)
+        data = source_of(source)
         path = Path(state) if state is not None else beside(ledger.path if isinstance(ledger, Ledger) else Path(ledger))
         if not isinstance(ledger, Ledger):
             require_its_ledger(Path(ledger), path)
             check_place(path)
-        require_agreement(self._data.options, unit_of(ledger, unit))
-        fingerprint = self._data.fingerprint()
-        self._ledger = ledger_for(ledger, budget, unit, fingerprint)
-        self._progress, self._notice = lasting_bar(progress), notice
-        self._folder = open_folder(path.absolute(), fingerprint, self._ledger, budget, self._data.options)
-        limit = self._folder.identity.budget
-        self._allowed = None if limit is None else limit.pcost_allowed()
-        self._memory = Memory()
-        self._folder.settle()
+        require_agreement(data.options, unit_of(ledger, unit))
+        fingerprint = data.fingerprint()
+        own = ledger_for(ledger, budget, unit, fingerprint)
+        folder = open_folder(path.absolute(), fingerprint, own, budget, data.options)
+        limit = folder.identity.budget
+        allowed = None if limit is None else limit.pcost_allowed()
+        super().__init__(Account(folder, own, allowed), data, lasting_bar(progress), notice)
+        folder.settle()
         self._standing()  # refuses a ledger that lacks a debit of the session
 
     @property
@@ -135,7 +130,7 @@ class Session(Adaptive, Choosing, Reported, Quotable):
         ends = {n: (tuple(c.candidates), c.end or ("open" if self._seen(c, at) else LOST)) for n, c in choices}
         parts = {number: f"{at.debits[number].purpose}: {part.summary}" for number, part in at.parts.items()}
         lost = tuple(number for number in at.debits if number not in at.parts)
-        budget, left = self._ledger.budget, self._left(at)
+        budget, left = self._ledger.budget, self._account.left(at)
         spent = at.spent + at.aside
         return Status(parts, lost, stated(budget, spent), affordable(budget, left), ends, spent, left)
 
@@ -157,8 +152,7 @@ class Session(Adaptive, Choosing, Reported, Quotable):
     def price(self, plan: Plan) -> Fraction:
         """What `release(plan)` would debit now, a pcost, exactly. Reads no data."""
         at = self._standing()
-        found = self._missing(self._checked(plan), at)
-        return Fraction(0) if found is None else bill_for(found, at).increment(at)
+        return self._price(self._missing(self._checked(plan), at), at)
 
     def release(self, plan: Plan, *, purpose: str = "release") -> Release:
         """Measures what is missing of a plan and answers it from everything the session has measured.
@@ -172,75 +166,10 @@ class Session(Adaptive, Choosing, Reported, Quotable):
         """
         with self._folder.locked():
             at, wanted = self._standing(), self._checked(plan)
-            found = self._missing(wanted, at)
-            if found is not None:
-                at = self._measured(found, at, purpose, "the plan")
-            return self._pooled(at, wanted.workload)
+            return self._pooled(self._finished(wanted, at, purpose, "the plan"), wanted.workload)
 
     def __repr__(self) -> str:
         return f"Session({str(self._folder.path)!r}, {self._ledger!r})"
-
-    # ---- plumbing
-
-    def _standing(self) -> Standing:
-        return standing(self._folder, self._ledger)
-
-    def _left(self, at: Standing) -> Fraction:
-        return left_of(self._ledger, self._allowed, at)
-
-    def _checked(self, plan: Plan) -> Plan:
-        return poolable(plan, self._ledger.unit)
-
-    def _tell(self, step: str, done: int, total: int | None) -> None:
-        if self._progress is not None:
-            self._progress(step, done, total)
-
-    def _missing(self, plan: Plan, at: Standing) -> Missing | None:
-        require_domain(plan, at.plans)
-        return self._memory.find(plan, tuple(at.parts), at.plans, lambda: self._tell("pricing", 0, None))
-
-    def _measured(
-        self, found: Missing, at: Standing, purpose: str, what: str, step: Mapping[str, Any] | None = None
-    ) -> Standing:
-        """Pays for a measurement, makes it, and keeps it."""
-        bill = bill_for(found, at)
-        if at.parts and composed_cost([*at.plans, found.plan]) > found.together:  # it may have been found a while ago
-            raise SessionError("the measurement costs more than was worked out; this is a defect, nothing was spent.")
-        require_budget(self._ledger, self._allowed, at, bill, what)
-        if at.parts:
-            require_poolable(list(at.parts.values()), found.plan, found.blocks)
-        pay = paid(
-            self._folder,
-            self._ledger,
-            bill,
-            purpose=purpose,
-            allowed=self._allowed,
-            what=what,
-            whose=self._data.options.whose,
-            step=step,
-        )
-        with reserve(self._folder.place(bill.part), found.plan, found.blocks) as room:
-            # What cannot be read back would be paid for and lost: seen before the debit.
-            if digest_of_measured(Plan.load(room.partial / "plan.json"), found.blocks) != bill.digest:
-                raise SessionError("the measurement cannot be kept as it is; this is a defect, nothing was spent.")
-            release = carry_out(
-                found.plan,
-                found.blocks,
-                found.alone,
-                self._data,
-                pay,
-                progress=self._progress,
-                notice=self._notice,
-            )
-            room.commit(release)
-        return self._standing()
-
-    def _pooled(self, at: Standing, workload: Workload | None) -> Release:
-        """Everything measured, as one release; its receipt names the latest debit, which stands for all before it."""
-        found = pool_of(list(at.parts.values()), workload, same_records=True)
-        last = at.debits[max(at.parts)]
-        latest = {"sequence": last.sequence, "time": last.time, "digest": last.digest}
-        return Release(found.planned, found.blocks, found.measurements, {**latest, **found.receipt})
 
 
 def _asked(plans: Sequence[Plan]) -> Workload | None:

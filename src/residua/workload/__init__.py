@@ -1,9 +1,10 @@
 """What is asked: workloads of queries over a domain."""
 
 from residua.workload.asking import attribute_queries, range_ends, rows_of_body
-from residua.workload.attribute_queries import KINDS, AttributeQueries, Identity, MatrixRows
+from residua.workload.attribute_queries import KINDS, AttributeQueries, MatrixRows
 from residua.workload.explicit import explicit
 from residua.workload.marginals import marginals
+from residua.workload.nested import Identity
 from residua.workload.ordered import applied
 from residua.workload.predicates import queries
 from residua.workload.products import AskedRows, hierarchy, prefixes, product, ranges

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 
 from residua.domain import Attribute, Label
 from residua.errors import WorkloadError
-from residua.workload.attribute_queries import KINDS, AttributeQueries, Identity, MatrixRows
-from residua.workload.nested import Inside, LevelRows
+from residua.workload.attribute_queries import KINDS, AttributeQueries, MatrixRows
+from residua.workload.nested import Identity, Inside, LevelRows
 from residua.workload.ordered import range_labels
 
 

@@ -1,4 +1,4 @@
-"""What may be asked of one attribute: rows of a matrix over its values. Here, the values themselves and any matrix.
+"""What may be asked of one attribute: rows of a matrix over its values. Here, what every kind says, and any matrix.
 
 An attribute with n values is asked the rows of a matrix W, (rows, n). Planners need `WᵀW`, `W v` and `diag(W K Wᵀ)`;
 where W is large and regular (all n(n+1)/2 ranges, `ordered.py`) these are prefix sums and W is never written out.
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # SciPy's sparse matrices take a third of a second to import:
 _MOST_ENTRIES = 2**27  # a gigabyte
 KINDS: dict[str, type[AttributeQueries]] = {}  # the word that each kind with a fixed name is asked by
 InOrder = Literal["prefixes", "ranges", "values", "groups"]
+ChosenGroups = tuple[tuple[Level | None, Integers | None], ...]  # a level, None for the values; which groups, or all
 
 
 def require_matrix(what: str, rows: int, columns: int) -> None:
@@ -115,7 +116,7 @@ class AttributeQueries(ABC):
         """The same rows kind by kind."""
         return (self,)
 
-    def nested(self) -> tuple[tuple[Level | None, Integers | None], ...] | None:
+    def nested(self) -> ChosenGroups | None:
         """Of rows that are groups of levels: the level, None for the values, and which of its groups, None for all of
         them; None where the rows are anything else."""
         return None
@@ -151,25 +152,20 @@ class AttributeQueries(ABC):
 
     def trace(self) -> float:
         """The trace of `WᵀW`."""
-        return float(self.gram().trace())
+        return float(self.summed(np.ones(self.size)).sum() if self.indicators else (self.matrix() ** 2).sum())
 
     def to_body(self) -> Any:
         """The rows as plain values: the word that asks for them."""
         return self.kind
 
-    def gram(self) -> Floats:
-        """`WᵀW`, (n, n)."""
+    def gram(self, weights: Floats | None = None) -> Floats:
+        """`Wᵀ diag(weights) W`, (n, n), without weights `WᵀW`."""
         W = self.matrix()
-        return np.asarray(W.T @ W)
-
-    def weighted_gram(self, weights: Floats) -> Floats:
-        """`Wᵀ diag(weights) W`, (n, n)."""
-        W = self.matrix()
-        return np.asarray((W * weights[:, None]).T @ W)
+        return np.asarray((W if weights is None else W * weights[:, None]).T @ W)
 
     def times(self, vector: Floats) -> Floats:
         """`W v`, (rows,)."""
-        return np.asarray(self.matrix() @ vector)
+        return self.summed(vector)
 
     def diagonal(self, matrix: Floats) -> Floats:
         """`diag(W K Wᵀ)`, (rows,), for a symmetric K, (n, n)."""
@@ -179,66 +175,13 @@ class AttributeQueries(ABC):
     @property
     def key(self) -> Hashable:
         """What two equal sets of rows have in common, and no others."""
-        return (self.kind, self.size)
+        return (type(self), *(getattr(self, field.name) for field in fields(self)))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, AttributeQueries) and self.key == other.key
 
     def __hash__(self) -> int:
         return hash(self.key)
-
-
-class Identity(AttributeQueries):
-    """Every value by itself: the attribute of a marginal."""
-
-    kind = "identity"
-    title = ""
-    plain = indicators = True
-    along = "values"
-
-    @property
-    def rows(self) -> int:
-        """One row per value."""
-        return self.size
-
-    def tables(self, attribute: Attribute) -> list[tuple[str, slice, tuple[Label, ...]]]:
-        """One, of the values."""
-        return [("", slice(None), attribute.labels)]
-
-    def matrix(self) -> Floats:
-        """The identity matrix."""
-        require_matrix("values", self.size, self.size)
-        return np.eye(self.size)
-
-    def sparse(self) -> csr_array:
-        """The identity matrix, of any size."""
-        from scipy.sparse import csr_array, eye_array
-
-        return csr_array(eye_array(self.size, format="csr"))
-
-    def nested(self) -> tuple[tuple[Level | None, Integers | None], ...]:
-        """The values."""
-        return ((None, None),)
-
-    def summed(self, tables: Floats) -> Floats:
-        """The tables themselves."""
-        return tables
-
-    def trace(self) -> float:
-        """n."""
-        return float(self.size)
-
-    def times(self, vector: Floats) -> Floats:
-        """The vector itself."""
-        return vector
-
-    def diagonal(self, matrix: Floats) -> Floats:
-        """The diagonal itself."""
-        return np.asarray(np.diagonal(matrix))
-
-    def labels(self, attribute: Attribute) -> Iterator[str]:
-        """`=Female`, …"""
-        return (f"={label}" for label in attribute.labels)
 
 
 @dataclass(frozen=True, eq=False)

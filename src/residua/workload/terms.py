@@ -16,8 +16,9 @@ from residua.domain import Domain
 from residua.errors import WorkloadError
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.linalg.lattice import SetFamily, closure
-from residua.workload.attribute_queries import AttributeQueries, Identity
+from residua.workload.attribute_queries import AttributeQueries
 from residua.workload.listed import ListedQueries, check_cells, checked_weight
+from residua.workload.nested import Identity
 
 if TYPE_CHECKING:  # SciPy's sparse matrices take a third of a second to import: only when they are used
     from scipy.sparse import csr_array

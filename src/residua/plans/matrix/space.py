@@ -17,12 +17,12 @@ from residua.errors import PlanError, WorkloadError
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.plans.cells import Grouping
 from residua.plans.noise import NORMAL
-from residua.plans.questions import combined, in_one_table
+from residua.plans.questions import as_workload, combined, in_one_table
 from residua.plans.reading import Answerable, Clique, Combination, Reading
 from residua.plans.tails import check_confidence, reaches, single_reach
 from residua.plans.tolerances import SUPPORT_TOLERANCE
 from residua.quoting import Term
-from residua.workload import Workload, explicit, marginals
+from residua.workload import Workload, explicit
 from residua.workload.listed import MOST_CELLS
 
 _BATCH = 2**22
@@ -107,12 +107,8 @@ class MeasuredSpace(ABC):
 
     def asked(self, workload: Workload | Sequence[str]) -> Workload:
         """Any workload, or the marginal on some attributes, as explicit queries."""
-        if not isinstance(workload, Workload):
-            workload = marginals(self.domain, [workload])
-        if workload.domain != self.domain:
-            raise PlanError("the plan and the workload are over different domains; declare one domain for both.")
         try:
-            return workload.listed()
+            return as_workload(self.domain, workload)[0].listed()
         except WorkloadError as problem:
             raise PlanError(str(problem)) from None
 

@@ -101,13 +101,13 @@ def _enclosed(low: float, high: float, p: list[Fraction], a: list[Fraction]) -> 
 
 def _check(noise: AxisNoise) -> None:
     if isinstance(noise, NestedNoise):
-        queries = noise.network
+        queries = noise.queries
         positive, others = [queries.grounds], [queries.values, queries.held, *queries.arguments[5:]]
         if queries.first != math.inf:
             positive.append(np.array([queries.first]))
         fits = queries.grounds.shape == queries.values.shape == (noise.size,) and noise.size > 1
     else:
-        along = noise.path
+        along = noise.queries
         positive, others = [along.links, np.array([along.right])], [np.array([along.left, along.values])]
         fits = True
     if len(noise.poles) > _MOST_PARTS:

@@ -28,6 +28,7 @@ from residua.plans.planners.matrix import Matrix
 from residua.plans.planners.offers import Offer, Planner, Task, register, registered
 from residua.plans.planners.tables import independent_pure_marginals
 from residua.plans.planners.tree import Tree
+from residua.plans.questions import require_workload
 from residua.plans.saddle import Progress
 from residua.plans.targets import Targets
 from residua.plans.tolerances import MARGINAL_TOLERANCE, PRODUCT_TOLERANCE
@@ -136,7 +137,7 @@ def plan(
         >>> least.guarantee
         ZCDP(rho=0.0448...)
     """
-    _check_workload(workload)
+    require_workload(workload)
     if form is not None and not isinstance(form, Planner):
         raise PlanError(f"form={form!r} is not a form of plan; use one such as rs.Lattice() or rs.Matrix().")
     laplace = _is_laplace(guarantee, noise)
@@ -205,7 +206,7 @@ def independent(workload: Workload, guarantee: Guarantee, *, unit: Unit = _RECOR
         >>> rs.independent(rs.marginals(domain, ways=2), rs.GDP(mu=1.0)).variance({"a": 0, "b": 0})
         1.0...
     """
-    _check_workload(workload)
+    require_workload(workload)
     _check_unit(unit, workload.domain)
     if not workload.tabular:
         ahead = forecast(workload)
@@ -221,11 +222,6 @@ def independent(workload: Workload, guarantee: Guarantee, *, unit: Unit = _RECOR
         return independent_pure_marginals(workload, task) if laplace else independent_marginals(workload, task)
     queries = workload.listed()  # products only where their cells can be listed
     return independent_pure(queries, task) if laplace else independent_explicit(queries, guarantee, unit)
-
-
-def _check_workload(workload: object) -> None:
-    if not isinstance(workload, Workload):
-        raise PlanError(f"workload={workload!r} is not a workload; make one with rs.marginals or rs.queries.")
 
 
 def _objective(minimise: Objective | None, targets: Targets | None) -> Objective:

@@ -8,12 +8,11 @@ and re-checks with `certificate`). `refined` picks the best of many optima, `app
 
 from residua.plans.solver.approximate import ApproximateFactorisation, approximate
 from residua.plans.solver.certificate import Certificate, certify
-from residua.plans.solver.queries import AllRanges, AllRectangles, MatrixQueries, Queries
+from residua.plans.solver.queries import AllRectangles, MatrixQueries, Queries
 from residua.plans.solver.refined import refine
 from residua.plans.solver.solve import DenseSolution, least_privacy, least_total
 
 __all__ = [
-    "AllRanges",
     "AllRectangles",
     "ApproximateFactorisation",
     "Certificate",

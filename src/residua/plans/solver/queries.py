@@ -13,7 +13,8 @@ import numpy as np
 from scipy import linalg
 
 from residua.errors import WorkloadError
-from residua.linalg.arrays import Floats, Integers
+from residua.linalg.arrays import Floats
+from residua.linalg.intervals import Intervals
 
 _BLOCK = 2**22  # entries of W held at a time when it is read row by row
 
@@ -74,56 +75,10 @@ class MatrixQueries:
 
 
 @dataclass(frozen=True)
-class AllRanges:
-    """Every range `a ≤ cell ≤ b` of `cells` ordered cells, in the order (0,0), (0,1), …, (1,1), …
-
-    Both contractions are two-dimensional prefix sums: O(d²) for d(d+1)/2 queries.
-
-    Example:
-        >>> AllRanges(3).block(0, 6).astype(int).tolist()
-        [[1, 0, 0], [1, 1, 0], [1, 1, 1], [0, 1, 0], [0, 1, 1], [0, 0, 1]]
-    """
-
-    cells: int
-
-    def __post_init__(self) -> None:
-        if self.cells < 1:
-            raise WorkloadError(f"ranges over {self.cells} cells; there must be at least one.")
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """How many queries, over how many cells."""
-        return self.cells * (self.cells + 1) // 2, self.cells
-
-    def gram(self, weights: Floats) -> Floats:
-        """Entry (i, j), i ≤ j: the weight of the ranges that start at or before i and end at or after j."""
-        d = self.cells
-        square = np.zeros((d, d))
-        square[np.triu_indices(d)] = weights
-        covering = np.cumsum(np.cumsum(square, axis=0)[:, ::-1], axis=1)[:, ::-1]
-        return np.asarray(np.triu(covering) + np.triu(covering, 1).T)
-
-    def diagonal(self, matrix: Floats) -> Floats:
-        """Sum of each square block on the diagonal of `matrix`."""
-        d = self.cells
-        prefix = np.zeros((d + 1, d + 1))
-        prefix[1:, 1:] = np.cumsum(np.cumsum(matrix, axis=0), axis=1)
-        corner = np.diagonal(prefix)
-        a, b = np.triu_indices(d)
-        return np.asarray(corner[b + 1] - prefix[a, b + 1] - prefix[b + 1, a] + corner[a])
-
-    def block(self, start: int, stop: int) -> Floats:
-        """Rows `start` to `stop`, written out."""
-        a, b = (ends[start:stop, None] for ends in np.triu_indices(self.cells))
-        cell = np.arange(self.cells)
-        return ((a <= cell) & (cell <= b)).astype(np.float64)
-
-
-@dataclass(frozen=True)
 class AllRectangles:
     """Every range of one attribute crossed with every range of another, over `height × width` cells, row by row.
 
-    Query (r, s) is the r-th range of the first and the s-th of the second, both in the order of `AllRanges`. The
+    Query (r, s) is the r-th range of the first and the s-th of the second, both in the order of `Intervals.every`. The
     contractions are prefix sums along four axes: O(d²) for about d²/4 queries.
     """
 
@@ -137,7 +92,8 @@ class AllRectangles:
     @property
     def shape(self) -> tuple[int, int]:
         """How many queries, over how many cells."""
-        return AllRanges(self.height).shape[0] * AllRanges(self.width).shape[0], self.height * self.width
+        ranges = [n * (n + 1) // 2 for n in (self.height, self.width)]
+        return ranges[0] * ranges[1], self.height * self.width
 
     def gram(self, weights: Floats) -> Floats:
         """Entry (i, j): the weight of the rectangles that cover both cells."""
@@ -169,8 +125,7 @@ class AllRectangles:
 
     def block(self, start: int, stop: int) -> Floats:
         """Rows `start` to `stop`, written out."""
-        rows = AllRanges(self.height).block(0, AllRanges(self.height).shape[0])
-        columns = AllRanges(self.width).block(0, AllRanges(self.width).shape[0])
+        rows, columns = (Intervals.every(n).block(0, n * (n + 1) // 2) for n in (self.height, self.width))
         r, s = np.divmod(np.arange(start, stop), len(columns))
         return np.asarray((rows[r][:, :, None] * columns[s][:, None, :]).reshape(stop - start, -1))
 
@@ -223,47 +178,6 @@ def triangle(queries: Queries, weights: Floats) -> Floats:
         (full,) = linalg.qr(np.vstack([R, rows]), mode="r", overwrite_a=True, check_finite=False)
         R = np.asarray(full[: queries.shape[1]], dtype=np.float64)
     return R
-
-
-@dataclass(frozen=True, eq=False)
-class Intervals:
-    """The ranges `first ≤ cell ≤ last`, one per query, of `cells` ordered cells.
-
-    Both contractions are two-dimensional prefix sums: O(m + d²).
-
-    Example:
-        >>> Intervals(np.array([0, 1]), np.array([1, 2]), 3).gram(np.array([1.0, 10.0])).astype(int).tolist()
-        [[1, 1, 0], [1, 11, 10], [0, 10, 10]]
-    """
-
-    first: Integers
-    last: Integers
-    cells: int
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """How many queries, over how many cells."""
-        return len(self.first), self.cells
-
-    def gram(self, weights: Floats) -> Floats:
-        """Entry (i, j), i ≤ j: the weight of the ranges that start at or before i and end at or after j."""
-        square = np.zeros((self.cells, self.cells))
-        np.add.at(square, (self.first, self.last), weights)
-        covering = np.cumsum(np.cumsum(square, axis=0)[:, ::-1], axis=1)[:, ::-1]
-        return np.asarray(np.triu(covering) + np.triu(covering, 1).T)
-
-    def diagonal(self, matrix: Floats) -> Floats:
-        """Sum of `matrix` over pairs of cells of each range."""
-        prefix = np.zeros((self.cells + 1, self.cells + 1))
-        prefix[1:, 1:] = np.cumsum(np.cumsum(matrix, axis=0), axis=1)
-        a, b = self.first, self.last + 1
-        return np.asarray(prefix[b, b] - prefix[a, b] - prefix[b, a] + prefix[a, a])
-
-    def block(self, start: int, stop: int) -> Floats:
-        """Rows `start` to `stop`, written out."""
-        cell = np.arange(self.cells)
-        inside = (self.first[start:stop, None] <= cell) & (cell <= self.last[start:stop, None])
-        return inside.astype(np.float64)
 
 
 def as_intervals(matrix: Floats) -> Queries | None:

@@ -139,7 +139,7 @@ def _noise_round(ends: Floats, q: Floats, cells: int) -> tuple[float, tuple[Floa
     noise = _noise_of(ends, q)
     found, starts = noise.largest_ranges(cells, alone=True)
     constant, slope, zeros, weights = reciprocal_of(noise.poles, noise.weights)
-    costs = (constant + noise.path.shares(q, zeros, weights)) / q + slope * noise.path.gram_diagonal
+    costs = (constant + noise.queries.shares(q, zeros, weights)) / q + slope * noise.queries.gram_diagonal
     rises = np.interp(np.arange(len(ends)), starts, found / found.max())
     better = ends * rises**_RISE, q * (costs / float(costs @ q)) ** POWER
     return float(found.max() * costs.max()), (ends, q), better

@@ -68,7 +68,7 @@ class Design:
                 elif p is None:
                     row.append(known.setdefault(asked, asked.gram() / asked.rows))
                 else:
-                    row.append(asked.weighted_gram(p))
+                    row.append(asked.gram(p))
             found.append(row)
         return found
 
