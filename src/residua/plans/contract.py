@@ -180,9 +180,7 @@ class Plan(ReportedPlan, Forecasts, ABC):
         positions = self.domain.positions(names)
         found = self._cell_variances(tuple(sorted(positions)))
         if not np.isfinite(found).all():
-            raise PlanError(
-                f"this plan does not answer the marginal on {names!r}; plan for a workload that asks for it."
-            )
+            raise PlanError(f"this plan does not answer the marginal on {names!r}; plan for a workload that has it.")
         return np.asarray(found.transpose(np.argsort(np.argsort(positions))))
 
     def variances(self, workload: Workload, *, per: Per = "query") -> Floats:
@@ -207,9 +205,7 @@ class Plan(ReportedPlan, Forecasts, ABC):
 
     def total_variance(self, workload: Workload) -> float:
         """The sum of the variances of all queries, each times its weight."""
-        found = self.variances(workload, per="term")
-        masses = workload.weights * workload.cells
-        return float(masses @ found)
+        return float((workload.weights * workload.cells) @ self.variances(workload, per="term"))
 
     @overload
     def covariance(self, asked: Query, other: Query | None = None) -> float: ...
@@ -240,9 +236,7 @@ class Plan(ReportedPlan, Forecasts, ABC):
             )
         for workload in (first, second):
             if not np.isfinite(self.variances(workload, per="term")).all():
-                raise PlanError(
-                    "this plan does not answer all of these queries; plan for a workload that asks for them."
-                )
+                raise PlanError("this plan does not answer all of these queries; plan for a workload that has them.")
         found = self._covariance(first, second)
         if isinstance(asked, Mapping) and (other is None or isinstance(other, Mapping)):
             return float(found[0, 0])
