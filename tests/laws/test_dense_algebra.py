@@ -61,7 +61,7 @@ def dense_plans(draw, count):
     for _ in range(count):
         names = draw(st.sampled_from([("a",), ("a", "b")]))
         cells = int(np.prod([len(domain[name].labels) for name in names]))
-        workload = rs.explicit(domain, draw(matrices(cells)), attributes=names)
+        workload = rs.explicit(domain, draw(matrices(cells)), on=names)
         made.append(rs.independent(workload, rs.GDP(draw(st.floats(0.3, 3.0)))))
     return made
 
@@ -217,7 +217,7 @@ def test_people_in_different_cells_do_not_add_up():
 
 def test_cells_beyond_listing_are_priced_by_their_dearest():
     domain = rs.Domain.of_sizes([200, 200, 200])
-    parts = [rs.plan(rs.explicit(domain, np.eye(200)[:2], attributes=[name]), rs.GDP(1.0)) for name in domain.names]
+    parts = [rs.plan(rs.explicit(domain, np.eye(200)[:2], on=[name]), rs.GDP(1.0)) for name in domain.names]
     assert float(composed_cost(parts)) == pytest.approx(3.0, rel=1e-9)
     with pytest.raises(PlanError, match="8,000,000 cells"):
         rs.common(parts)
@@ -282,7 +282,7 @@ def test_bad_input_is_refused():
             act()
     wide = rs.Domain.of_sizes([20, 20, 20])
     marginal = rs.plan(rs.marginals(wide, ways=3), rs.GDP(1.0))
-    narrow = rs.plan(rs.explicit(wide, np.eye(20), attributes=[wide.names[0]]), rs.GDP(1.0))
+    narrow = rs.plan(rs.explicit(wide, np.eye(20), on=[wide.names[0]]), rs.GDP(1.0))
     with pytest.raises(PlanError, match="8,000 cells"):
         rs.common([marginal, narrow])
 

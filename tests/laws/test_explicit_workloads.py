@@ -63,9 +63,9 @@ def test_matrices_dense_sparse_and_in_another_order_of_attributes():
     matrix = np.arange(12).reshape(2, 6)
     dense, sparse = rs.explicit(domain, matrix), rs.explicit(domain, csr_array(matrix))
     assert np.array_equal(dense.matrix.toarray(), sparse.matrix.toarray())
-    turned = rs.explicit(domain, matrix.reshape(2, 2, 3).transpose(0, 2, 1).reshape(2, 6), attributes=["b", "a"])
+    turned = rs.explicit(domain, matrix.reshape(2, 2, 3).transpose(0, 2, 1).reshape(2, 6), on=["b", "a"])
     assert np.array_equal(turned.matrix.toarray(), matrix)
-    one = rs.explicit(domain, np.eye(3), attributes=["b"])
+    one = rs.explicit(domain, np.eye(3), on=["b"])
     assert np.array_equal(one.over((0, 1)).toarray(), np.tile(np.eye(3), 2))
 
 
@@ -121,7 +121,7 @@ def test_sums_and_weights(domain):
         (lambda d: rs.explicit(d, [[1, 2], [3]]), "matrix of numbers"),
         (lambda d: rs.explicit(d, np.full((1, 88), np.nan)), "NaN"),
         (lambda d: rs.explicit(d, np.ones((0, 88))), "no rows"),
-        (lambda d: rs.explicit(d, np.ones((1, 2)), attributes=["sexx"]), "unknown attribute"),
+        (lambda d: rs.explicit(d, np.ones((1, 2)), on=["sexx"]), "unknown attribute"),
         (lambda d: rs.explicit(d, np.ones((1, 88)), labels=["a", "b"]), "labels"),
         (lambda d: rs.explicit(d, np.ones((1, 88))) + rs.queries(rs.Domain.of_sizes([2]), ["a0"]), "different domains"),
     ],

@@ -31,7 +31,7 @@ OF_PROJECTIONS = [*OF_RELEASES[:3], lambda projected: projected.rounded("ab")]
 OF_WORKLOADS: list[Callable[[], object]] = [
     lambda: rs.marginals(DOMAIN, "ab"),
     lambda: rs.marginals(DOMAIN, ["ab"]),
-    lambda: rs.explicit(DOMAIN, np.eye(2), attributes="ab"),
+    lambda: rs.explicit(DOMAIN, np.eye(2), on="ab"),
     lambda: rs.prefixes(DOMAIN, "a", by="ab"),
     lambda: rs.product(DOMAIN, {"a": "prefixes"}, sets="ab"),
     lambda: DOMAIN.cells("ab"),

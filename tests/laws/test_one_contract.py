@@ -48,7 +48,7 @@ def test_a_query_is_answered_alike_however_it_is_asked(form, asked):
     if asked != "coefficients":
         assert release.count(query).estimate == pytest.approx(float(count["estimate"][0]), rel=1e-9)
         assert release.count(query).stddev == pytest.approx(float(count["stddev"][0]), rel=1e-9)
-    over_both = rs.explicit(DOMAIN, np.kron(np.ones((1, 7)), np.eye(5)), attributes=["a", "b"])
+    over_both = rs.explicit(DOMAIN, np.kron(np.ones((1, 7)), np.eye(5)), on=["a", "b"])
     found = release.answers(over_both).columns
     assert found["estimate"] == pytest.approx(release.estimates(["b"]), rel=1e-9)
     assert found["stddev"] ** 2 == pytest.approx(plan.variance(["b"]), rel=1e-9)

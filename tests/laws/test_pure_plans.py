@@ -25,7 +25,7 @@ from residua.plans.tails import reaches
 from residua.privacy.conversions import pure_to_gdp_pcost
 
 DOMAIN = rs.Domain.of_sizes({"a": 3, "b": 2, "c": 4})
-QUERIES = rs.explicit(DOMAIN, np.tril(np.ones((6, 6))), attributes=["a", "b"])
+QUERIES = rs.explicit(DOMAIN, np.tril(np.ones((6, 6))), on=["a", "b"])
 MARGINALS = rs.marginals(DOMAIN, [("a", "b"), ("b", "c"), ("c",)])
 DATA = pa.table({"a": [0, 1, 2] * 40, "b": [0, 1] * 60, "c": [0, 1, 2, 3] * 30})
 UNITS = [rs.AddRemove(), rs.AddRemove(records=3), rs.ReplaceOne()]

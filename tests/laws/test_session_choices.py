@@ -168,7 +168,7 @@ def test_a_blind_look_is_taken_only_on_demand_and_still_bounds_what_may_vary(ope
 def test_what_several_parts_answer_only_together_is_told(opened: Open) -> None:
     """Neither the men nor the look, which is the total, tells how many women there are; both do."""
     men = rs.plan(rs.queries(DOMAIN, {"men": "sex = 'M'"}), BUDGET)
-    women = rs.independent(rs.explicit(DOMAIN, [[1, 0]], attributes=["sex"]), BUDGET)
+    women = rs.independent(rs.explicit(DOMAIN, [[1, 0]], on=["sex"]), BUDGET)
     total = rs.independent(rs.marginals(DOMAIN, ways=0), BUDGET)
     sex = rs.independent(rs.marginals(DOMAIN, [("sex",)]), BUDGET)
     session = opened(rs.ZCDP(5.0))

@@ -103,7 +103,7 @@ def test_the_total_that_a_replaced_record_leaves_as_it_is_costs_nothing(tmp_path
     unit = rs.ReplaceOne()
     if kind == "dense":
         rows = [[[1, -1]], [[1, -1], [1, 1]]]
-        less, more = (rs.independent(rs.explicit(DOMAIN, w, attributes=["sex"]), BUDGET, unit=unit) for w in rows)
+        less, more = (rs.independent(rs.explicit(DOMAIN, w, on=["sex"]), BUDGET, unit=unit) for w in rows)
     else:
         asked = rs.marginals(DOMAIN, ways=1) if kind == "residual" else rs.prefixes(DOMAIN, "age")
         more = rs.plan(asked, BUDGET, unit=unit)

@@ -36,7 +36,7 @@ from functools import cached_property
 import numpy as np
 
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.path import Path
+from residua.linalg.path import Path, star_diagonal
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,12 +157,7 @@ class Network:
         """The diagonal of the Gram matrix, (n,)."""
         from residua.linalg.conductance_kernels import cover
 
-        after = np.cumsum(self.grounds[::-1])[::-1]
-        if math.isinf(self.first):
-            diagonal = after.copy()
-        else:
-            before = self.first + np.append(0.0, np.cumsum(self.grounds[:-1]))
-            diagonal = after * (before / (before[-1] + self.grounds[-1]))
+        diagonal = star_diagonal(self.grounds, self.first)
         low, cut, high, _, _, values, chords = self.arguments
         cover(low, cut, high, values, chords, diagonal, np.empty(self.size))
         return diagonal

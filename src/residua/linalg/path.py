@@ -83,11 +83,8 @@ class Path:
     @property
     def gram_diagonal(self) -> Floats:
         """The diagonal of the Gram matrix, (n,): a resistance to ground for each node."""
-        from residua.linalg.path_kernels import resistances
-
-        diagonal = np.empty(self.size)
-        resistances(self.links, self.left, self.right, diagonal, np.empty(self.size))
-        return diagonal + self.values
+        first = 1 / self.left if self.left else math.inf
+        return star_diagonal(np.append(1 / self.links, 1 / self.right), first) + self.values
 
     def shares(self, q: Floats, poles: Floats, weights: Floats) -> Floats:
         """`Σ_j a_j [S (S + p_j)⁻¹]_ii` for `S = Q^½ G Q^½`, (n,)."""
@@ -96,6 +93,15 @@ class Path:
         sums, room = np.zeros(self.size), np.empty(self.size)
         shares(self.links, self.left, self.right, self.values, q, poles, weights, sums, room)
         return sums
+
+
+def star_diagonal(grounds: Floats, first: float) -> Floats:
+    """The diagonal of the Gram matrix, (n,), by conductances from all running sums, (n,), and C_{−1} to a hub."""
+    after = np.cumsum(grounds[::-1])[::-1]
+    if math.isinf(first):
+        return after.copy()
+    before = first + np.append(0.0, np.cumsum(grounds[:-1]))
+    return np.asarray(after * (before / (before[-1] + grounds[-1])))
 
 
 def prefix_path(weights: Floats) -> Path:

@@ -17,22 +17,6 @@ _compiled: Any = compiled  # without fastmath: the error bounds count operations
 
 
 @_compiled
-def resistances(links, left, right, out, room):
-    """The diagonal of the Gram matrix, (n,)."""
-    n = out.size
-    c = left
-    for i in range(n):
-        room[i] = c  # what ground looks like to the left of node i
-        if i < n - 1:
-            c = links[i] * c / (links[i] + c)
-    c = right
-    for i in range(n - 1, -1, -1):
-        out[i] = 1.0 / (room[i] + c)
-        if i > 0:
-            c = links[i - 1] * c / (links[i - 1] + c)
-
-
-@_compiled
 def shares(links, left, right, values, q, poles, weights, out, room):
     """`Σ_j a_j [S (S + p_j)⁻¹]_ii`, (n,)."""
     n = out.size

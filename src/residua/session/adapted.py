@@ -84,15 +84,7 @@ class Adaptation:
         body = {
             "asked": dict(self.asked),
             "ended": made.ended,
-            "scores": None
-            if kept is None
-            else {
-                "attributes": [list(names) for names in kept.attributes],
-                "values": kept.values.tolist(),
-                "stddev": kept.stddev,
-                "sequence": kept.sequence,
-                "digest": kept.digest,
-            },
+            "scores": None if kept is None else {**vars(kept), "values": kept.values.tolist()},
         }
         write_document(self.path, KIND, VERSION, body)
         return made

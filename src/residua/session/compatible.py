@@ -113,4 +113,4 @@ def _coordinates(known: Release, attributes: tuple[int, ...]) -> tuple[Floats, F
         rows, measured = s[kept, None] * Vt[kept], U[:, kept].T @ measured
     wide = np.where(grouping.columns >= 0, rows[:, np.maximum(grouping.columns, 0)], 0.0)
     names = [known.domain.names[i] for i in grouping.attributes]
-    return explicit(known.domain, wide, attributes=names).over(attributes).toarray(), measured
+    return explicit(known.domain, wide, on=names).over(attributes).toarray(), measured

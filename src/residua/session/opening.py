@@ -11,7 +11,7 @@ from residua.errors import FileError, SessionError
 from residua.files import read_document, require_path, write_document
 from residua.measurement import Ledger
 from residua.plans.bodies import guarantee_of_body, guarantee_to_body
-from residua.privacy import AddRemove, Guarantee, PureDP, Unit
+from residua.privacy import Guarantee, PureDP, Unit
 from residua.session.state import KIND, VERSION, Folder, Identity, lock, salted
 from residua.source.options import NO_OPTIONS, Options
 
@@ -33,12 +33,12 @@ def require_gaussian(*promised: Guarantee | None) -> None:
             )
 
 
-def budget_of(ledger: Ledger | str | Path) -> Guarantee | None:
-    """What a ledger promises, None if it is yet to be made."""
+def existing_ledger(ledger: Ledger | str | Path) -> Ledger | None:
+    """The ledger that is given or is at a path, None if it is yet to be made."""
     if isinstance(ledger, Ledger):
-        return ledger.budget
+        return ledger
     require_path(Path(ledger))
-    return Ledger(ledger).budget if Path(ledger).exists() else None
+    return Ledger(ledger) if Path(ledger).exists() else None
 
 
 def require_its_ledger(ledger: Path, state: Path) -> None:
@@ -66,13 +66,6 @@ def check_place(path: Path) -> None:
         raise FileError(f"state={str(path)!r} exists and is not a session; name another folder.")
     if any((path / "parts").glob("*")):
         raise SessionError(f"the session {str(path)!r} lacks its 'session.json'; restore that file from a copy.")
-
-
-def unit_of(ledger: Ledger | str | Path, unit: Unit | None) -> Unit:
-    """Whom a ledger protects, or will protect once it is made."""
-    if isinstance(ledger, Ledger):
-        return ledger.unit
-    return Ledger(ledger).unit if Path(ledger).exists() else unit or AddRemove()
 
 
 def ledger_for(ledger: Ledger | str | Path, budget: Guarantee | None, unit: Unit | None, fingerprint: str) -> Ledger:

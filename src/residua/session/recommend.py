@@ -25,8 +25,8 @@ import numpy as np
 from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.plans.contract import Plan
+from residua.published.columns import Columns
 from residua.release.base import Release
-from residua.showing import printable
 from residua.workload import Workload
 
 if TYPE_CHECKING:
@@ -96,12 +96,11 @@ def judged_by(by: str) -> By:
 
 
 REACH = 3.0  # standard deviations either side, as in the paper
-_SHOWN = 10
 _MOST_LISTED = 2**22  # queries times cells
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Signal:
+class Signal(Columns):
     """What a candidate would make of some queries: estimates so far, and bounds on the signal-to-noise ratio.
 
     Args:
@@ -139,6 +138,11 @@ class Signal:
         return {by: float(share[0]) for by, share in shares.items()}
 
     @property
+    def keys(self) -> tuple[str, ...]:
+        """The queries."""
+        return ("query",)
+
+    @property
     def columns(self) -> dict[str, Any]:
         """The columns by name."""
         return {
@@ -151,25 +155,13 @@ class Signal:
             "snr_upper": self.upper,
         }
 
-    def to_arrow(self) -> pyarrow.Table:
-        """The table as a pyarrow Table."""
-        import pyarrow
-
-        return pyarrow.table(self.columns)
+    @property
+    def note(self) -> str:
+        """Under which candidate."""
+        return f"under {self.candidate}"
 
     def __len__(self) -> int:
         return len(self.labels)
-
-    def __repr__(self) -> str:
-        names = list(self.columns)
-        rows = [names] + [
-            [f"{c[i]:.1f}" if isinstance(c, np.ndarray) else printable(str(c[i])) for c in self.columns.values()]
-            for i in range(min(len(self), _SHOWN))
-        ]
-        widths = [max(len(row[j]) for row in rows) for j in range(len(names))]
-        lines = ["  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in rows]
-        rest = [f"… {len(self) - _SHOWN:,} more rows"] if len(self) > _SHOWN else []
-        return "\n".join([f"under {printable(self.candidate)}:", *lines, *rest])
 
 
 def signal_of(name: str, candidate: Plan, known: Release, workload: Workload, reach: float) -> Signal:

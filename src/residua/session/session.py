@@ -15,7 +15,7 @@ from residua.measurement import Ledger
 from residua.measurement.ledger_amounts import affordable, stated
 from residua.measurement.measure import Progress
 from residua.plans.contract import Plan
-from residua.privacy import Guarantee, Unit
+from residua.privacy import AddRemove, Guarantee, Unit
 from residua.quoting import Answering, Quotable
 from residua.release import Release
 from residua.session.accounts import Account, Status
@@ -23,13 +23,12 @@ from residua.session.adapting import Adaptive
 from residua.session.choosing import LOST, Choosing
 from residua.session.opening import (
     beside,
-    budget_of,
     check_place,
+    existing_ledger,
     ledger_for,
     open_folder,
     require_gaussian,
     require_its_ledger,
-    unit_of,
 )
 from residua.showing import Reported
 from residua.source import source_of
@@ -96,13 +95,14 @@ class Session(Adaptive, Choosing, Reported, Quotable):
         progress: Progress | bool | None = None,
         notice: Callable[[Tallies], None] | None = None,
     ) -> None:
-        require_gaussian(budget, budget_of(ledger))
+        there = existing_ledger(ledger)
+        require_gaussian(budget, None if there is None else there.budget)
         data = source_of(source)
         path = Path(state) if state is not None else beside(ledger.path if isinstance(ledger, Ledger) else Path(ledger))
         if not isinstance(ledger, Ledger):
             require_its_ledger(Path(ledger), path)
             check_place(path)
-        require_agreement(data.options, unit_of(ledger, unit))
+        require_agreement(data.options, unit or AddRemove() if there is None else there.unit)
         fingerprint = data.fingerprint()
         own = ledger_for(ledger, budget, unit, fingerprint)
         folder = open_folder(path.absolute(), fingerprint, own, budget, data.options)

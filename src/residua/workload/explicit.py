@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from residua.domain import Domain
-from residua.errors import DomainError, WorkloadError
-from residua.workload.listed import check_cells, checked_weight
+from residua.errors import WorkloadError
+from residua.workload.listed import check_cells, checked_weight, positions_of, require_domain
 from residua.workload.workload import Workload
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ def explicit(
     matrix: ArrayLike | Any,
     *,
     on: Sequence[str] | None = None,
-    attributes: Sequence[str] | None = None,
     labels: Sequence[str] | None = None,
     weight: float = 1.0,
 ) -> Workload:
@@ -35,7 +34,6 @@ def explicit(
             whose queries are then listed one by one.
         on: the attributes that make the cells, in the order of the columns; all of the domain by default. Workloads on
             different attributes are added with `+`, and planned without listing the cells of all of them.
-        attributes: another name for `on`.
         labels: a label for every query; `query 0`, … by default.
         weight: how much these queries matter, relative to others added with `+`.
 
@@ -49,18 +47,10 @@ def explicit(
     """
     from scipy.sparse import csr_array
 
-    if not isinstance(domain, Domain):
-        raise WorkloadError(f"domain={domain!r} is not a Domain; declare one with rs.Domain.")
-    if on is not None:
-        if attributes is not None:
-            raise WorkloadError("on and attributes are two names of one thing; give one.")
-        attributes = on
+    require_domain(domain)
     if isinstance(matrix, Workload):
-        return _listed(domain, matrix, attributes, labels) * weight
-    try:
-        positions = domain.positions(domain.names if attributes is None else attributes)
-    except DomainError as problem:
-        raise WorkloadError(f"attributes: {problem}") from None
+        return _listed(domain, matrix, on, labels) * weight
+    positions = positions_of(domain, domain.names if on is None else on, "on")
     check_cells(domain, positions)
     rows = _sparse(matrix)
     cells = math.prod(int(domain.sizes[i]) for i in positions)
@@ -77,10 +67,10 @@ def explicit(
     return Workload.of_matrix(domain, tuple(sorted(positions)), rows, named, weights)
 
 
-def _listed(domain: Domain, workload: Workload, attributes: object, labels: object) -> Workload:
+def _listed(domain: Domain, workload: Workload, on: object, labels: object) -> Workload:
     """Another workload's queries, one by one."""
-    if attributes is not None or labels is not None:
-        raise WorkloadError("a workload has its own attributes and labels; leave out attributes and labels.")
+    if on is not None or labels is not None:
+        raise WorkloadError("a workload has its own attributes and labels; leave out on and labels.")
     if workload.domain != domain:
         raise WorkloadError("the workload is over another domain; declare one domain for both.")
     return workload.listed()

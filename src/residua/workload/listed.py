@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from residua.domain import Domain
-from residua.errors import WorkloadError
+from residua.errors import DomainError, WorkloadError
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.showing import printable
 
@@ -115,6 +115,20 @@ class ListedQueries:
     def __repr__(self) -> str:
         names = printable(", ".join(self.domain.names[i] for i in self.attributes))
         return f"{self.queries:,} queries over {math.prod(self.shape):,} cells of {names}"
+
+
+def require_domain(domain: object) -> None:
+    """Refuses what is no domain."""
+    if not isinstance(domain, Domain):
+        raise WorkloadError(f"domain={domain!r} is not a Domain; declare one with rs.Domain.")
+
+
+def positions_of(domain: Domain, names: Iterable[str], argument: str) -> tuple[int, ...]:
+    """The positions of attributes, or an error that names the argument."""
+    try:
+        return domain.positions(names)
+    except DomainError as problem:
+        raise WorkloadError(f"{argument}: {problem}") from None
 
 
 def check_cells(domain: Domain, attributes: Sequence[int]) -> None:

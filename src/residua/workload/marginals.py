@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.domain import Domain
-from residua.errors import DomainError, WorkloadError
+from residua.errors import WorkloadError
 from residua.linalg.lattice import all_sets, closure, extensions, row_keys
-from residua.workload.listed import LEAST_WEIGHT, checked_weight
+from residua.workload.listed import LEAST_WEIGHT, checked_weight, positions_of, require_domain
+from residua.workload.terms import Family, identities
 from residua.workload.workload import Workload
 
 _MOST_SETS = 2**25
@@ -46,8 +47,7 @@ def marginals(
         >>> marginals(domain, ways=[1, 2]) + 2 * marginals(domain, [("a", "b", "c")])
         Workload(7 marginals of 3 attributes, 131 cells)
     """
-    if not isinstance(domain, Domain):
-        raise WorkloadError(f"domain={domain!r} is not a Domain; declare one with rs.Domain.")
+    require_domain(domain)
     if (sets is None) == (ways is None and max_cells is None):
         raise WorkloadError("say which marginals: either sets=[(…), …], or ways=… and/or max_cells=….")
     power = _POWERS.get(weight) if isinstance(weight, str) else 0.0
@@ -68,7 +68,7 @@ def marginals(
     weights = each * cells**power
     if not (weights >= LEAST_WEIGHT).all():
         raise WorkloadError(f"weight={weight!r} is beyond what can be computed with; ask for smaller marginals.")
-    return Workload.of_marginals(domain, lattice, numbers, weights)
+    return Workload.of_families(domain, lattice, (Family(lattice, numbers, weights, identities(domain)),))
 
 
 def _listed(domain: Domain, sets: Iterable[Sequence[str]]) -> tuple[list[NDArray[np.int32]], NDArray[np.int64]]:
@@ -80,10 +80,7 @@ def _listed(domain: Domain, sets: Iterable[Sequence[str]]) -> tuple[list[NDArray
     if not isinstance(sets, Iterable):
         raise WorkloadError(f"sets={sets!r} is not a list of attribute sets, such as [('age', 'sex')].")
     for names in sets:
-        try:
-            row = tuple(sorted(domain.positions(names)))
-        except DomainError as problem:
-            raise WorkloadError(f"sets: {problem}") from None
+        row = tuple(sorted(positions_of(domain, names, "sets")))
         rows = by_size.setdefault(len(row), [])
         listed.append((len(row), len(rows)))
         rows.append(row)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from residua.domain import OTHER, Attribute, Dates, Domain, Integers
 from residua.errors import WorkloadError
 from residua.sql import Expression, SqlError, engine_words, expression_sandbox, row_expression, within_time
-from residua.workload.listed import check_cells, checked_weight
+from residua.workload.listed import ListedQueries, check_cells, checked_weight, require_domain
 from residua.workload.workload import Workload
 
 _MOST_AT_ONCE = 200
@@ -45,8 +45,7 @@ def queries(domain: Domain, expressions: Sequence[str] | Mapping[str, str], *, w
     """
     from scipy.sparse import csr_array, vstack
 
-    if not isinstance(domain, Domain):
-        raise WorkloadError(f"domain={domain!r} is not a Domain; declare one with rs.Domain.")
+    require_domain(domain)
     if isinstance(expressions, str):
         raise WorkloadError('expressions is one text; list them: ["age >= 18", …].')
     if not isinstance(expressions, Iterable):
@@ -76,9 +75,9 @@ def queries(domain: Domain, expressions: Sequence[str] | Mapping[str, str], *, w
             texts = [(named[label], sql[label]) for label in labels[start : start + _MOST_AT_ONCE]]
             rows.append(csr_array(_evaluated(engine, domain, attributes, texts)))
         matrix = csr_array(vstack(rows, format="csr"))
-        parts.append(Workload.of_matrix(domain, attributes, matrix, labels, np.full(len(labels), each)))
+        parts.append(ListedQueries(domain, attributes, matrix, tuple(labels), np.full(len(labels), each)))
         places += [numbers[label] for label in labels]
-    return parts[0] if len(parts) == 1 else Workload.of_parts(parts, np.array(places, dtype=np.int64))
+    return Workload(domain, tuple(parts), np.array(places, dtype=np.int64) if len(parts) > 1 else None)
 
 
 def _parsed(domain: Domain, text: str) -> Expression:

@@ -9,9 +9,10 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from residua.domain import Domain, Label
-from residua.errors import DomainError, WorkloadError
+from residua.errors import WorkloadError
 from residua.workload.asking import attribute_queries, listed_ranges
 from residua.workload.attribute_queries import AttributeQueries
+from residua.workload.listed import positions_of, require_domain
 from residua.workload.marginals import marginals
 from residua.workload.terms import identities, merged
 from residua.workload.workload import Workload
@@ -51,18 +52,14 @@ def product(
         >>> product(domain, {"age": "ranges"}, ways=[1, 2])
         Workload(6 terms over 3 attributes, 60,629 queries)
     """
-    if not isinstance(domain, Domain):
-        raise WorkloadError(f"domain={domain!r} is not a Domain; declare one with rs.Domain.")
+    require_domain(domain)
     if not isinstance(asked, Mapping):
         raise WorkloadError(
             f"asked={asked!r} is not a mapping from attributes to queries, such as {{'age': 'ranges'}}."
         )
     queries = list(identities(domain))
     for name, kind in asked.items():
-        try:
-            position = domain.position(name)
-        except DomainError as problem:
-            raise WorkloadError(f"asked: {problem}") from None
+        (position,) = positions_of(domain, [name], "asked")
         queries[position] = attribute_queries(name, domain[name], kind)
     if ways is None and sets is None:
         if not asked:
@@ -132,18 +129,14 @@ def hierarchy(
 
 
 def _each(domain: Any, attribute: str | Sequence[str], by: Sequence[str], kind: str) -> dict[str, AskedRows]:
-    if not isinstance(domain, Domain):
-        raise WorkloadError(f"domain={domain!r} is not a Domain; declare one with rs.Domain.")
+    require_domain(domain)
     if isinstance(by, str):
         raise WorkloadError(f"by={by!r} is one name; list attributes, such as [{by!r}].")
     for argument, given in (("attribute", attribute), ("by", by)):
         if not isinstance(given, Iterable):
             raise WorkloadError(f"{argument}={given!r} is not a name or a list of names; name attributes.")
     named = [attribute] if isinstance(attribute, str) else list(attribute)
-    try:
-        domain.positions([*named, *by])
-    except DomainError as problem:
-        raise WorkloadError(f"attribute and by: {problem}") from None
+    positions_of(domain, [*named, *by], "attribute and by")
     if not named:
         raise WorkloadError(f"attribute is empty; name the attribute whose {kind} are asked.")
     return {**dict.fromkeys(named, kind), **dict.fromkeys(by, "identity")}

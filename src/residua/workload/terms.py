@@ -64,23 +64,22 @@ class Family:
         """How many queries each term has, (terms,), as floats: they may exceed any integer type."""
         return self.lattice.products(self.rows)[self.numbers]
 
+    def by_size(self) -> Iterator[tuple[Integers, NDArray[np.int32]]]:
+        """Terms with equally many attributes: where they stand in the order asked, and their attributes."""
+        sizes = self.lattice.set_sizes[self.numbers]
+        for size in np.unique(sizes).tolist():
+            at = np.flatnonzero(sizes == size)
+            yield at, self.lattice.levels[size][self.numbers[at] - self.lattice.offsets[size]]
+
     @cached_property
     def used(self) -> frozenset[int]:
         """The attributes that some term asks about."""
-        sizes = self.lattice.set_sizes[self.numbers]
-        used: set[int] = set()
-        for size in np.unique(sizes).tolist():
-            rows = self.numbers[sizes == size] - self.lattice.offsets[size]
-            used.update(np.unique(self.lattice.levels[size][rows]).tolist())
-        return frozenset(used)
+        return frozenset(i for _, rows in self.by_size() for i in np.unique(rows).tolist())
 
     def members(self) -> list[tuple[int, ...]]:
         """The attributes of each term by position, in the order asked."""
-        lattice, sizes = self.lattice, self.lattice.set_sizes[self.numbers]
         members: list[tuple[int, ...]] = [()] * len(self)
-        for size in np.unique(sizes).tolist():
-            at = np.flatnonzero(sizes == size)
-            rows = lattice.levels[size][self.numbers[at] - lattice.offsets[size]]
+        for at, rows in self.by_size():
             for place, row in zip(at.tolist(), rows.tolist(), strict=True):
                 members[place] = tuple(row)
         return members
@@ -309,15 +308,13 @@ def renumber(source: SetFamily, target: SetFamily) -> NDArray[np.int64]:
 
 def _asked_by_all(families: Sequence[Family], lattice: SetFamily) -> NDArray[np.int64]:
     """The numbers in a lattice of all sets that these ask for, one after the other."""
-    sizes = np.concatenate([family.lattice.set_sizes[family.numbers] for family in families])
-    numbers = np.empty(len(sizes), dtype=np.int64)
-    for size in np.unique(sizes).tolist():
-        rows = [
-            family.lattice.levels[size][
-                family.numbers[family.lattice.set_sizes[family.numbers] == size] - family.lattice.offsets[size]
-            ]
-            for family in families
-            if size < len(family.lattice.levels)
-        ]
-        numbers[sizes == size] = lattice.find(np.concatenate(rows))
+    starts = np.cumsum([0, *(len(family) for family in families)])
+    by_size: dict[int, list[tuple[Integers, NDArray[np.int32]]]] = {}
+    for start, family in zip(starts, families, strict=False):
+        for at, rows in family.by_size():
+            by_size.setdefault(rows.shape[1], []).append((start + at, rows))
+    numbers = np.empty(starts[-1], dtype=np.int64)
+    for parts in by_size.values():
+        places, sets = zip(*parts, strict=True)
+        numbers[np.concatenate(places)] = lattice.find(np.concatenate(sets))
     return numbers

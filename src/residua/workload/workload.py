@@ -15,7 +15,7 @@ from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.linalg.lattice import SetFamily
 from residua.showing import Shown, printable
 from residua.workload.listed import ListedQueries
-from residua.workload.terms import Family, TableTerms, Term, identities, merged
+from residua.workload.terms import Family, TableTerms, Term, merged
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -45,11 +45,6 @@ class Workload(Shown):
             self.places.setflags(write=False)
 
     @classmethod
-    def of_marginals(cls, domain: Domain, lattice: SetFamily, numbers: Integers, weights: Floats) -> Workload:
-        """The marginals on the sets of a lattice with these numbers, (marginals,), distinct."""
-        return cls.of_families(domain, lattice, (Family(lattice, numbers, weights, identities(domain)),))
-
-    @classmethod
     def of_families(cls, domain: Domain, lattice: SetFamily, families: Sequence[Family]) -> Workload:
         """The terms of families on one lattice, as they stand."""
         return cls(domain, (TableTerms(domain, lattice, tuple(families)),))
@@ -60,11 +55,6 @@ class Workload(Shown):
     ) -> Workload:
         """The rows of a matrix over the cells of some attributes; see `ListedQueries`."""
         return cls(domain, (ListedQueries(domain, attributes, matrix, tuple(labels), weights),))
-
-    @classmethod
-    def of_parts(cls, parts: Sequence[Workload], places: Integers | None = None) -> Workload:
-        """Workloads of one domain side by side; `places` as in the constructor."""
-        return cls(parts[0].domain, tuple(piece for part in parts for piece in part.pieces), places)
 
     # What it is
 

@@ -103,7 +103,7 @@ class MeasuredSpace(ABC):
     def combined(self, combination: Mapping[Sequence[str], ArrayLike]) -> Workload:
         """A linear combination of cells as one query."""
         attributes, total = in_one_table(self.domain, combined(self.domain, combination))
-        return explicit(self.domain, total.reshape(1, -1), attributes=[self.domain.names[i] for i in attributes])
+        return explicit(self.domain, total.reshape(1, -1), on=[self.domain.names[i] for i in attributes])
 
     def asked(self, workload: Workload | Sequence[str]) -> Workload:
         """Any workload, or the marginal on some attributes, as explicit queries."""

@@ -192,7 +192,7 @@ class StrataPlan(Plan):
     def combined(self, combination: Mapping[Any, ArrayLike]) -> Workload:
         """A linear combination of cells as one query."""
         attributes, total = in_one_table(self.domain, combined(self.domain, combination))
-        return explicit(self.domain, total.reshape(1, -1), attributes=[self.domain.names[i] for i in attributes])
+        return explicit(self.domain, total.reshape(1, -1), on=[self.domain.names[i] for i in attributes])
 
     # ---- measuring
 
