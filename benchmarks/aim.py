@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from benchmarks.junction import Clique, Model, fitted, maximal_cliques, megabytes
-from residua.privacy.conversions import zcdp_to_approx_for_any_mechanism
 from residua.privacy.guarantees import ZCDP
 
 _SHARE = 0.9  # of the budget, on measuring; the rest on choosing
@@ -27,7 +26,7 @@ def rho_of(epsilon: float, delta: float) -> float:
     low, high = 0.0, epsilon
     for _ in range(50):
         middle = (low + high) / 2
-        if zcdp_to_approx_for_any_mechanism(ZCDP(middle), delta).epsilon <= epsilon:
+        if ZCDP(middle).epsilon(delta) <= epsilon:
             low = middle
         else:
             high = middle

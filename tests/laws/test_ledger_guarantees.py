@@ -8,7 +8,8 @@ import pytest
 import residua as rs
 from residua.errors import PrivacyError
 from residua.measurement import Ledger
-from residua.privacy import Guarantee, Nothing, describe, gdp_to_approx, pure_to_zcdp, zcdp_to_approx_for_any_mechanism
+from residua.privacy import Guarantee, Nothing, describe, epsilon_of
+from residua.privacy.curves import epsilon_of_rho
 from tests.laws.sessions import DATA as TABLE
 from tests.laws.sessions import ONE
 
@@ -66,9 +67,9 @@ def test_a_sessions_status_tells_guarantees_too(tmp_path: Path) -> None:
 
 def test_every_guarantee_tells_what_theorems_allow() -> None:
     zcdp, gdp, pure = rs.ZCDP(0.5), rs.GDP(1.0), rs.PureDP(1.0)
-    assert zcdp.epsilon(1e-6) == zcdp.epsilon_at(1e-6) == zcdp_to_approx_for_any_mechanism(zcdp, 1e-6).epsilon
-    assert gdp.epsilon(1e-6) == gdp.epsilon_at(1e-6) == gdp_to_approx(gdp, 1e-6).epsilon == describe(1).epsilons[0]
-    assert (gdp.rho, pure.rho, pure.epsilon_at(1e-9)) == (0.5, pure_to_zcdp(pure).rho, 1.0)
+    assert zcdp.epsilon(1e-6) == zcdp.epsilon_at(1e-6) == epsilon_of_rho(0.5, 1e-6)
+    assert gdp.epsilon(1e-6) == gdp.epsilon_at(1e-6) == epsilon_of(1.0, 1e-6) == describe(1).epsilons[0]
+    assert (gdp.rho, pure.rho, pure.epsilon_at(1e-9)) == (0.5, 0.5, 1.0)
     approx = rs.ApproxDP(1.0, 1e-6)
     assert approx.epsilon_at(1e-6) == approx.epsilon_at(1e-3) == 1.0
     with pytest.raises(PrivacyError, match="says nothing at delta"):

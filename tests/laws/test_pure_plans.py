@@ -22,7 +22,7 @@ from residua.plans.noise import rounded_laplace_variance
 from residua.plans.product.table_reading import noise_terms
 from residua.plans.search.split import Split
 from residua.plans.tails import reaches
-from residua.privacy.conversions import pure_to_gdp_pcost
+from residua.privacy.curves import pure_to_gdp_pcost
 
 DOMAIN = rs.Domain.of_sizes({"a": 3, "b": 2, "c": 4})
 QUERIES = rs.explicit(DOMAIN, np.tril(np.ones((6, 6))), on=["a", "b"])

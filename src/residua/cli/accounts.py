@@ -14,7 +14,7 @@ from residua.measurement import Ledger
 from residua.measurement.ledger_lines import Entry
 from residua.plans.bodies import guarantee_to_body, unit_to_body
 from residua.plans.noise import Currency
-from residua.privacy import ZCDP, describe, zcdp_to_approx_for_any_mechanism
+from residua.privacy import ZCDP, describe
 from residua.privacy.currencies import DELTAS, printed
 from residua.privacy.exact import round_up
 from residua.screen import PlainTable
@@ -102,7 +102,7 @@ def _spent_facts(ledger: Ledger, spent: Fraction) -> dict[str, Any]:
         return {"epsilon": round_up(spent)}
     if _only_zcdp(ledger):
         rho = ZCDP(round_up(spent / 2))
-        curve = [{"delta": d, "epsilon": zcdp_to_approx_for_any_mechanism(rho, d).epsilon} for d in DELTAS]
+        curve = [{"delta": d, "epsilon": rho.epsilon(d)} for d in DELTAS]
         return {"pcost": round_up(spent), "rho": rho.rho, "approx_dp": curve}
     return describe(spent).to_dict()
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from residua.plans.contract import Plan
-from residua.privacy import PureDP, describe, pure_to_zcdp
+from residua.privacy import PureDP, describe
 from residua.privacy.currencies import printed, stated
 from residua.published.quality import FLAGS, meaning
 from residua.published.table import what_is_counted
@@ -130,7 +130,7 @@ def about(
     costs: dict[str, str] = {}
     if laplace:
         pure = PureDP(float(receipt.get("epsilon", plan.unit_epsilon)))
-        costs = {"epsilon": printed(pure.epsilon), "rho": printed(pure_to_zcdp(pure).rho)}
+        costs = {"epsilon": printed(pure.epsilon), "rho": printed(pure.rho)}
     else:
         spent = describe(float(receipt.get("pcost", plan.unit_pcost)))
         costs = {"rho": printed(spent.rho), "mu": printed(spent.mu)}

@@ -21,7 +21,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from residua.domain import Label
-from residua.errors import FileError, LedgerError, LedgerMovedError, PlanError, SourceError, VerificationError
+from residua.errors import FileError, LedgerError, LedgerMovedError, PlanError, VerificationError
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.path import OrderedNoise
 from residua.machine import require_locks
@@ -35,7 +35,7 @@ from residua.measurement.continual_folder import (
     standing,
 )
 from residua.measurement.ledger import Ledger
-from residua.measurement.measure import told_of_debit, without_records
+from residua.measurement.measure import checked_data, told_of_debit
 from residua.noise.causal import begun, rounded_so_far
 from residua.plans.composition import priced
 from residua.plans.contract import Plan
@@ -189,14 +189,8 @@ class Continual:
     def _released(self, data: Source, at: Standing) -> int:
         """The released running sum of the next period. The true count ends here."""
         blocks, plan, k = self._plan.compile(), self._plan, len(at.sums)
+        checked = checked_data(data, plan.domain, blocks.most_records // 4)
         try:
-            checked = data.checked(plan.domain)
-        except BaseException as problem:
-            without_records(problem)
-            raise
-        try:
-            if checked.records > blocks.most_records // 4:
-                raise SourceError("there are more records than 64-bit measurements can hold; split the data.")
             at = self._begun(at, checked.fingerprint)
 
             def measured() -> int:

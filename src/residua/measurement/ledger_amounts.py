@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import fields
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from numbers import Rational
@@ -11,7 +12,7 @@ from typing import get_args
 from residua.errors import LedgerError
 from residua.plans.noise import Currency
 from residua.privacy import GDP, ZCDP, ApproxDP, Guarantee, Nothing, PureDP, epsilon_of
-from residua.privacy.conversions import pure_to_gdp_pcost
+from residua.privacy.curves import pure_to_gdp_pcost
 from residua.privacy.exact import root_up, round_down, round_up
 
 _BITS = 4096  # of a cost's numerator and denominator; Python refuses to print much longer integers
@@ -31,7 +32,7 @@ def converted(budget: Guarantee, cost: Fraction, currency: Currency) -> Fraction
     Raises:
         LedgerError: Gaussian noise in a ledger of pure DP, or no currency.
 
-    Reference: Bun and Steinke (2016), Proposition 1.4; `privacy.conversions.pure_to_gdp_pcost`.
+    Reference: Bun and Steinke (2016), Proposition 1.4; `privacy.curves.pure_to_gdp_pcost`.
     """
     if currency not in get_args(Currency):  # a small cost taken for an epsilon would be squared
         raise LedgerError(f"currency must be 'pcost' or 'epsilon', not {currency!r}; nothing was spent.")
@@ -154,16 +155,10 @@ def shortage(budget: Guarantee, remaining: Fraction, asked: Fraction) -> str:
     return f"{left} left, the plan needs {needed}{difference}"
 
 
-def _in_words(budget: Guarantee, pcost: Fraction, rounding: str) -> str:
-    name, end, value = "pcost", "", float(pcost)
-    if isinstance(budget, ZCDP):
-        name, value = "rho", ZCDP.of_pcost(pcost).rho if pcost else 0.0
-    elif isinstance(budget, GDP):
-        name, value = "mu", GDP.of_pcost(pcost).mu if pcost else 0.0
-    elif isinstance(budget, PureDP):
-        name = "epsilon"
-    elif isinstance(budget, ApproxDP):
-        name, end = "epsilon", f" at delta {budget.delta:g}"
-        value = ApproxDP.of_pcost(pcost, delta=budget.delta).epsilon if pcost else 0.0
+def _in_words(budget: Guarantee, amount: Fraction, rounding: str) -> str:
+    """An amount as the first parameter of the budget's own type: rho, mu or epsilon."""
+    name = fields(budget)[0].name
+    value = getattr(stated(budget, amount), name) if amount else 0.0
+    end = f" at delta {budget.delta:g}" if isinstance(budget, ApproxDP) else ""
     digits = float(Context(prec=5, rounding=rounding).create_decimal(Decimal(repr(value))))
     return f"{name} {digits:.5g}{end}"

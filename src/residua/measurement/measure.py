@@ -19,7 +19,7 @@ from residua.measurement.aside import Aside, aside_of, left_out_receipt
 from residua.measurement.ledger import Entry, Ledger
 from residua.measurement.noisy import noisy_in_portions, portions_of
 from residua.measurement.rehearsal import rehearse, secure_memory
-from residua.plans.blocks import Blocks, Portion
+from residua.plans.blocks import WORD, Blocks, Portion
 from residua.plans.composition import priced, require_plan
 from residua.plans.contract import Plan
 from residua.plans.noise import Currency
@@ -106,7 +106,7 @@ def measure(
     """
     require_plan(plan)  # says so if it is no plan, before the ledger is looked for
     told = None if isinstance(progress, bool) else progress  # a bar has become a function
-    account = None if callable(ledger) else _account(ledger, plan)
+    account = None if callable(ledger) else account_of(ledger, plan.unit)
     data = source_of(source)
     require_agreement(data.options, plan.unit, plan.domain)
     blocks, cost = priced(plan)
@@ -114,7 +114,7 @@ def measure(
     cost += 0 if aside is None else aside.cost
 
     def pay(fingerprint: str) -> tuple[Entry, Ledger]:
-        paying = account or _account(ledger, plan)
+        paying = account or account_of(ledger, plan.unit)
         entry = paying.debit(
             cost, purpose=purpose, dataset=fingerprint, currency=blocks.currency, whose=data.options.whose
         )
@@ -263,25 +263,35 @@ def _paid(pay: Pay, fingerprint: str) -> tuple[Entry, Ledger]:
     return entry, ledger
 
 
-def _account(ledger: Ledger | str | Path | Callable[[], Ledger], plan: Plan) -> Ledger:
+def account_of(ledger: Ledger | str | Path | Callable[[], Ledger], unit: Unit) -> Ledger:
+    """The ledger that is meant, if it protects what is measured for; a bound on persons' records is a plan's own.
+
+    Raises:
+        LedgerError: it is none, or protects another unit.
+    """
     account = ledger if isinstance(ledger, Ledger) else ledger() if callable(ledger) else Ledger(ledger)
     if not isinstance(account, Ledger):
         raise LedgerError(f"ledger gave {account!r}, which is not a ledger; make one with rs.Ledger.")
-    if account.unit != plan.unit and not (isinstance(account.unit, Person) and isinstance(plan.unit, Person)):
-        raise LedgerError(f"the ledger protects {account.unit}, the plan {plan.unit}; plan with unit={account.unit!r}.")
+    if account.unit != unit and not (isinstance(account.unit, Person) and isinstance(unit, Person)):
+        raise LedgerError(
+            f"the ledger protects {account.unit}, what is measured {unit}; plan with unit={account.unit!r}, or make "
+            f"a ledger with unit={unit!r}."
+        )
     return account
 
 
-def checked_data(data: Source, domain: Domain, most: int, progress: Progress | None, bound: Bound | None) -> Checked:
+def checked_data(
+    data: Source, domain: Domain, most: int = WORD, progress: Progress | None = None, bound: Bound | None = None
+) -> Checked:
     """Reads the data once to see that it fits the domain, before anything is spent."""
-    try:
+
+    def read() -> Checked:
         checked = data.checked(domain, step_of("checking", progress), bound)
         if checked.records > most:
             raise SourceError("there are more records than 64-bit measurements can hold; split the data.")
-    except BaseException as problem:
-        without_records(problem)
-        raise
-    return checked
+        return checked
+
+    return without_records(read)
 
 
 def _receipt(entry: Entry, cost: Fraction, currency: Currency) -> dict[str, Any]:
@@ -303,7 +313,16 @@ def step_of(name: str, progress: Progress | None) -> Callable[[int, int | None],
 T = TypeVar("T")
 
 
-def without_records(problem: BaseException) -> None:
+def without_records(work: Callable[[], T]) -> T:
+    """Reads records; an error report that shows local variables must not show any."""
+    try:
+        return work()
+    except BaseException as problem:
+        clear(problem)
+        raise
+
+
+def clear(problem: BaseException) -> None:
     """Makes an error hold no records: neither in the variables of its frames, nor in an engine's error behind it.
 
     `raise … from None` hides that from people who read a traceback, and keeps it for programs that report errors.
@@ -327,7 +346,7 @@ def told_of_debit(work: Callable[[], T], entry: Entry) -> T:
         traceback.clear_frames(problem.__traceback__)
         failure = PlanError(f"there is not enough memory to measure this plan; {stands}: ask for smaller tables.")
     except BaseException as problem:
-        without_records(problem)  # an error report that shows local variables must not show counts
+        clear(problem)  # an error report that shows local variables must not show counts
         problem.add_note(f"{stands}: this went wrong while measuring.")
         raise
     raise failure  # outside the handlers, so that it carries no context

@@ -6,18 +6,25 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from residua.domain import Domain
-from residua.errors import LedgerError, PrivacyError
+from residua.errors import PrivacyError
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import closure
 from residua.linalg.layout import Layout, layout_of
 from residua.measurement.aside import Aside, aside_within
 from residua.measurement.ledger import Ledger
-from residua.measurement.measure import told_of_debit, without_records
+from residua.measurement.measure import (
+    Progress,
+    account_of,
+    checked_data,
+    step_of,
+    told_of_debit,
+    without_records,
+)
 from residua.plans.noise import NORMAL
 from residua.plans.tails import reaches, width
 from residua.privacy import Guarantee, Person
@@ -27,9 +34,8 @@ from residua.source import source_of
 from residua.source.bound import KEY_BYTES, MOST_TOLD, Bound, Loss, bound_of, require_agreement
 from residua.source.counting import Counted
 
-Progress = Callable[[str, int, int | None], None]
-Found = TypeVar("Found")
 MOST = 1024
+_ANY = Person(records=1)  # how many records of each person count does not matter here
 _EXACT = 8  # up to so many records, each number has a count of its own
 
 
@@ -128,10 +134,10 @@ class RecordsPerPerson:
 
 def _lows(most: int) -> tuple[int, ...]:
     """Every number up to 8, then steps by a factor of about √2, up to `most`: sums of few counts have little noise."""
-    found = list(range(1, min(_EXACT, most) + 1))
-    while found[-1] < most:
-        found.append(min(max(round(found[-1] * 2**0.5), found[-1] + 1), most))
-    return tuple(found)
+    lows = list(range(1, min(_EXACT, most) + 1))
+    while lows[-1] < most:
+        lows.append(min(max(round(lows[-1] * 2**0.5), lows[-1] + 1), most))
+    return tuple(lows)
 
 
 def records_per_person(
@@ -177,14 +183,14 @@ def records_per_person(
     if isinstance(most, bool) or not isinstance(most, int) or not 1 <= most < MOST_TOLD:
         raise PrivacyError(f"most={most!r} is not a whole number from 1 to {MOST_TOLD - 1:,}; say 1024, for example.")
     aside = aside_within(budget, 1)
-    known = None if callable(ledger) else _account(ledger)
+    known = None if callable(ledger) else account_of(ledger, _ANY)
     data = source_of(source)
-    require_agreement(data.options, Person(records=1), domain)
-    bound, step = _any_bound(domain), _step(progress)
+    require_agreement(data.options, _ANY, domain)
+    bound, total = _any_bound(domain), _total(domain)
     with data.snapshot() as still:
-        checked = _cleared(lambda: still.checked(domain, step, bound))
+        checked = checked_data(still, domain, progress=progress, bound=bound)
         try:
-            account = known or _account(ledger)
+            account = known or account_of(ledger, _ANY)
             entry = account.debit(
                 aside.cost,
                 purpose=purpose,
@@ -192,14 +198,15 @@ def records_per_person(
                 currency=aside.noise.currency,
                 whose=data.options.whose,
             )
-            lows = _lows(most)
-            counts = told_of_debit(
-                lambda: aside.noisy(np.add.reduceat(_loss(checked.count(_total(domain), step, bound)).held, lows)),
-                entry,
-            )
+
+            def work() -> Integers:
+                held = _loss(checked.count(total, step_of("counting", progress), bound)).held
+                return aside.noisy(np.add.reduceat(held, _lows(most)))
+
+            counts = told_of_debit(work, entry)
         finally:
             checked.forget()
-    return RecordsPerPerson(lows, counts, aside, entry.sequence, entry.digest)
+    return RecordsPerPerson(_lows(most), counts, aside, entry.sequence, entry.digest)
 
 
 def show_records_per_person(
@@ -217,20 +224,14 @@ def show_records_per_person(
         progress: called with the step, how much is done, and of how much if known.
     """
     data = source_of(source)
-    require_agreement(data.options, Person(records=1), domain)
-    notice(_loss(_cleared(lambda: data.count(domain, _total(domain), _step(progress), _any_bound(domain)))))
-
-
-def _account(ledger: Ledger | str | Path | Callable[[], Ledger]) -> Ledger:
-    account = ledger if isinstance(ledger, Ledger) else ledger() if callable(ledger) else Ledger(ledger)
-    if not isinstance(account.unit, Person):
-        raise LedgerError(f"the ledger protects {account.unit}, not persons; make one with unit=rs.Person(records=…).")
-    return account
+    require_agreement(data.options, _ANY, domain)
+    step, bound = step_of("reading", progress), _any_bound(domain)
+    notice(without_records(lambda: _loss(data.count(domain, _total(domain), step, bound))))
 
 
 def _any_bound(domain: Domain) -> Bound | None:
     """Which records a bound would choose does not matter here, nor how many: so any key will do."""
-    return bound_of(Person(records=1), domain, secrets.token_bytes(KEY_BYTES))
+    return bound_of(_ANY, domain, secrets.token_bytes(KEY_BYTES))
 
 
 def _total(domain: Domain) -> Layout:
@@ -240,16 +241,3 @@ def _total(domain: Domain) -> Layout:
 def _loss(counted: Counted) -> Loss:
     assert counted.loss is not None
     return counted.loss
-
-
-def _step(progress: Progress | None) -> Callable[[int, int | None], None] | None:
-    return None if progress is None else lambda done, total: progress("reading", done, total)
-
-
-def _cleared(work: Callable[[], Found]) -> Found:
-    """Does it; an error report that shows local variables must not show records."""
-    try:
-        return work()
-    except BaseException as problem:
-        without_records(problem)
-        raise

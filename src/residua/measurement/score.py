@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from statistics import NormalDist
@@ -143,8 +143,7 @@ def scores_within(
         raise PlanError(f"domain={domain!r} is not a domain; give the one that the data is declared by.")
     if not isinstance(budget, Guarantee) or isinstance(budget, PureDP):
         raise PrivacyError(f"budget={budget!r} has no normal noise; give rs.ZCDP, rs.GDP or rs.ApproxDP.")
-    if not isinstance(models, Mapping) or not models:
-        raise PlanError("models is empty or no mapping; give attributes → a table of counts that is public.")
+    blocks, order = compile_scores(domain, models, 1.0)
     allowed = budget.pcost_allowed()
     if allowed <= 0:
         raise PrivacyError(f"budget={budget!r} allows nothing; give more.")
@@ -152,8 +151,7 @@ def scores_within(
     scale = math.nextafter(root_up(Fraction(len(models) * (GRID * records_moved(unit)) ** 2) / allowed), math.inf)
     if not SMALLEST_SCALE <= scale <= LARGEST_SCALE:
         raise PrivacyError(f"budget={budget!r} needs noise that cannot be sampled exactly; give another.")
-    blocks, order = compile_scores(domain, models, 1.0)
-    return ScoreBlocks(blocks.layout, blocks.models, scale), order
+    return replace(blocks, scale=scale), order
 
 
 def scored(
@@ -256,13 +254,13 @@ class ScoreBlocks(Blocks):
 
     def batches(self) -> Sequence[Batch]:
         """Tables of one shape, about a million cells at a time."""
-        found, start = [], 0
+        parts, start = [], 0
         for group in self.layout:
             for part in batches(len(group.numbers), group.cells, _BATCH_CELLS):
                 count = part.stop - part.start
-                found.append(Batch(start, np.full(count, self.scale), (group, part)))
+                parts.append(Batch(start, np.full(count, self.scale), (group, part)))
                 start += count
-        return found
+        return parts
 
     def integers(self, batch: Batch, tables: Integers) -> Integers:
         """The scores of a batch, exactly, (tables, 1)."""
@@ -303,14 +301,8 @@ def compile_scores(
         if members in tables:
             raise PlanError(f"there are two models of {tuple(names)!r}; give one.")
         tables[members] = table.transpose(np.argsort(positions))
-    by_size: dict[int, list[tuple[int, ...]]] = {}
-    for members in tables:
-        by_size.setdefault(len(members), []).append(members)
-    rows = [np.array(sets, dtype=np.int32).reshape(len(sets), size) for size, sets in sorted(by_size.items())]
-    lattice = closure(rows, len(domain))
-    chosen = np.zeros(len(lattice), dtype=bool)
-    for level in rows:
-        chosen[lattice.find(level)] = True
+    lattice = closure([np.array([members], dtype=np.int32) for members in tables], len(domain))
+    chosen = np.array([members in tables for members in lattice])
     layout = layout_of(lattice, domain.sizes, chosen)
     flat = np.zeros(layout.cells, dtype=np.int64)
     order = [tuple(row) for group in layout for row in group.members.tolist()]

@@ -1,4 +1,8 @@
-"""The exact (epsilon, delta) curve of a Gaussian mechanism, read in three directions and rounded against us.
+"""The exact (epsilon, delta) curve of a Gaussian mechanism, read in three directions; bounds for other mechanisms.
+
+Conversions go where a theorem goes, and round against us: from PureDP to ZCDP and GDP, from GDP to ZCDP, and from all
+three to ApproxDP. None leaves ApproxDP, for one point of its curve bounds neither rho nor mu; and we know of no theorem
+from ZCDP to GDP.
 
 A mechanism that is `mu`-GDP is `(epsilon, delta)`-DP exactly when
 
@@ -19,7 +23,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from flint import arb, ctx
+from flint import arb, ctx, fmpq
 
 from residua.privacy.exact import nonnegative, positive, probability, round_down, round_up
 
@@ -27,6 +31,7 @@ _PRECISIONS = tuple(128 << doublings for doublings in range(7))  # bits
 _MU_MAX = 1e5  # from 1e6 on Arb's balls around erfc are too wide to decide anything
 _EPSILON_MAX = 1e30  # at mu <= _MU_MAX every delta is below the smallest float long before; Arb's exp reaches it
 _TINY = math.ulp(0.0)
+_LARGE_EPSILON = 1000  # beyond, a bound that needs no long arithmetic
 
 
 def delta_of(mu: float, epsilon: float) -> float:
@@ -203,8 +208,7 @@ def epsilon_of_rho(rho: float, delta: float) -> float:
         x, r = arb(excess), arb(rho)
         order = 1 + x
         epsilon = order * r - (arb(delta).log() + x.log1p()) / x - (1 / x).log1p()
-        mantissa, exponent = epsilon.upper().man_exp()
-    upper = int(mantissa) * Fraction(2) ** int(exponent)
+        upper = _rational(epsilon.upper())
     # Below 0 the bound holds at epsilon 0 as well, because delta falls as epsilon rises.
     return max(round_up(upper), 0.0)
 
@@ -226,3 +230,31 @@ def _best_order_minus_one(rho: float, delta: float) -> float:
         else:
             low = left
     return math.exp((low + high) / 2)
+
+
+def pure_to_gdp_pcost(epsilon: Fraction) -> Fraction:
+    """`mu²` for the least mu such that every `epsilon`-DP mechanism is `mu`-GDP, rounded up.
+
+    The trade-off function of epsilon-DP, `f(α) = max(0, 1 − e^ε α, e^−ε (1 − α))`, joins (0, 1), (α*, α*) and (1, 0) by
+    straight lines, with `α* = 1/(1 + e^ε)`. The Gaussian one `G(α) = Φ(Φ⁻¹(1 − α) − mu)` is convex with the same ends,
+    so it lies below f everywhere as soon as `G(α*) ≤ α*`: a convex function lies below its chords. That is
+    `mu ≥ 2 Φ⁻¹(1 − α*)`, and no smaller mu will do at α*. Hence `mu² = 8 erfc⁻¹(2/(1 + e^ε))²`.
+
+    Guarantee: never below the true value.
+
+    Reference: Dong, Roth and Su (2022), arXiv:1905.02383, Proposition 2.5 and Definition 2.6.
+
+    Example:
+        >>> float(pure_to_gdp_pcost(Fraction(1)))
+        1.5179...
+    """
+    if epsilon <= 0:
+        return Fraction(0)
+    if epsilon > _LARGE_EPSILON:
+        # Φ⁻¹(1 − p) ≤ √(2 ln 1/p), and ln(1/α*) ≤ ε + ln 2.
+        return 8 * (epsilon + 1)
+    with ctx.workprec(256 + 2 * int(epsilon)):
+        e = arb(fmpq(epsilon.numerator, epsilon.denominator))
+        square = 8 * (2 / (1 + e.exp())).erfcinv() ** 2
+        exact = _rational(square.upper())
+    return Fraction(-(-exact.numerator * 2**200 // exact.denominator), 2**200)

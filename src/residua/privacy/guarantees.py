@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
 
 from residua.errors import PrivacyError
-from residua.privacy.curves import delta_of, epsilon_of, epsilon_of_rho, mu_of
+from residua.privacy.curves import delta_of, epsilon_of, epsilon_of_rho, mu_of, pure_to_gdp_pcost
 from residua.privacy.exact import Pcost, nonnegative, positive, probability, root_up, round_down, round_up
 
 
@@ -81,9 +81,7 @@ class ZCDP:
         """
         return epsilon_of_rho(self.rho, delta)
 
-    def epsilon_at(self, delta: float) -> float:
-        """The same as `epsilon(delta)`."""
-        return self.epsilon(delta)
+    epsilon_at = epsilon
 
     @classmethod
     def of_pcost(cls, pcost: Pcost) -> Self:
@@ -138,9 +136,7 @@ class GDP:
         """
         return epsilon_of(self.mu, delta)
 
-    def epsilon_at(self, delta: float) -> float:
-        """The same as `epsilon(delta)`."""
-        return self.epsilon(delta)
+    epsilon_at = epsilon
 
     @classmethod
     def of_pcost(cls, pcost: Pcost) -> Self:
@@ -261,6 +257,16 @@ class PureDP:
     def rho(self) -> float:
         """`epsilon²/2`: every `epsilon`-DP mechanism is `epsilon²/2`-zCDP (Bun and Steinke 2016); rounded up."""
         return round_up(Fraction(self.epsilon) ** 2 / 2)
+
+    @property
+    def mu(self) -> float:
+        """`2 Φ⁻¹(e^ε/(1 + e^ε))`: every `epsilon`-DP mechanism is `mu`-GDP (`pure_to_gdp_pcost`); rounded up.
+
+        Example:
+            >>> PureDP(epsilon=1.0).mu
+            1.2320...
+        """
+        return root_up(pure_to_gdp_pcost(Fraction(self.epsilon)))
 
     def epsilon_at(self, delta: float) -> float:
         """Epsilon, at every delta."""

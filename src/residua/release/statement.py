@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from residua.plans.tolerances import nearness
-from residua.privacy import AddRemove, Person, PureDP, describe, pure_to_gdp, pure_to_zcdp
+from residua.privacy import AddRemove, Person, PureDP, describe
 from residua.privacy.currencies import printed, stated
 from residua.published.table import what_is_counted
 from residua.showing import printable
@@ -25,8 +25,8 @@ def _currencies(release: Release) -> list[str]:
         pure = PureDP(release.receipt["epsilon"])
         return [
             f"- epsilon = {printed(pure.epsilon)} (pure differential privacy: no delta)",
-            f"- rho = {printed(pure_to_zcdp(pure).rho)} (zero-concentrated differential privacy)",
-            f"- mu = {printed(pure_to_gdp(pure).mu)} (Gaussian differential privacy)",
+            f"- rho = {printed(pure.rho)} (zero-concentrated differential privacy)",
+            f"- mu = {printed(pure.mu)} (Gaussian differential privacy)",
         ]
     costs = describe(release.receipt.get("pcost", release.planned.unit_pcost))
     return [

@@ -17,7 +17,7 @@ from statistics import NormalDist
 from typing import Any
 
 from residua.plans.contract import Plan
-from residua.privacy import AddRemove, Person, PureDP, ReplaceOne, describe, pure_to_gdp, pure_to_zcdp
+from residua.privacy import AddRemove, Person, PureDP, ReplaceOne, describe
 from residua.privacy.currencies import printed, stated
 
 _FALSE_ALARMS = (0.01, 0.001)
@@ -155,6 +155,6 @@ def _pure_currencies(epsilon: float) -> tuple[tuple[str, str, str], ...]:
     pure = PureDP(epsilon)
     return (
         ("epsilon", printed(pure.epsilon), "pure differential privacy: no delta"),
-        ("rho", printed(pure_to_zcdp(pure).rho), "zero-concentrated differential privacy"),
-        ("mu", printed(pure_to_gdp(pure).mu), "Gaussian differential privacy"),
+        ("rho", printed(pure.rho), "zero-concentrated differential privacy"),
+        ("mu", printed(pure.mu), "Gaussian differential privacy"),
     )

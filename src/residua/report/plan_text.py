@@ -15,7 +15,7 @@ from residua.plans.bodies import guarantee_to_body, unit_to_body
 from residua.plans.contract import Plan
 from residua.plans.product.plan import ProductPlan
 from residua.plans.tolerances import nearness
-from residua.privacy import ZCDP, PureDP, describe, pure_to_zcdp
+from residua.privacy import ZCDP, PureDP, describe
 from residua.privacy.currencies import brief
 from residua.screen import PlainTable, text_of
 from residua.workload import Workload, term_title
@@ -89,7 +89,7 @@ def objective(plan: Plan) -> str:
 
 def _privacy_facts(plan: Plan) -> dict[str, Any]:
     if isinstance(plan.guarantee, PureDP):
-        return {"epsilon": plan.guarantee.epsilon, "rho": pure_to_zcdp(plan.guarantee).rho}
+        return {"epsilon": plan.guarantee.epsilon, "rho": plan.guarantee.rho}
     return describe(plan.unit_pcost).to_dict()
 
 
