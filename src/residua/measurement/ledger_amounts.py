@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import fields
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from numbers import Rational
@@ -157,7 +156,7 @@ def shortage(budget: Guarantee, remaining: Fraction, asked: Fraction) -> str:
 
 def _in_words(budget: Guarantee, amount: Fraction, rounding: str) -> str:
     """An amount as the first parameter of the budget's own type: rho, mu or epsilon."""
-    name = fields(budget)[0].name
+    name = next(iter(vars(budget)))
     value = getattr(stated(budget, amount), name) if amount else 0.0
     end = f" at delta {budget.delta:g}" if isinstance(budget, ApproxDP) else ""
     digits = float(Context(prec=5, rounding=rounding).create_decimal(Decimal(repr(value))))
