@@ -1,15 +1,12 @@
 """Negative cells raised by mass of their own: against the histogram written out, and what it spares in rounds."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import pytest
 
 from residua.linalg.lattice import all_sets, closure
 from residua.linalg.layout import layout_of
-from residua.projection.arrangement import Arrangement
+from residua.projection.arrangement import Arrangement, repair_of
 from residua.projection.local import nearest_consistent
-from residua.projection.repair import repair_of
 from tests.laws.test_projection_solvers import families
 
 TOTAL = 70.0
@@ -56,8 +53,7 @@ def test_what_is_mixed_in_is_the_histogram_of_what_cells_lack(name, keeps):
     top, low = (flat(wanted, layout, lattice) for layout in (arrangement.top, arrangement.low))
     least = np.full(len(lattice), 0.01)
     fixed = {0: tables[0,] / TOTAL} if keeps else {}
-    with ThreadPoolExecutor(2) as pool:
-        found = repair_of(arrangement, top, low, least, fixed, pool)
+    found = repair_of(arrangement, top, low, least, fixed, lambda work: [work(part) for part in arrangement.parts])
 
     def cells(members):  # of the tables that residuals amount to
         table = np.zeros([int(sizes[i]) for i in members])

@@ -17,12 +17,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from residua.errors import PlanError
-from residua.linalg.arrays import Booleans, Floats
+from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.linalg.layout import Group, Layout
 
 
@@ -112,6 +113,7 @@ Progress = Callable[[int, float], object]
 RELAXATION = 1.85
 NO_FLOOR = -1e300  # compiled loops assume finite numbers
 _CHECK_EVERY = 25
+_WORTH_THREADS = 30_000  # cells: below, handing work to threads costs as much as the work
 _FREE_CHANGES = 4
 _SETTLING = 4.0  # times the penalty, once the bound is good enough and only signs are left to be settled
 
@@ -163,23 +165,30 @@ class TableCertificate:
     short: float
 
 
-@dataclass(frozen=True)
-class _Closed:
-    """What is known of the coordinates kept, see `Nearest`."""
+class Part(Protocol):
+    """Some maximal tables next to each other in a buffer."""
 
-    distance: float
-    gap: float
-    infeasibility: float
-    converged: bool
+    @property
+    def numbers(self) -> Integers:
+        """Of their sets, (tables,)."""
 
-    def nearest(self, coordinates: Floats, rounds: int) -> Nearest:
-        return Nearest(coordinates, self.gap, self.distance, self.infeasibility, rounds, self.converged)
+    def rows(self, buffer: Floats) -> Floats:
+        """The tables in a buffer, (tables, cells), without copying."""
+
+    def own(self, tables: Floats) -> Floats:
+        """Their own coordinates, (tables, own cells), from all of them, (tables, cells)."""
 
 
-class Alternating(ABC):
+P = TypeVar("P", bound=Part)
+R = TypeVar("R")
+
+
+class Alternating(ABC, Generic[P]):
     """The state of the method: mutable, and it does not leave the solvers.
 
     Args:
+        parts: the maximal tables.
+        low_sets: the set of each coordinate below them, (low,).
         weights: w_S > 0 of each set, (sets,), the empty one first.
         is_fixed: whose coordinates are given, (sets,).
         wanted: ŷ of the maximal tables, and of those below.
@@ -191,6 +200,8 @@ class Alternating(ABC):
 
     def __init__(
         self,
+        parts: Sequence[P],
+        low_sets: Integers,
         weights: Floats,
         is_fixed: Booleans,
         wanted: tuple[Floats, Floats],
@@ -199,7 +210,7 @@ class Alternating(ABC):
         interior: Interior,
         penalty: float,
     ) -> None:
-        self.weights, self.is_fixed = weights, is_fixed
+        self.parts, self.low_sets, self.weights, self.is_fixed = parts, low_sets, weights, is_fixed
         self.wanted, self.wanted_low = wanted
         self.zeros, self.has_zeros, self.nonnegative, self.interior = zeros, bool(zeros.size), nonnegative, interior
         self.w = np.zeros(len(self.wanted))
@@ -218,9 +229,10 @@ class Alternating(ABC):
     def total(self) -> float:
         """How many records are wanted."""
 
+    @property
     @abstractmethod
-    def wanted_lengths(self) -> tuple[Floats, Floats]:
-        """`‖ŷ_S‖`, and how long y_S of a single record can be, of every set, (sets,) each."""
+    def longest(self) -> Floats:
+        """How long y_S of a single record can be, of every set, (sets,)."""
 
     @abstractmethod
     def set_penalty(self, penalty: float) -> None:
@@ -231,8 +243,23 @@ class Alternating(ABC):
         """One step; how far tables and coordinates are apart, and how far the tables moved, in the penalties' norm."""
 
     @abstractmethod
+    def allowed(self, part: P) -> Floats:
+        """The nearest tables to w that keep the floor and the zeros, (tables, cells)."""
+
     def shift(self, share: float, factor: float) -> None:
         """Puts the floor at another share, and multiplies what was cut off at the floor by a factor."""
+
+        def work(part: P) -> None:
+            w, z = part.rows(self.w), self.allowed(part)
+            w[:] = z + factor * (w - z)
+
+        if factor != 1.0:
+            self.on_parts(work)
+        self.floor_share = share
+
+    def on_parts(self, work: Callable[[P], R]) -> list[R]:
+        """What some work makes of each part, side by side where that is worth it."""
+        return list(map(work, self.parts) if len(self.w) < _WORTH_THREADS else self.pool.map(work, self.parts))
 
     @abstractmethod
     def unprojected(self) -> TableCertificate:
@@ -285,12 +312,11 @@ class Alternating(ABC):
                     "dual exceeds the distance to anything feasible); leave one of them out."
                 )
             if self._worth_closing(certificate, tolerance, allowed):
-                closed = self._closed(tolerance)
-                if closed.converged:
-                    return closed.nearest(self.scattered(*self._kept), done)
+                nearest = self._closed(tolerance, done)
+                if nearest.converged:
+                    return nearest
             self._adapt(apart, moved, certificate, tolerance, allowed)
-        closed = self._closed(tolerance)
-        return closed.nearest(self.scattered(*self._kept), done)
+        return self._closed(tolerance, done)
 
     @property
     def _is_fit(self) -> bool:
@@ -336,8 +362,8 @@ class Alternating(ABC):
         self.shift(self.floor_share, 1.0 / factor)
         self.set_penalty(self.penalty * factor)
 
-    def _closed(self, tolerance: float) -> _Closed:
-        """Keeps the present coordinates, made non-negative if that can be; the gap is that of what is kept."""
+    def _closed(self, tolerance: float, done: int) -> Nearest:
+        """The present coordinates, made non-negative if that can be; the gap is that of what is kept."""
         certificate = self.closing()
         distance, infeasibility, share = certificate.distance, certificate.infeasibility, self._share(certificate)
         mixed = self.mix(share) if share > 0 else None  # still consistent, because everything is linear
@@ -345,8 +371,8 @@ class Alternating(ABC):
             distance, infeasibility = mixed, 0.0
             self._price = max((distance - certificate.distance) / max(share * certificate.slope, 1e-300), 0.1)
         gap = max(distance - certificate.bound, 0.0)
-        exact = infeasibility <= 1e-11 * certificate.total
-        return _Closed(distance, gap, infeasibility, exact and gap <= tolerance * max(distance, 1.0))
+        converged = infeasibility <= 1e-11 * certificate.total and gap <= tolerance * max(distance, 1.0)
+        return Nearest(self.scattered(*self._kept), gap, distance, infeasibility, done, converged)
 
     def _share(self, certificate: TableCertificate) -> float:
         """How much of the interior is to be mixed in; 0 if that is not possible."""
@@ -356,10 +382,17 @@ class Alternating(ABC):
         """No feasible tables are further away: n records are n times one. Infinite without a total."""
         if not (self.nonnegative and self.is_fixed[0]):
             return np.inf
-        wanted, longest = self.wanted_lengths()
-        return float(self.weights[1:] @ (wanted[1:] + self.total * longest[1:]) ** 2) * (1.0 + 1e-9)
+        lengths = np.sqrt(self._squares(lambda part: part.rows(self.wanted), self.wanted_low))
+        return float(self.weights[1:] @ (lengths + self.total * self.longest)[1:] ** 2) * (1.0 + 1e-9)
 
+    def _distance(self, top: Floats, low: Floats) -> float:
+        """Of coordinates of the maximal tables and of those below from those wanted."""
+        squares = self._squares(lambda part: part.rows(top) - part.rows(self.wanted), low - self.wanted_low)
+        return float(self.weights @ squares)
 
-def mixing_share(short: Floats, even: Floats) -> float:
-    """How much must be mixed in of tables not below `even`, to raise cells that fall short by this much to zero."""
-    return float((short / np.maximum(short + even, 1e-300)).max()) * (1.0 + 1e-9) if even.max() > 0 else 0.0
+    def _squares(self, top: Callable[[P], Floats], low: Floats) -> Floats:
+        """The squared length of each set's coordinates, (sets,)."""
+        squares = np.bincount(self.low_sets, low**2, len(self.weights)).astype(np.float64)
+        for part in self.parts:
+            squares[part.numbers] = (part.own(top(part)) ** 2).sum(axis=1)
+        return squares

@@ -1,8 +1,22 @@
-"""How the projection lays out its tables: maximal tables apart from those below, long axes last, facets found once."""
+"""How tables kept as residuals lie, maximal tables apart from those below, and the repair of cells still negative.
+
+Attributes are renumbered by size, so that rows are long and loops are fast.
+
+Feasibility repair gives each cell that is still negative mass of its own, and takes the same share of everything. Let
+D_A be what the cells of the maximal table A lack. The histogram `h = Σ_A D_A ⊗ Π_{i∉A} p_i` over the whole domain is
+not negative, and neither is any of its tables; that on A has at least D_A. So `(1 − s) y + s t h/D`, with t the total
+of the tables y, D that of h and `s = D/(D + t)`, has no negative cell and the total t. Nothing over the whole domain is
+formed: h's table on S is the sum of what all A ⊇ S lack, made to have the margins of h, along each axis in turn, by
+adding p_i times what they differ by.
+
+p is the tables' own margin of each attribute, so that h changes single attributes little and puts most of its mass
+where there are records. Where margins of single attributes are public, a product of margins is mixed in that makes up
+for what h has too much of, so that they stay as they are.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
@@ -12,35 +26,56 @@ from numpy.typing import NDArray
 
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import SetFamily, closure
-from residua.linalg.layout import Group, Layout, batches, layout_of
+from residua.linalg.layout import Group, Layout, batches, facets_of, layout_of
+from residua.linalg.modes import centred
 from residua.projection import table_kernels
+from residua.projection.alternating import Interior
 
 T = TypeVar("T", bound=np.generic)
 _BATCH_CELLS = 250_000
 
 
 @dataclass(frozen=True, eq=False)
-class TableBatch:
+class TableBatch(Group):
     """Some maximal tables of one shape: where they, their margins and their own means lie.
 
     Args:
-        numbers: the sets' numbers in the arrangement's lattice, (tables,).
-        shape: how many values each axis has, (k,).
-        starts: where each table begins among the maximal tables, (tables,).
         facets: where each margin without one axis begins among the lower tables, (tables, k).
         owned: where each table's own means along one axis begin, (tables, k).
+        Others as for `Group`.
     """
 
-    numbers: Integers
-    shape: Integers
-    starts: Integers
     facets: Integers
     owned: Integers
+
+    @cached_property
+    def starts(self) -> Integers:
+        """Where each table begins among the maximal tables, (tables,)."""
+        return self.start + self.cells * np.arange(len(self.numbers))
+
+    @cached_property
+    def sides(self) -> Integers:
+        """How many values each axis has, (k,)."""
+        return np.array(self.shape, dtype=np.int64)
+
+    def rows(self, buffer: NDArray[T]) -> NDArray[T]:
+        """The tables in a buffer, (tables, cells), without copying."""
+        return self.view(buffer).reshape(len(self.numbers), -1)
+
+    def own(self, tables: Floats) -> Floats:
+        """The tables' own coordinates, (tables, cells): all of them."""
+        return tables
+
+    def store_means(self, tables: Floats, means: Floats) -> None:
+        """Writes the means of tables, (tables, cells), along each axis where they are owned."""
+        for axis, owned in enumerate(self.owned.T, start=1):
+            mean = tables.reshape(-1, *self.shape).mean(axis=axis).reshape(len(tables), -1)
+            means[owned[:, None] + np.arange(mean.shape[1])] = mean
 
 
 @dataclass(frozen=True, eq=False)
 class Arrangement:
-    """The sets of a family with attributes renumbered by size, so that rows are long and loops are fast.
+    """The sets of a family with attributes renumbered by size.
 
     Args:
         given: the family as it came.
@@ -88,10 +123,7 @@ class Arrangement:
     @cached_property
     def low_sets(self) -> Integers:
         """The set of every cell of the lower tables, (cells,)."""
-        sets = np.empty(self.low.cells, dtype=np.int64)
-        for group in self.low:
-            group.view(sets).reshape(len(group.numbers), -1)[:] = group.numbers[:, None]
-        return sets
+        return np.concatenate([np.repeat(group.numbers, group.cells) for group in self.low])
 
     def gather(self, layout: Layout, given: NDArray[T], given_layout: Layout) -> NDArray[T]:
         """Tables as they came, in the layout `given_layout`, into one of the layouts here."""
@@ -117,72 +149,80 @@ class Arrangement:
                 here = starts[part] >= 0
                 yield begins[part][here, None] + cells, starts[part][here, None] + np.arange(group.cells)
 
+    def single(self, attribute: int, top: Floats, low: Floats) -> Floats | None:
+        """The part of a buffer that is about one attribute alone, (values,); None if no set has the attribute."""
+        number = int(self.lattice.find(np.array([[attribute]], dtype=np.int32))[0])
+        if number < 0:
+            return None
+        layout, tables = (self.low, low) if self.low.starts[number] >= 0 else (self.top, top)
+        return tables[layout.starts[number] :][: self.sizes[attribute]]
+
     # ---- the maximal tables
 
     @cached_property
     def parts(self) -> tuple[TableBatch, ...]:
         """The maximal tables in parts, of about equal work."""
-        parts, start = [], 0
+        parts, end = [], 0
         for group in self.top:
             lengths = group.cells // np.array(group.shape, dtype=np.int64)
-            ends = np.concatenate([[0], np.cumsum(lengths)[:-1]])
-            owned = start + np.arange(len(group.numbers))[:, None] * lengths.sum() + ends
-            start += int(lengths.sum()) * len(group.numbers)
-            facets = self._facets(group)
-            shape = np.array(group.shape, dtype=np.int64)
+            places = np.concatenate([[0], np.cumsum(lengths)[:-1]])
+            owned = end + np.arange(len(group.numbers))[:, None] * lengths.sum() + places
+            end += int(lengths.sum()) * len(group.numbers)
+            facets = facets_of(group, self.low)
             for part in batches(len(group.numbers), group.cells, _BATCH_CELLS):
-                numbers = group.numbers[part]
-                parts.append(TableBatch(numbers, shape, self.top.starts[numbers], facets[part], owned[part]))
-        return tuple(sorted(parts, key=lambda part: -len(part.numbers) * int(part.shape.prod())))
-
-    def _facets(self, group: Group) -> Integers:
-        places = [
-            self.low.starts[self.lattice.find(np.delete(group.members, j, axis=1))] for j in range(len(group.shape))
-        ]
-        return np.stack(places, axis=1)
+                start = group.start + group.cells * part.start
+                parts.append(
+                    TableBatch(group.numbers[part], group.members[part], group.shape, start, facets[part], owned[part])
+                )
+        return tuple(sorted(parts, key=lambda part: part.start - part.stop))
 
     @cached_property
     def owned_cells(self) -> int:
         """How many means the maximal tables have of their own."""
-        return sum(int((part.shape.prod() // part.shape).sum()) * len(part.numbers) for part in self.parts)
+        return sum(int((part.cells // part.sides).sum()) * len(part.numbers) for part in self.parts)
 
     # ---- the lower tables
 
     @cached_property
-    def low_tables(self) -> tuple[Integers, Integers, Integers, Integers]:
-        """Start, shape, number of axes and starts of the facets of every lower table, small sets first."""
+    def low_tables(self) -> tuple[Integers, Integers, Integers, Integers, Integers]:
+        """Start, shape, number of axes, starts of the facets and of the axes' shares of each lower table, in order."""
         lattice, numbers = self.lattice, np.flatnonzero(~self.lattice.is_maximal)
         ways = lattice.set_sizes[numbers]
         shapes = np.ones((len(numbers), max(len(lattice.levels) - 1, 1)), dtype=np.int64)
-        facets = np.zeros_like(shapes)
+        facets, begins = np.zeros_like(shapes), np.zeros_like(shapes)
         for k, level in enumerate(lattice.levels):
             here = ways == k
             members = level[numbers[here] - lattice.offsets[k]]
-            shapes[here, :k] = self.sizes[members]
+            shapes[here, :k], begins[here, :k] = self.sizes[members], self._begins[members]
             for j in range(k):
                 facets[here, j] = self.low.starts[lattice.find(np.delete(members, j, axis=1))]
-        return self.low.starts[numbers], shapes, ways, facets
+        return self.low.starts[numbers], shapes, ways, facets, begins
 
     def centre(self, tables: Floats) -> None:
         """Centres the lower tables along every axis, in place."""
-        starts, shapes, ways, _ = self.low_tables
-        table_kernels.centre_each(tables, starts, shapes, ways)
+        for group in self.low:
+            group.view(tables)[...] = centred(group.view(tables), 1)
 
-    def centre_top(self, tables: Floats) -> None:
-        """Centres the maximal tables along every axis, in place."""
-        for part in self.parts:
-            self.centre_part(tables, part)
+    @cached_property
+    def even(self) -> Floats:
+        """Equal shares of the values of every attribute, (values of all,)."""
+        return np.repeat(1.0 / self.sizes, self.sizes)
 
-    def centre_part(self, tables: Floats, part: TableBatch) -> None:
-        """Centres some maximal tables along every axis, in place."""
-        shapes = np.broadcast_to(part.shape, (len(part.numbers), part.shape.size))
-        table_kernels.centre_each(tables, part.starts, shapes, np.full(len(part.numbers), part.shape.size))
+    @cached_property
+    def _begins(self) -> Integers:
+        """Where the values of each attribute begin among those of all."""
+        return np.cumsum(self.sizes) - self.sizes
 
-    def rebuild(self, residuals: Floats) -> Floats:
-        """The lower tables from their residuals."""
-        tables = residuals.copy()
-        table_kernels.rebuild_each(tables, *self.low_tables)
-        return tables
+    def with_margins(self, tables: Floats, part: TableBatch, lower: Floats, shares: Floats) -> None:
+        """Gives maximal tables the margins in `lower`, spread by the attributes' shares, in place."""
+        shapes, ways = np.broadcast_to(part.sides, part.members.shape), np.full(len(part.members), len(part.shape))
+        begins = self._begins[part.members]
+        table_kernels.spread_each(tables, part.starts, shapes, ways, lower, part.facets, shares, begins)
+
+    def consistent(self, tables: Floats, shares: Floats) -> None:
+        """Gives the lower tables each other's margins, spread by the attributes' shares, small sets first, in place."""
+        starts, shapes, ways, facets, begins = self.low_tables
+        table_kernels.spread_each(tables, starts, shapes, ways, tables, facets, shares, begins)
 
     def summed_down(self, own: Floats, weights: Floats) -> Floats:
         """`q_S = Σ_{A⊃S} weight_A · mean of A's table over A∖S` for every lower set, from the tables' own means.
@@ -206,22 +246,20 @@ class Arrangement:
     def _from_own(self) -> tuple[tuple[int, Integers, tuple[Integers, ...]], ...]:
         """For each size of maximal sets: the set of each of their own means, and where it goes (as it is)."""
         by_size = []
-        for ways in sorted({part.shape.size for part in self.parts}):
-            parts = [part for part in self.parts if part.shape.size == ways]
-            lengths = [np.broadcast_to(part.shape.prod() // part.shape, part.owned.shape) for part in parts]
-            begins, inners, places = (
-                np.concatenate([array.ravel() for array in arrays])
-                for arrays in ([part.owned for part in parts], lengths, [part.facets for part in parts])
-            )
+        for ways in sorted({len(part.shape) for part in self.parts}):
+            parts = [part for part in self.parts if len(part.shape) == ways]
+            begins = np.concatenate([part.owned.ravel() for part in parts])
+            inners = np.concatenate([np.tile(part.cells // part.sides, len(part.numbers)) for part in parts])
+            places = np.concatenate([part.facets.ravel() for part in parts])
             numbers = np.concatenate([np.repeat(part.numbers, ways) for part in parts])
             one = np.ones(len(begins), dtype=np.int64)
-            by_size.append((int(ways), numbers, (begins, one, one, inners, places)))
+            by_size.append((ways, numbers, (begins, one, one, inners, places)))
         return tuple(by_size)
 
     @cached_property
     def _downward(self) -> dict[int, tuple[Integers, ...]]:
         """For each size of lower sets: every table and axis, and where the mean along it goes."""
-        starts, shapes, ways, facets = self.low_tables
+        starts, shapes, ways, facets, _ = self.low_tables
         by_size = {}
         for k in range(1, int(ways.max(initial=0)) + 1):
             here = ways == k
@@ -237,3 +275,84 @@ class Arrangement:
             ]
             by_size[k] = tuple(np.concatenate(arrays) for arrays in zip(*columns, strict=True))
         return by_size
+
+
+@dataclass(frozen=True, eq=False)
+class Repair:
+    """What is to be mixed in, for tables of total 1, in residuals of the maximal tables and of those below.
+
+    Args:
+        share: s, how much of it.
+        top: its residuals of the maximal tables, (cells,).
+        low: its residuals of those below, (cells,).
+    """
+
+    share: float
+    top: Floats
+    low: Floats
+
+
+def repair_of(
+    arrangement: Arrangement,
+    top: Floats,
+    low: Floats,
+    least: Floats,
+    fixed: Mapping[int, Floats],
+    on_parts: Callable[[Callable[[TableBatch], None]], object],
+) -> Repair | None:
+    """What to mix into residuals so that no cell is below zero; None if nothing has to be, or nothing helps.
+
+    Args:
+        arrangement: where tables lie.
+        top: residuals of the maximal tables, (cells,).
+        low: of the tables below them, (cells,), of a positive total.
+        least: what the cells of each set should have at least before anything is taken from them, (sets,).
+        fixed: attributes (as renumbered) whose margin must stay, and that margin's shares, all positive.
+        on_parts: does some work on each part of the maximal tables.
+    """
+
+    def margin(tables: Floats, lower: Floats, attribute: int) -> Floats:
+        single = arrangement.single(attribute, tables, lower)
+        return np.ones(arrangement.sizes[attribute]) if single is None else np.maximum(single, 0.0)
+
+    total = float(low[arrangement.low.starts[0]])
+    tables, h = top.copy(), low.copy()
+    arrangement.consistent(h, arrangement.even)
+    on_parts(lambda part: arrangement.with_margins(tables, part, h, arrangement.even))
+    margins = [margin(tables, h, i) for i in range(len(arrangement.sizes))]
+    own = np.empty(arrangement.owned_cells)
+
+    def lacking(part: TableBatch) -> None:
+        rows = part.rows(tables)
+        rows[:] = np.maximum(least[part.numbers, None] - rows, 0.0)
+        part.store_means(rows, own)
+
+    on_parts(lacking)
+    cells = arrangement.lattice.products(arrangement.sizes.astype(np.float64))
+    h = arrangement.summed_down(own, cells) / cells[arrangement.low_sets]
+    mass = float(h[arrangement.low.starts[0]])
+    if not mass > 0.0:
+        return None
+    rests = [margin / margin.sum() for margin in margins]
+    shares = np.concatenate(rests)
+    arrangement.consistent(h, shares)
+    on_parts(lambda part: arrangement.with_margins(tables, part, h, shares))
+    parts = {i: margin(tables, h, i) / mass for i in fixed}
+    theta = min([1.0, *(float((share / np.maximum(parts[i], 1e-300)).min()) for i, share in fixed.items())])
+    if not theta > 1e-9:
+        return None
+
+    def scaled(part: TableBatch) -> None:
+        part.view(tables)[...] = centred(part.view(tables), 1) * (theta / mass)
+
+    on_parts(scaled)
+    arrangement.centre(h)
+    h *= theta / mass
+    if theta < 1.0:
+        for i, share in fixed.items():
+            rests[i] = (share - theta * parts[i]) / (1.0 - theta)
+        product, zero = [rest - 1.0 / len(rest) for rest in rests], [np.zeros(len(rest)) for rest in rests]
+        for layout, out in ((arrangement.top, tables), (arrangement.low, h)):
+            out += Interior(theta, product).coordinates(layout, zero, product)
+    h[arrangement.low.starts[0]] = 1.0
+    return Repair(mass / (mass + total * theta) * (1.0 + 1e-9), tables, h)

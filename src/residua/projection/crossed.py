@@ -29,7 +29,6 @@ from residua.projection.alternating import (
     checked,
     fix,
     interior_of,
-    mixing_share,
 )
 from residua.projection.axes import Coordinates
 from residua.projection.crossing import Alike, Below, Crossing, weighed
@@ -102,7 +101,7 @@ def _arranged(crossing: Crossing, zeros: Booleans | None) -> Booleans:
     return arranged
 
 
-class _Crossed(Alternating):
+class _Crossed(Alternating[Alike]):
     """The method with coordinates along axes; w is the sum of a table z that meets the signs and of what was cut off.
 
     The own coordinates of maximal tables are kept in the buffer of those tables, all others in `low`.
@@ -122,7 +121,7 @@ class _Crossed(Alternating):
         first = _FIRST_OF_SUMS if in_sums else _FIRST_PENALTY
         below = Below.of(crossing)
         both = crossing.gather(wanted), wanted[below.places]
-        super().__init__(weights, is_fixed, both, zeros, nonnegative, interior, first)
+        super().__init__(crossing.parts, below.sets, weights, is_fixed, both, zeros, nonnegative, interior, first)
         self.crossing, self.below = crossing, below
         self._evens = {id(part): part.even_without(part.rows(zeros)) for part in crossing.parts if zeros.size}
         self.top, self.low = self.wanted.copy(), self.wanted_low.copy()
@@ -133,20 +132,17 @@ class _Crossed(Alternating):
         if in_sums:
             for part in crossing.parts:  # sums are large: to begin at zero would take hundreds of steps
                 part.rows(self.w)[:] = part.up(part.rows(self.top))
-                part.rows(self.w)[:] = self._allowed(part, self._floor)
+                part.rows(self.w)[:] = self.allowed(part)
 
     @property
     def total(self) -> float:
         """How many records are wanted."""
         return max(float(self.wanted[0]), 0.0)  # the first coordinate of any table is the total
 
-    def wanted_lengths(self) -> tuple[Floats, Floats]:
-        """`‖ŷ_S‖`, and how long y_S of a single record can be."""
-        squares = np.bincount(self.below.sets, self.wanted_low**2, len(self.weights))
-        for part in self.crossing.parts:
-            squares[part.numbers] = (part.own(part.rows(self.wanted)) ** 2).sum(axis=1)
-        longest = np.array([axis.longest for axis in self.crossing.axes])
-        return np.sqrt(squares), self.crossing.lattice.products(longest)
+    @property
+    def longest(self) -> Floats:
+        """How long y_S of a single record can be."""
+        return self.crossing.lattice.products(np.array([axis.longest for axis in self.crossing.axes]))
 
     # ---- one step
 
@@ -158,7 +154,7 @@ class _Crossed(Alternating):
         self.pulls = self.penalties * self._crossings
         lengths = np.array([axis.total_length for axis in self.crossing.axes])
         c = lattice.sum_over_supersets(np.where(lattice.is_maximal, self.pulls, 0.0), lengths)
-        weights, below = self.weights[self.below.sets], self.below
+        weights, below = self.weights[self.low_sets], self.below
         self._low_gains = np.where(self.is_fixed[below.sets], 0.0, 1.0 / (weights + c[below.sets] * below.lengths))
 
     @property
@@ -166,22 +162,9 @@ class _Crossed(Alternating):
         """The floor of a cell that holds all records."""
         return self.floor_share * self.total if self.nonnegative else NO_FLOOR
 
-    def shift(self, share: float, factor: float) -> None:
-        """Puts the floor at another share, and multiplies what was cut off at the floor by a factor."""
-        before, self.floor_share = self._floor, share
-        if factor == 1.0:
-            return
-
-        def work(part: Alike) -> None:
-            w = part.rows(self.w)
-            z = self._allowed(part, before)
-            w[:] = z + factor * (w - z)
-
-        list(self.pool.map(work, self.crossing.parts))
-
-    def _allowed(self, part: Alike, floor: float) -> Floats:
+    def allowed(self, part: Alike) -> Floats:
         """The nearest tables to w that keep the floor and the zeros, (tables, cells)."""
-        w, even = part.rows(self.w), self._even(part)
+        w, even, floor = part.rows(self.w), self._even(part), self._floor
         if not self.nonnegative and part.sums_axis is not None:
             return w
         if part.sums_axis is not None:
@@ -219,8 +202,8 @@ class _Crossed(Alternating):
             )  # fmt: skip
             return norms
 
-        apart, moved = np.concatenate(list(self.pool.map(work, self.crossing.parts))).sum(axis=0)
-        weights = self.weights[self.below.sets]
+        apart, moved = np.concatenate(self.on_parts(work)).sum(axis=0)
+        weights = self.weights[self.low_sets]
         self.low += self._low_gains * (weights * (self.wanted_low - self.low) - self.below.summed(pulled))
         return float(np.sqrt(apart)), float(np.sqrt(moved))
 
@@ -250,7 +233,7 @@ class _Crossed(Alternating):
 
         def work(part: Alike) -> Floats:
             tables = part.up(part.rows(self.top))
-            values, allowed = part.values(tables), self._allowed(part, self._floor)
+            values, allowed = part.values(tables), self.allowed(part)
             cut = part.rows(self.w) - allowed
             zeros = part.rows(self.zeros) if self.has_zeros else np.zeros((1, 1), dtype=bool)
             short = np.where(zeros, 0.0, np.maximum(-values, 0.0)) if self.nonnegative else np.zeros((1, 1))
@@ -268,12 +251,12 @@ class _Crossed(Alternating):
                     bound,
                     max(float(short.max()), broken),
                     total * slope,
-                    mixing_share(short, self.interior.evenness * total * part.even_values),
+                    _mixing_share(short, self.interior.evenness * total * part.even_values),
                 ]
             )
 
-        bounds, broken, slopes, shares = np.array(list(self.pool.map(work, self.crossing.parts))).T
-        p_low, weights, free = self.below.summed(p), self.weights[self.below.sets], ~self.is_fixed[self.below.sets]
+        bounds, broken, slopes, shares = np.array(self.on_parts(work)).T
+        p_low, weights, free = self.below.summed(p), self.weights[self.low_sets], ~self.is_fixed[self.low_sets]
         bound = float(bounds.sum() - (free * p_low**2 / weights).sum())
         return TableCertificate(
             distance=self._distance(self.top, self.low),
@@ -283,13 +266,6 @@ class _Crossed(Alternating):
             total=total,
             short=float(shares.max()),
         )
-
-    def _distance(self, top: Floats, low: Floats) -> float:
-        distance = float(self.weights[self.below.sets] @ (low - self.wanted_low) ** 2)
-        for part in self.crossing.parts:
-            apart = part.own(part.rows(top) - part.rows(self.wanted))
-            distance += float(self.weights[part.numbers] @ (apart**2).sum(axis=1))
-        return distance
 
     # ---- what leaves
 
@@ -308,14 +284,14 @@ class _Crossed(Alternating):
     @property
     def _is_fit(self) -> bool:
         """Whether there is one table, in prefix sums, and nothing given but the total: what is allowed is a fit."""
-        parts = self.crossing.parts
+        parts = self.parts
         alone = len(parts) == 1 and len(parts[0].numbers) == 1 and parts[0].sums_axis is not None
         return alone and self.nonnegative and not self.is_fixed[1:].any()
 
     def _of_one_table(self) -> Floats:
         """The coordinates of the table that is allowed, with its total as given, (cells,)."""
-        part = self.crossing.parts[0]
-        table = self._allowed(part, self._floor)
+        part = self.parts[0]
+        table = self.allowed(part)
         coordinates = part.inverse(table)
         if self.is_fixed[0] and coordinates[0, 0] > 0:
             fibre_kernels.give_total(part.fibres(table), self._ties(part), self.total / coordinates[0, 0])
@@ -352,3 +328,8 @@ class _Crossed(Alternating):
 
 def _geometric_mean(values: Floats) -> float:
     return float(np.exp(np.log(values).mean())) if len(values) else 1.0
+
+
+def _mixing_share(short: Floats, even: Floats) -> float:
+    """How much must be mixed in of tables not below `even`, to raise cells that fall short by this much to zero."""
+    return float((short / np.maximum(short + even, 1e-300)).max()) * (1.0 + 1e-9) if even.max() > 0 else 0.0

@@ -7,7 +7,7 @@ one sweep over the maximal tables. The dual's p is `p_S = C_S Σ_{A⊇S} margin_
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,6 +16,7 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.linalg.lattice import SetFamily
 from residua.linalg.layout import layout_of
+from residua.linalg.modes import centred
 from residua.projection import table_kernels
 from residua.projection.alternating import (
     NO_FLOOR,
@@ -29,8 +30,7 @@ from residua.projection.alternating import (
     fix,
     interior_of,
 )
-from residua.projection.arrangement import Arrangement, TableBatch
-from residua.projection.repair import repair_of
+from residua.projection.arrangement import Arrangement, TableBatch, repair_of
 
 _FIRST_PENALTY = 12.0  # ρ_A / w_A
 
@@ -84,7 +84,7 @@ def nearest_consistent(
     return solver.solve(tolerance, rounds, progress)
 
 
-class _Residuals(Alternating):
+class _Residuals(Alternating[TableBatch]):
     """The method with residuals for coordinates; z, u and their sum w as in `table_kernels`."""
 
     def __init__(
@@ -108,18 +108,18 @@ class _Residuals(Alternating):
         top, low = (
             arrangement.gather(layout, residuals, given_layout) for layout in (arrangement.top, arrangement.low)
         )
-        arrangement.centre_top(top)
+        for part in arrangement.parts:
+            part.view(top)[...] = centred(part.view(top), 1)
         arrangement.centre(low)
         renumbered = np.argsort(arrangement.numbers)
         super().__init__(
-            weights[renumbered], is_fixed[renumbered], (top, low), mask, nonnegative, interior, _FIRST_PENALTY
-        )
+            arrangement.parts, arrangement.low_sets, weights[renumbered], is_fixed[renumbered], (top, low), mask,
+            nonnegative, interior, _FIRST_PENALTY,
+        )  # fmt: skip
         self.arrangement, self.given_layout = arrangement, given_layout
         self.cells = arrangement.lattice.products(arrangement.sizes.astype(np.float64))
-        self.numbers = np.concatenate([part.numbers for part in arrangement.parts])
+        self.numbers = np.concatenate([part.numbers for part in self.parts])
         self.own = np.zeros(arrangement.owned_cells)
-        self.floors = self._floors()
-        self.margins = self._fixed_margins()
         self.set_penalty(_FIRST_PENALTY)
 
     @property
@@ -127,19 +127,10 @@ class _Residuals(Alternating):
         """How many records are wanted."""
         return max(float(self.wanted_low[self.arrangement.low.starts[0]]), 0.0)
 
-    def wanted_lengths(self) -> tuple[Floats, Floats]:
-        """`‖r̂_S‖`, and 1: no residual of one record is longer."""
-        squares = np.bincount(self.arrangement.low_sets, self.wanted_low**2, len(self.weights))
-        for number, cells in self._tables():
-            squares[number] = float(self.wanted[cells] @ self.wanted[cells])
-        return np.sqrt(squares), np.ones(len(squares))
-
-    def _tables(self) -> Iterator[tuple[int, slice]]:
-        """The number of each maximal set, and where its table lies."""
-        for part in self.arrangement.parts:
-            cells = int(part.shape.prod())
-            for number, begin in zip(part.numbers.tolist(), part.starts.tolist(), strict=True):
-                yield number, slice(begin, begin + cells)
+    @property
+    def longest(self) -> Floats:
+        """1: no residual of one record is longer."""
+        return np.ones(len(self.weights))
 
     # ---- one step
 
@@ -153,53 +144,46 @@ class _Residuals(Alternating):
         sets = self.arrangement.low_sets
         self._low_blend, self._low_factor = self.blends[sets], (self.blends / c)[sets]
 
-    def _floors(self) -> Floats:
-        if not self.nonnegative:
-            return np.full(len(self.cells), NO_FLOOR)
-        return np.asarray(self.floor_share * self.total / self.cells)
+    @property
+    def floors(self) -> Floats:
+        """The least that the cells of each set may hold, (sets,)."""
+        return self.floor_share * self.total / self.cells if self.nonnegative else np.full(len(self.cells), NO_FLOOR)
 
-    def _fixed_margins(self) -> dict[int, Floats]:
-        """The shares of single attributes that are given, by attribute."""
-        total, shares, lattice = self.total, {}, self.arrangement.lattice
-        for number in np.flatnonzero(self.is_fixed & (lattice.set_sizes == 1)).tolist():
-            (i,), n = lattice.members(number), int(self.cells[number])
-            is_low = self.arrangement.low.starts[number] >= 0
-            layout, wanted = (self.arrangement.low, self.wanted_low) if is_low else (self.arrangement.top, self.wanted)
-            start = int(layout.starts[number])
-            shares[i] = wanted[start : start + n] / max(total, 1e-300) + 1.0 / n
-        return shares
+    def allowed(self, part: TableBatch) -> Floats:
+        """The nearest tables to w that keep the floor and the zeros, (tables, cells)."""
+        z = np.maximum(part.rows(self.w), self.floors[part.numbers, None])
+        if self.has_zeros:
+            z[part.rows(self.zeros)] = 0.0
+        return np.asarray(z)
 
     def shift(self, share: float, factor: float) -> None:
         """Puts the floor at another share, and multiplies what was cut off at the floor by a factor."""
-        before, self.floor_share = self.floors, share
-        self.floors = self._floors()
+        super().shift(share, factor)
 
         def work(part: TableBatch) -> None:
-            table_kernels.rescale(
-                self.w, self.zeros, part.starts, part.shape, before[part.numbers], self.floors[part.numbers], factor,
-                self.own, part.owned,
-            )  # fmt: skip
+            part.store_means(2.0 * self.allowed(part) - part.rows(self.w), self.own)
 
-        list(self.pool.map(work, self.arrangement.parts))
+        self.on_parts(work)
 
     def _low_residuals(self) -> Floats:
+        """What the residuals below are to be, but for what is not centred of them."""
         q = self.arrangement.summed_down(self.own, self.penalties)
-        self.arrangement.centre(q)
         return (1.0 - self._low_blend) * self.wanted_low + self._low_factor * q
 
     def step(self) -> tuple[float, float]:
         """One step: how far tables and residuals are apart, and how far the tables moved."""
-        lower = self.arrangement.rebuild(self._low_residuals())
+        lower, floors = self._low_residuals(), self.floors
+        self.arrangement.consistent(lower, self.arrangement.even)
 
         def work(part: TableBatch) -> Floats:
             norms = np.empty((len(part.numbers), 2))
             table_kernels.sweep(
-                self.w, self.wanted, self.zeros, part.starts, part.shape, self.blends[part.numbers],
-                self.floors[part.numbers], RELAXATION, lower, part.facets, self.own, part.owned, norms,
+                self.w, self.wanted, self.zeros, part.starts, part.sides, self.blends[part.numbers],
+                floors[part.numbers], RELAXATION, lower, part.facets, self.own, part.owned, norms,
             )  # fmt: skip
             return norms
 
-        norms = np.concatenate(list(self.pool.map(work, self.arrangement.parts)))
+        norms = np.concatenate(self.on_parts(work))
         apart, moved = np.sqrt(self.penalties[self.numbers] @ norms)
         return float(apart), float(moved)
 
@@ -215,21 +199,23 @@ class _Residuals(Alternating):
 
     def _certificate(self, top: Floats) -> TableCertificate:
         """The certificate; the residuals of the maximal tables are written to `top` unless that is empty."""
-        residuals = self._low_residuals()
-        lower = self.arrangement.rebuild(residuals)
+        residuals, floors = self._low_residuals(), self.floors
+        self.arrangement.centre(residuals)
+        lower = residuals.copy()
+        self.arrangement.consistent(lower, self.arrangement.even)
         cut = np.empty_like(self.own)
 
         def work(part: TableBatch) -> Floats:
             facts = np.empty((len(part.numbers), 7))
             table_kernels.inspect(
-                self.w, self.wanted, self.zeros, part.starts, part.shape, self.blends[part.numbers],
-                self.floors[part.numbers], lower, part.facets, self.own, part.owned, cut, facts, top,
+                self.w, self.wanted, self.zeros, part.starts, part.sides, self.blends[part.numbers],
+                floors[part.numbers], lower, part.facets, self.own, part.owned, cut, facts, top,
             )  # fmt: skip
             return facts
 
-        facts = np.concatenate(list(self.pool.map(work, self.arrangement.parts)))
+        facts = np.concatenate(self.on_parts(work))
         self._kept = top, residuals
-        numbers, sets = self.numbers, self.arrangement.low_sets
+        numbers, sets = self.numbers, self.low_sets
         rho, w, blend, free = (
             self.penalties[numbers],
             self.weights[numbers],
@@ -269,25 +255,31 @@ class _Residuals(Alternating):
     def mix(self, share: float) -> float | None:
         """Gives the negative cells of the tables kept mass of their own; the distance then."""
         top, low = self._kept
-        arrangement, start = self.arrangement, self.arrangement.low.starts[0]
-        total = float(low[start])
-        repair = repair_of(arrangement, top, low, table_kernels.RAISED * self.floors, self.margins, self.pool)
+        arrangement = self.arrangement
+        least, margins = table_kernels.RAISED * self.floors, self._fixed_margins()
+        repair = repair_of(arrangement, top, low, least, margins, self.on_parts)
         if repair is None:
             return None
-        s = repair.share
+        s, total = repair.share, float(low[arrangement.low.starts[0]])
         top *= 1.0 - s
         top += (s * total) * repair.top
         low = (1.0 - s) * low + (s * total) * repair.low
-        kept = self.is_fixed[arrangement.low_sets]
-        low[kept] = self.wanted_low[kept]  # as they were but for rounding
-        distance = float((self.weights[arrangement.low_sets] * (low - self.wanted_low) ** 2).sum())
-        for number, cells in self._tables():
-            if self.is_fixed[number]:
-                top[cells] = self.wanted[cells]
-            apart = top[cells] - self.wanted[cells]
-            distance += float(self.weights[number] * (apart @ apart))
+        low = np.where(self.is_fixed[self.low_sets], self.wanted_low, low)  # as they were but for rounding
+        for part in self.parts:
+            fixed = self.is_fixed[part.numbers]
+            part.rows(top)[fixed] = part.rows(self.wanted)[fixed]
         self._kept = top, low
-        return distance
+        return self._distance(top, low)
+
+    def _fixed_margins(self) -> dict[int, Floats]:
+        """The shares of single attributes that are given, by attribute."""
+        lattice, shares = self.arrangement.lattice, {}
+        for number in np.flatnonzero(self.is_fixed & (lattice.set_sizes == 1)).tolist():
+            (i,) = lattice.members(number)
+            residual = self.arrangement.single(i, self.wanted, self.wanted_low)
+            assert residual is not None
+            shares[i] = residual / max(self.total, 1e-300) + 1.0 / len(residual)
+        return shares
 
     def scattered(self, top: Floats, low: Floats) -> Floats:
         """Residuals in the order in which they came."""

@@ -1,4 +1,4 @@
-"""Compiled loops over tables kept as residuals: sweeps over the maximal ones, sums between those below, repair.
+"""Compiled loops over tables kept as residuals: sweeps over the maximal ones, sums between those below, margins.
 
 A table is a flat row of cells in row-major order. Whatever a maximal table needs from elsewhere is a sum of tables
 with one axis less (its facets), so that a sweep reads and writes every cell once while the facets lie in the cache.
@@ -76,36 +76,6 @@ def sweep(w, y, zeros, starts, shape, blends, floors, relax, lower, facets, own,
             means[places[k - 1]] = total
         _store_means(means, shape, ends, cells, own, owned[t])
         norms[t, 0], norms[t, 1] = apart, moved
-
-
-@_compiled
-def rescale(w, zeros, starts, shape, before, floors, factor, own, owned):
-    """`w ← z + factor u` with z, u taken at the floors `before`, for tables of one shape, in place.
-
-    `own` receives the means of the new v, at the new floors, along each axis.
-    """
-    k, last = shape.size, shape[-1]
-    cells, facet_cells = _sizes(shape)
-    means = np.empty(facet_cells)
-    ends, places = _ends(shape, cells), np.empty(k, np.int64)
-    line = np.empty(last)
-    for t in range(starts.size):
-        means[:] = 0.0
-        for row in range(cells // last):
-            _row(row, shape, ends, places)
-            at = starts[t] + row * last
-            now, empty = w[at : at + last], zeros[at : at + last]
-            total = 0.0
-            for i in range(last):
-                zero = zeros.size > 0 and empty[i]
-                z = 0.0 if zero else max(now[i], before[t])
-                new = z + factor * (now[i] - z)
-                now[i] = new
-                line[i] = (0.0 if zero else 2.0 * max(new, floors[t])) - new
-                total += line[i]
-            _add_line(line, places, means)
-            means[places[k - 1]] = total
-        _store_means(means, shape, ends, cells, own, owned[t])
 
 
 @_compiled
@@ -187,95 +157,28 @@ def add_means(source, target, begins, outers, lengths, inners, places, weights):
 
 
 @_compiled
-def centre_each(x, starts, shapes, ways):
-    """`x ← x − mean` along every axis of every table, in place. shapes is (tables, most axes), ways how many count."""
-    for t in range(starts.size):
-        inner = _cells(shapes[t], ways[t])
-        stop = starts[t] + inner
-        for j in range(ways[t]):
-            n = shapes[t, j]
-            inner //= n
-            _centre(x, starts[t], stop, n, inner)
-
-
-@_compiled
-def rebuild_each(x, starts, shapes, ways, facets):
-    """Residuals into tables, in place, small sets first: `x ← x + (margin − Σ x)/n` along every axis in turn."""
-    for t in range(starts.size):
-        inner = _cells(shapes[t], ways[t])
-        stop = starts[t] + inner
-        for j in range(ways[t]):
-            n = shapes[t, j]
-            inner //= n
-            margin = facets[t, j]
-            for o in range(starts[t], stop, n * inner):
-                for i in range(o, o + inner):
-                    difference = x[margin]
-                    margin += 1
-                    for c in range(i, i + n * inner, inner):
-                        difference -= x[c]
-                    difference /= n
-                    for c in range(i, i + n * inner, inner):
-                        x[c] += difference
-
-
-@_compiled
-def lacking(x, starts, cells, least):
-    """`x ← max(least − x, 0)` for tables of one shape, in place."""
-    for t in range(starts.size):
-        table = x[starts[t] : starts[t] + cells]
-        for i in range(cells):
-            table[i] = max(least[t] - table[i], 0.0)
-
-
-@_compiled
-def means_of(x, starts, shape, means, owned):
-    """The means of tables of one shape along each axis: `means` receives them where `owned` says."""
-    cells = _cells(shape, shape.size)
-    for t in range(starts.size):
-        inner = cells
-        for j in range(shape.size):
-            n = shape[j]
-            inner //= n
-            at, to = starts[t], owned[t, j]
-            for _ in range(cells // (n * inner)):
-                own = means[to : to + inner]
-                own[:] = 0.0
-                for c in range(n):
-                    row = x[at + c * inner : at + (c + 1) * inner]
-                    for i in range(inner):
-                        own[i] += row[i] / n
-                at += n * inner
-                to += inner
-
-
-@_compiled
 def spread_each(x, starts, shapes, ways, margins, facets, shares, begins):
     """`x ← x + share ⊗ (margin − Σ x)` along every axis of every table in turn, in place; small sets first.
 
-    shares holds one vector per attribute that adds up to 1, begins where that of each axis starts, (tables, axes).
-    `margins` may be x itself.
+    shapes is (tables, most axes), ways how many of them count. shares holds one vector per attribute that adds up to 1,
+    begins where that of each axis starts, (tables, axes). `margins` may be x itself. What x has along an axis beside
+    its own residual does not matter.
     """
     for t in range(starts.size):
-        cells = inner = _cells(shapes[t], ways[t])
+        inner = _cells(shapes[t], ways[t])
+        stop = starts[t] + inner
         for j in range(ways[t]):
             n = shapes[t, j]
             inner //= n
-            share = shares[begins[t, j] : begins[t, j] + n]
-            difference = np.empty(inner)
-            at, margin = starts[t], facets[t, j]
-            for _ in range(cells // (n * inner)):
-                difference[:] = margins[margin : margin + inner]
-                for c in range(n):
-                    row = x[at + c * inner : at + (c + 1) * inner]
-                    for i in range(inner):
-                        difference[i] -= row[i]
-                for c in range(n):
-                    row = x[at + c * inner : at + (c + 1) * inner]
-                    for i in range(inner):
-                        row[i] += share[c] * difference[i]
-                at += n * inner
-                margin += inner
+            margin, share = facets[t, j], shares[begins[t, j] : begins[t, j] + n]
+            for o in range(starts[t], stop, n * inner):
+                for i in range(o, o + inner):
+                    difference = margins[margin]
+                    margin += 1
+                    for c in range(n):
+                        difference -= x[i + c * inner]
+                    for c in range(n):
+                        x[i + c * inner] += share[c] * difference
 
 
 @_compiled
