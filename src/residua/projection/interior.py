@@ -1,4 +1,4 @@
-"""Nearest non-negative tables that share coordinates: a primal-dual interior point, table by table.
+"""A primal-dual interior point (Mehrotra's predictor and corrector), and with it nearest tables that share coordinates.
 
 Minimise `½ Σ_k r_kᵀ Q_k r_k − gᵀ r` over coordinates r with `A_k r_k ≥ 0`, r_k being those of table k. A coordinate
 that one table alone has is private to it; the Newton system is solved for the private ones table by table, and once
@@ -8,18 +8,97 @@ for those that are shared. With slacks s = A r and multipliers z, the dual value
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.projection.problem import Progress
 
 _ROUNDS = 200
-_BACK = 0.995  # of the way to the boundary
+_BACK = 0.9995  # of the way to the boundary
 _TINY = 1e-13  # of the largest diagonal entry: what a direction that nothing measures weighs
+
+
+class Quadratic(Protocol):
+    """A convex quadratic function of coordinates, and cells linear in them that may not be negative."""
+
+    def gradient(self, r: Floats) -> Floats:
+        """`∇f(r)`, 0 where nothing moves."""
+
+    def cells(self, r: Floats) -> Floats:
+        """`A r`."""
+
+    def adjoint(self, values: Floats) -> Floats:
+        """`Aᵀ v`, 0 where nothing moves."""
+
+    def factored(self, weights: Floats) -> Callable[[Floats], Floats]:
+        """What solves `∇²f + Aᵀ diag(weights) A`.
+
+        Raises:
+            LinAlgError: that is not positive, for rounding.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class Iterate:
+    """Where the path is: coordinates, slacks, their multipliers and those of the equations; what each is missed by."""
+
+    coordinates: Floats
+    slacks: Floats
+    multipliers: Floats
+    prices: Floats
+    dual: Floats
+    primal: Floats
+    off: Floats
+
+
+def central_path(
+    function: Quadratic, r: Floats, s: Floats, z: Floats, E: Floats, e: Floats
+) -> Iterator[tuple[int, Iterate]]:
+    """The central path to the least value under `E r = e` and `A r ≥ 0`, point by point, as far as rounding lets it.
+
+    Args:
+        function: what is least.
+        r: coordinates to begin at.
+        s: slacks, positive.
+        z: their multipliers, positive.
+        E: equations, (equations, coordinates).
+        e: what they say, (equations,).
+    """
+    nu = np.zeros(len(e))
+    for number in range(1, _ROUNDS + 1):
+        dual = function.gradient(r) - E.T @ nu - function.adjoint(z)
+        primal, off = function.cells(r) - s, E @ r - e
+        yield number, Iterate(r, s, z, nu, dual, primal, off)
+        try:
+            solve = function.factored(z / s)
+        except LinAlgError:
+            return
+        across = solve(E.T) if len(E) else E.T
+        mean, aimed = float(s @ z) / len(s), -s * z
+        for correcting in (False, True):
+            moved = solve(function.adjoint((aimed - z * primal) / s) - dual)
+            dnu = np.linalg.lstsq(E @ across, -off - E @ moved, rcond=None)[0] if len(E) else nu
+            moved = moved + across @ dnu
+            ds = function.cells(moved) + primal
+            dz = (aimed - z * ds) / s
+            step = min(_longest(s, ds), _longest(z, dz))  # a quadratic function couples both
+            if not correcting:
+                after = float((s + step * ds) @ (z + step * dz)) / len(s)
+                aimed = (after / mean) ** 3 * mean - s * z - ds * dz
+        if not 1e-12 < step < np.inf:
+            return
+        r, s, z, nu = r + step * moved, s + step * ds, z + step * dz, nu + step * dnu
+
+
+def _longest(values: Floats, change: Floats) -> float:
+    """How far along a change values stay positive, at most 1."""
+    falling = change < 0
+    return min(1.0, _BACK * float((-values[falling] / change[falling]).min(initial=np.inf)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,12 +130,13 @@ class _Tables:
 
     Args:
         pieces: the tables.
-        size: how many coordinates there are in all.
-        free: which may move, (size,).
+        linear: g, (coordinates,).
+        free: which may move, (coordinates,).
     """
 
-    def __init__(self, pieces: Sequence[TablePiece], size: int, free: Booleans) -> None:
-        self.pieces, self.size, self.free = pieces, size, free
+    def __init__(self, pieces: Sequence[TablePiece], linear: Floats, free: Booleans) -> None:
+        size = len(linear)
+        self.pieces, self.size, self.free, self.linear = pieces, size, free, linear
         often = np.zeros(size, dtype=np.int64)
         for piece in pieces:
             often[piece.at] += 1
@@ -83,21 +163,22 @@ class _Tables:
             sums[piece.at] += piece.cells.T @ own
         return np.where(self.free, sums, 0.0)
 
-    def squared(self, r: Floats) -> Floats:
-        """`Q r`, 0 where nothing moves."""
-        product = np.zeros(self.size)
+    def gradient(self, r: Floats) -> Floats:
+        """`Q r − g`, 0 where nothing moves."""
+        product = -self.linear
         for piece in self.pieces:
             product[piece.at] += piece.square @ r[piece.at]
         return np.where(self.free, product, 0.0)
 
-    def factored(self, weights: Floats | None) -> _Factored:
-        """`Q + Aᵀ diag(weights) A`, ready to be solved."""
-        split = [None] * len(self.pieces) if weights is None else self.split(weights)
-        systems = [
-            piece.square if w is None else piece.square + (piece.cells * w[:, None]).T @ piece.cells
-            for piece, w in zip(self.pieces, split, strict=True)
-        ]
-        return _Factored(self, systems)
+    def factored(self, weights: Floats | None) -> Callable[[Floats], Floats]:
+        """What solves `Q + Aᵀ diag(weights) A`, or Q alone."""
+        systems = [piece.square for piece in self.pieces]
+        if weights is not None:
+            systems = [
+                piece.square + (piece.cells * w[:, None]).T @ piece.cells
+                for piece, w in zip(self.pieces, self.split(weights), strict=True)
+            ]
+        return _Factored(self, systems).solve
 
 
 class _Factored:
@@ -163,45 +244,20 @@ def nearest_tables(
         enough: the gap at which to stop.
         progress: called with the round and the gap.
     """
-    tables, r = _Tables(pieces, len(linear), free), np.array(start)
-    g = np.where(free, linear, 0.0)
+    tables, r = _Tables(pieces, linear, free), np.array(start)
     alone = tables.factored(None)
     if not nonnegative:
-        r = r + alone.solve(g - tables.squared(r))
-        return NearestCoordinates(r, 0.0, 0.0)
-    s = np.maximum(tables.cells(r), 1e-3 * (1.0 + abs(float(np.abs(r).max())) / len(g)))
-    z = np.full(len(s), (abs(float(r @ (tables.squared(r) - g))) + 1.0) / float(s.sum()))
+        return NearestCoordinates(r - alone(tables.gradient(r)), 0.0, 0.0)
+    s = np.maximum(tables.cells(r), 1e-3 * (1.0 + abs(float(np.abs(r).max())) / len(r)))
+    z = np.full(len(s), (abs(float(r @ tables.gradient(r))) + 1.0) / float(s.sum()))
     best: tuple[float, Floats] = (np.inf, r)
-    for number in range(_ROUNDS):
-        dual = tables.squared(r) - g - tables.adjoint(z)
-        primal = tables.cells(r) - s
-        gap = 2.0 * float(s @ z) + float(dual @ alone.solve(dual))
-        if float(np.abs(primal).max()) <= 1e-9 * (1.0 + float(s.max())) and gap < best[0]:
-            best = (gap, r)
+    for number, point in central_path(tables, r, s, z, np.zeros((0, len(r))), np.zeros(0)):
+        gap = 2.0 * float(point.slacks @ point.multipliers) + float(point.dual @ alone(point.dual))
+        if float(np.abs(point.primal).max()) <= 1e-9 * (1.0 + float(point.slacks.max())) and gap < best[0]:
+            best = (gap, point.coordinates)
         if progress:
-            progress(number + 1, gap)
+            progress(number, gap)
         if best[0] <= enough:
             break
-        system, mean = tables.factored(z / s), float(s @ z) / len(s)
-        aimed = -s * z
-        for correcting in (False, True):
-            right = -dual + tables.adjoint((aimed - z * primal) / s)
-            moved = system.solve(right)
-            ds = tables.cells(moved) + primal
-            dz = (aimed - z * ds) / s
-            step_s, step_z = _step(s, ds), _step(z, dz)
-            if not correcting:
-                after = float((s + step_s * ds) @ (z + step_z * dz)) / len(s)
-                aimed = (after / mean) ** 3 * mean - s * z - ds * dz
-        step = min(step_s, step_z)
-        if step < 1e-12:
-            break
-        r, s, z = r + step * moved, s + step * ds, z + step * dz
     gap, r = best
     return NearestCoordinates(r, max(gap, 0.0), max(0.0, -float(tables.cells(r).min())))
-
-
-def _step(values: Floats, change: Floats) -> float:
-    """How far along a change values stay positive, at most 1."""
-    falling = change < 0
-    return min(1.0, _BACK * float((-values[falling] / change[falling]).min())) if falling.any() else 1.0

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,9 +20,8 @@ from scipy import linalg
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
-
-Progress = Callable[[int, float], object]
-_MOST_ROUNDS = 100
+from residua.projection.interior import central_path
+from residua.projection.problem import Progress
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +84,7 @@ def nearest_histogram(
         raise PlanError("queries and target must be finite.")
     E, e = _equations(F.shape[1], total, equalities)
     if not nonnegative:
-        return _least_squares(F, t, E, e)
+        return _fit(F, t, E, e, _equality_least_squares(F, t, E, e)[0], 0.0, 0)
     fit = _interior(F, t, E, e, tolerance, progress)
     if fit.infeasibility > 1e-8 * max(float(np.abs(e).max(initial=0.0)), 1e-300):
         _refuse_infeasible(E, e)
@@ -151,68 +151,54 @@ def _equations(
 
 
 def _interior(F: Floats, t: Floats, E: Floats, e: Floats, tolerance: float, progress: Progress | None) -> HistogramFit:
-    """Mehrotra's method from a central start; the best point seen, polished on its support."""
-    d = F.shape[1]
-    Q = 2.0 * (F.T @ F)
+    """The interior-point method from a central start; the best point seen, polished on its support."""
+    d, squares = F.shape[1], _Squares(F, t)
     if len(e) and not e.any() and (E >= 0).all() and (E.sum(axis=0) > 0).all():
-        h = np.zeros(d)  # nothing to distribute
-        return HistogramFit(h, 0.0, float(t @ t), 0.0, 0)
+        return _fit(F, t, E, e, np.zeros(d), 0.0, 0)  # nothing to distribute
     size = float(np.abs(e).max(initial=0.0)) or _free_scale(F, t)
     h = np.full(d, size / d)
-    nu = np.zeros(len(e))
-    gradient = 2.0 * (F.T @ (F @ h - t))
-    s = np.full(d, max(float(np.abs(gradient).max()), 1e-12 * float(np.trace(Q)) * size / d, 1e-300))
+    s = np.full(d, max(float(np.abs(squares.gradient(h)).max()), 2e-12 * float((F**2).sum()) * size / d, 1e-300))
     scale = max(float(t @ t), 1e-300)
-    best, best_nu, best_score = h, nu, np.inf
+    best, best_nu, best_score = h, np.zeros(len(e)), np.inf
     done = since = 0
-    for done in range(1, _MOST_ROUNDS + 1):
-        residual = F @ h - t
-        dual_off = 2.0 * (F.T @ residual) - E.T @ nu - s
-        primal_off = E @ h - e
-        mu = float(h @ s) / d
-        gap, _ = certificate(F, t, E, h, nu, _has_total(E))
-        distance = float(residual @ residual)
-        off = float(np.abs(primal_off).max(initial=0.0)) / size
-        score = gap / scale + off
+    for done, point in central_path(squares, h, h, s, E, e):
+        gap, _ = certificate(F, t, E, point.coordinates, point.prices, _has_total(E))
+        distance, off = squares(point.coordinates), float(np.abs(point.off).max(initial=0.0)) / size
         if progress:
             progress(done, gap / max(distance, 1e-300))
-        if score < best_score:
-            best, best_nu, best_score, since = h, nu, score, done
+        if gap / scale + off < best_score:
+            best, best_nu, best_score, since = point.coordinates, point.prices, gap / scale + off, done
         if (off <= 1e-13 and gap <= max(0.1 * tolerance * distance, 1e-16 * scale)) or done - since > 8:
             break
-        try:
-            factor = linalg.cho_factor(Q + np.diag(s / h), lower=True, check_finite=False)
-        except linalg.LinAlgError:
-            break  # as far as rounding lets it come
-        solve = _newton(factor, E, h, s, dual_off, primal_off)
-        dh, _, ds = solve(h * s)
-        a = min(_longest(h, dh), _longest(s, ds))
-        sigma = (float((h + a * dh) @ (s + a * ds)) / d / mu) ** 3 if mu > 0 else 0.0
-        dh, dnu, ds = solve(h * s + dh * ds - sigma * mu)
-        a_h, a_s = 0.9995 * _longest(h, dh), 0.9995 * _longest(s, ds)
-        a = min(a_h, a_s)  # a quadratic objective couples both
-        if not np.isfinite(a) or a < 1e-10:
-            break
-        h, nu, s = h + a * dh, nu + a * dnu, s + a * ds
     return _polished(F, t, E, e, best, best_nu, done)
 
 
-def _newton(
-    factor: tuple[Floats, bool], E: Floats, h: Floats, s: Floats, dual_off: Floats, primal_off: Floats
-) -> Callable[[Floats], tuple[Floats, Floats, Floats]]:
-    """The Newton step for a complementarity right-hand side: (dh, dν, ds)."""
-    inverse_e = linalg.cho_solve(factor, E.T, check_finite=False)
-    schur = E @ inverse_e
+@dataclass(frozen=True, eq=False)
+class _Squares:
+    """`‖F h − t‖²`; the cells are the coordinates themselves."""
 
-    def solve(products: Floats) -> tuple[Floats, Floats, Floats]:
-        plain = linalg.cho_solve(factor, -dual_off - products / h, check_finite=False)
-        dnu = np.empty(0)
-        if len(E):
-            dnu = np.asarray(np.linalg.lstsq(schur, -primal_off - E @ plain, rcond=None)[0], dtype=np.float64)
-        dh = plain + inverse_e @ dnu
-        return dh, dnu, -(products + s * dh) / h
+    F: Floats
+    t: Floats
 
-    return solve
+    def __call__(self, r: Floats) -> float:
+        return float(np.sum((self.F @ r - self.t) ** 2))
+
+    @cached_property
+    def _hessian(self) -> Floats:
+        return 2.0 * (self.F.T @ self.F)
+
+    def gradient(self, r: Floats) -> Floats:
+        return np.asarray(2.0 * (self.F.T @ (self.F @ r - self.t)))
+
+    def cells(self, r: Floats) -> Floats:
+        return r
+
+    def adjoint(self, values: Floats) -> Floats:
+        return values
+
+    def factored(self, weights: Floats) -> Callable[[Floats], Floats]:
+        factor = linalg.cho_factor(self._hessian + np.diag(weights), lower=True, check_finite=False)
+        return lambda right: np.asarray(linalg.cho_solve(factor, right, check_finite=False))
 
 
 def _polished(F: Floats, t: Floats, E: Floats, e: Floats, h: Floats, nu: Floats, rounds: int) -> HistogramFit:
@@ -240,9 +226,7 @@ def _polished(F: Floats, t: Floats, E: Floats, e: Floats, h: Floats, nu: Floats,
     fits = []
     for point, multipliers in candidates:
         gap, _ = certificate(F, t, E, point, multipliers, _has_total(E))
-        residual = F @ point - t
-        off = float(np.abs(E @ point - e).max(initial=0.0))
-        fits.append(HistogramFit(_read_only(point), gap, float(residual @ residual), off, rounds))
+        fits.append(_fit(F, t, E, e, point, gap, rounds))
     size = max(float(np.abs(e).max(initial=0.0)), float(h.max()))
     return min(fits, key=lambda fit: (fit.infeasibility > 1e-11 * size, fit.gap))
 
@@ -261,10 +245,9 @@ def _equality_least_squares(F: Floats, t: Floats, E: Floats, e: Floats) -> tuple
     return h, np.linalg.lstsq(E.T, gradient, rcond=None)[0]
 
 
-def _least_squares(F: Floats, t: Floats, E: Floats, e: Floats) -> HistogramFit:
-    h, _ = _equality_least_squares(F, t, E, e)
-    residual = F @ h - t
-    return HistogramFit(_read_only(h), 0.0, float(residual @ residual), float(np.abs(E @ h - e).max(initial=0.0)), 0)
+def _fit(F: Floats, t: Floats, E: Floats, e: Floats, h: Floats, gap: float, rounds: int) -> HistogramFit:
+    h.setflags(write=False)
+    return HistogramFit(h, gap, _Squares(F, t)(h), float(np.abs(E @ h - e).max(initial=0.0)), rounds)
 
 
 def _refuse_infeasible(E: Floats, e: Floats) -> None:
@@ -286,14 +269,3 @@ def _free_scale(F: Floats, t: Floats) -> float:
     return max(
         abs(float(answers @ t)) / square if square else 0.0, 1e-3 * float(np.abs(t).max(initial=0.0)), 1e-6
     ) * len(F.T)
-
-
-def _longest(x: Floats, dx: Floats) -> float:
-    """The longest step up to 1 that keeps x non-negative."""
-    shrinking = dx < 0
-    return min(1.0, float((x[shrinking] / -dx[shrinking]).min(initial=np.inf)))
-
-
-def _read_only(array: Floats) -> Floats:
-    array.setflags(write=False)
-    return array
