@@ -157,8 +157,7 @@ def test_listed_errors_are_the_plans_own():
     assert np.allclose([one.stddev for one in found.listed], wanted)
     assert np.allclose([one.reliable for one in found.listed], wanted / 0.165)
     page = page_of(release())
-    assert page.accuracy is not None
-    for one, table in zip(page.accuracy.listed, release().tables(), strict=True):
+    for one, table in zip(page.facts("accuracy")["found"].listed, release().tables(), strict=True):
         share = table["stddev"] / np.abs(table["estimate"])
         wanted_flags = ((share <= 0.165).sum(), ((share > 0.165) & (share <= 0.333)).sum(), (share > 0.333).sum())
         assert one.flagged == wanted_flags
@@ -196,10 +195,10 @@ def test_halving_the_budget_does_what_the_page_says():
     page = page_of(plan())
     half = rs.plan(plan().workload, rs.ZCDP(RHO / 2))
     ratio = np.sqrt(half.variances(plan().workload) / plan().variances(plan().workload))
-    assert np.allclose(ratio, float(page.what_if[0][2].removeprefix("× ")), atol=0.005)
+    assert np.allclose(ratio, float(page.facts("protection")["what_if"][0][2].removeprefix("× ")), atol=0.005)
     pure = rs.plan(rs.marginals(domain(), [["sex"]]), rs.PureDP(1.0))
     less = rs.plan(rs.marginals(domain(), [["sex"]]), rs.PureDP(0.5))
-    told = float(page_of(pure).what_if[0][2].removeprefix("× "))
+    told = float(page_of(pure).facts("protection")["what_if"][0][2].removeprefix("× "))
     asked = rs.marginals(domain(), [["sex"]])
     assert np.allclose(np.sqrt(less.variances(asked) / pure.variances(asked)), told, atol=0.01)
 

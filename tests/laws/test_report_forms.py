@@ -52,9 +52,8 @@ def grouped() -> rs.Release:
 
 def test_errors_of_groups_are_those_of_the_cells_that_are_told():
     page = page_of(grouped())
-    assert page.accuracy is not None
-    assert page.accuracy.partial
-    for one, table in zip(page.accuracy.listed, grouped().tables(), strict=True):
+    assert page.facts("accuracy")["found"].partial
+    for one, table in zip(page.facts("accuracy")["found"].listed, grouped().tables(), strict=True):
         told = np.isfinite(table["stddev"])
         assert 0 < told.sum() < len(table)
         assert one.counted == f"{told.sum():,} of {len(table):,}"
@@ -105,7 +104,7 @@ def test_plans_along_an_attribute_say_what_their_budget_goes_to(operator):
     assert sum(one.share for one in spent.largest) == pytest.approx(1.0)
     assert sum(one.parts for one in spent.ways) == spent.parts == (3 if operator == "apart" else 1)
     assert {one.title for one in spent.largest} >= ({"minute × sex"} if operator == "apart" else {"minute"})
-    assert page_of(plan).budget_ways
+    assert page_of(plan).facts("budget")["ways"]
 
 
 def test_shares_of_blocks_and_groups():
@@ -128,10 +127,9 @@ def test_a_session_reports_all_tables_that_were_asked_for(tmp_path: Path):
     assert session.known is not None
     assert [table.attributes for table in session.known.tables()] == [("age",), ("sex", "region")]
     page = page_of(session)
-    assert page.accuracy is not None
     wanted = session.known.plan.variances(rs.marginals(PEOPLE, [("age",)]), per="term")
-    assert page.accuracy.listed[0].stddev == pytest.approx(math.sqrt(float(wanted[0])))
-    assert [each.title for each in page.pictures] == ["age", "sex × region"]
+    assert page.facts("accuracy")["found"].listed[0].stddev == pytest.approx(math.sqrt(float(wanted[0])))
+    assert [each.title for each in page.facts("pictures")["pictures"]] == ["age", "sex × region"]
 
 
 def test_estimates_tell_their_errors_as_a_table():
@@ -164,7 +162,7 @@ def test_figures_stand_below_each_other_and_counts_are_whole():
     page = page_of(rs.plan(rs.marginals(PEOPLE, ways=[1, 2]), rs.ZCDP(0.05)))
     found = accuracy(rs.plan(rs.marginals(PEOPLE, ways=[1, 2]), rs.ZCDP(0.05)))
     assert found is not None
-    for one, (_, _, error, _, reliable, caution) in zip(found.listed, page.accuracy_rows, strict=True):
+    for one, (_, _, error, _, reliable, caution) in zip(found.listed, page.facts("accuracy")["rows"], strict=True):
         assert len(error.replace(".", "")) == 3
         assert one.reliable <= int(reliable.replace(",", "")) < one.reliable + 1
         assert one.caution <= int(caution.replace(",", "")) < one.caution + 1

@@ -142,28 +142,20 @@ class ReleaseAnswers(PlanAnswers):
 
 def _one_of_each(first: Term, second: Term | None) -> tuple[Term, Term | None]:
     """One row of every attribute that is told apart by value: where values are measured alike, one stands for all."""
-    single = [
+    single = {
         i
         for i, rows in first.rows.items()
         if rows is not None
-        and ((rows == 1).sum(axis=1) == 1).all()
-        and ((rows == 0).sum(axis=1) == rows.shape[1] - 1).all()
-        and _same_or_all(None if second is None else second.rows[i], rows)
-    ]
-    terms = [
-        None if term is None else Term(term.domain, {i: _start(part, i in single) for i, part in term.rows.items()})
-        for term in (first, second)
-    ]
-    assert terms[0] is not None
-    return terms[0], terms[1]
+        and np.isin(rows, (0, 1)).all()
+        and (rows.sum(axis=1) == 1).all()
+        and (second is None or second.rows[i] is None or np.array_equal(second.rows[i], rows))
+    }
 
+    def started(term: Term) -> Term:
+        rows = {i: part if part is None or i not in single else part[:1] for i, part in term.rows.items()}
+        return Term(term.domain, rows)
 
-def _same_or_all(others: Floats | None, rows: Floats) -> bool:
-    return others is None or np.array_equal(others, rows)
-
-
-def _start(rows: Floats | None, single: bool) -> Floats | None:
-    return rows if rows is None or not single else rows[:1]
+    return started(first), None if second is None else started(second)
 
 
 def _all_values(position: int, first: Term, second: Term | None) -> bool:

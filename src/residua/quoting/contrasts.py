@@ -29,7 +29,7 @@ from residua.linalg.arrays import Booleans, Floats
 from residua.quoting.intervals import Figures, Moments, Pair, fieller, unknown
 from residua.quoting.question import Question, Rate, RateRows, rate_rows
 from residua.quoting.quoted import Quoted
-from residua.quoting.terms import Groups, place_of
+from residua.quoting.terms import place_of
 from residua.quoting.values import Values
 
 
@@ -59,7 +59,7 @@ def difference(
         row = np.zeros((1, question.domain[between].size))
         row[0, list(weights)] = list(weights.values())
         return question.quoted(f"difference of counts by {between}", question.linear(groups.term({position: row})))
-    rate = _rate(groups, position, between, of, values)
+    rate = rate_rows(groups.holding(position), of, values)
     rates = rates_of(question, position, list(weights), rate)
     figures = combined(rates, np.array(list(weights.values())), rate)
     return question.quoted(f"difference of {rate.what} by {between}", figures, rate.remark)
@@ -80,7 +80,7 @@ def relative_difference(
         terms = [groups.term({position: row[None, :]}) for row in np.eye(attribute.size)[codes]]
         figures = Pair(question.answering, *terms).ratio(question.level(), 0.0, np.inf).arranged(groups, terms[0])
         return question.quoted(f"{what}, counts", figures.shifted(-1.0))
-    rate = _rate(groups, position, between, of, values)
+    rate = rate_rows(groups.holding(position), of, values)
     figures = compared(rates_of(question, position, codes, rate), rate)
     return question.quoted(f"{what}, {rate.what}", figures.shifted(-1.0), rate.remark)
 
@@ -94,7 +94,7 @@ def standardised(
     sizes = np.array(list(given.values()))
     if (sizes < 0).any() or not sizes.sum() > 0:
         raise PlanError("weights must not be negative, and not all 0; give the standard population's counts or shares.")
-    rate = _rate(question.groups, position, over, of, values)
+    rate = rate_rows(question.groups.holding(position), of, values)
     figures = combined(rates_of(question, position, list(given), rate), sizes / sizes.sum(), rate)
     declared = question.domain[over].declared
     left = f"{declared - len(given)} values of {over} have no weight" if len(given) < declared else ""
@@ -112,7 +112,7 @@ def rates_of(question: Question, position: int, codes: list[int], rate: RateRows
         return Rates(each, None)
     terms = ((first, first), (first, second), (second, second))
     pairs = (answering.covariances(*both, (position,)) for both in terms)
-    aa, ab, bb = (groups.arranged_pairs(part, first, position) for part in pairs if part is not None)
+    aa, ab, bb = (groups.arranged(part, first, position, pairs=True) for part in pairs if part is not None)
     r = np.nan_to_num(each.estimate, posinf=0.0, neginf=0.0)
     b = groups.arranged(pair.moments.b, first, position)
     ba = np.swapaxes(ab, -1, -2)
@@ -182,16 +182,6 @@ def _length(parts: Floats, correlations: Floats) -> Floats:
     """`√(xᵀ ρ x)`."""
     square = np.einsum("...k,...kl,...l->...", parts, correlations, parts)
     return np.asarray(np.sqrt(np.maximum(square, 0.0)))
-
-
-def _rate(groups: Groups, position: int, name: str, of: Rate, values: Values | None) -> RateRows:
-    held = Groups(groups.domain, groups.axes, {**groups.rows, position: None})
-    try:
-        return rate_rows(held, of, values)
-    except PlanError as problem:
-        if f"{name!r} is in by" in str(problem):
-            raise PlanError(f"of: {name!r} is what is compared; name another attribute.") from None
-        raise
 
 
 def _coefficients(domain: Domain, name: str, given: Any, argument: str) -> dict[int, float]:

@@ -35,11 +35,11 @@ import numpy as np
 from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Floats
 from residua.quoting.answering import Running
-from residua.quoting.intervals import Confidence, Figures, Moments, fieller, linear, unknown
+from residua.quoting.intervals import Confidence, Figures, Moments, fieller, linear, stacked, unknown
 from residua.quoting.question import Question
 from residua.quoting.quoted import Quoted
 from residua.quoting.terms import Axis, Term
-from residua.quoting.values import Numbers, Values, numbers_of, ordered_numbers
+from residua.quoting.values import Numbers, Values, numbers_of
 
 _MOST_VALUES = 4096
 _MOST_ENTRIES = 2**27
@@ -50,7 +50,7 @@ def quantile(question: Question, attribute: str, q: float | Sequence[float], val
     groups = question.groups
     position = groups.require_free(attribute, "attribute")
     shares = _shares(q)
-    numbers = ordered_numbers(question.domain, attribute, values)
+    numbers = numbers_of(question.domain, attribute, values, ordered=True)
     order = np.flatnonzero(numbers.counted)[np.argsort(numbers.values[numbers.counted], kind="stable")]
     level = question.level(groups.count * len(order) * len(shares))
     if len(order) > _MOST_VALUES:
@@ -66,7 +66,7 @@ def quantile(question: Question, attribute: str, q: float | Sequence[float], val
     what = f"quantile {shares[0]:g}" if one else "quantiles"
     what = f"{'median' if one and shares[0] == 0.5 else what} of {attribute}"
     remark = "between bin edges, the estimate by interpolation" if (numbers.lowest < numbers.highest).any() else ""
-    figures = parts[0] if one else _stacked(parts)
+    figures = parts[0] if one else stacked(parts)
     return question.quoted(what, figures, numbers.remark, remark, axes=axes, dates=numbers.dates)
 
 
@@ -144,15 +144,6 @@ def _inside(smooth: Floats, at: Any, lowest: Floats, highest: Floats, values: Fl
     return np.asarray(np.where(np.isfinite(inside), inside, np.where(np.isfinite(low), low, high)))
 
 
-def _stacked(parts: list[Figures]) -> Figures:
-    """One more axis, behind those of the groups."""
-    four = (
-        np.stack([getattr(part, name) for part in parts], axis=-1) for name in ("estimate", "stddev", "lower", "upper")
-    )
-    estimate, stddev, lower, upper = four
-    return Figures(estimate, stddev, lower, upper)
-
-
 def _shares(q: object) -> list[float]:
     listed = [q] if isinstance(q, int | float | np.number) else list(q) if isinstance(q, Sequence | np.ndarray) else []
     good = [isinstance(each, int | float | np.number) and not isinstance(each, bool) for each in listed]
@@ -179,7 +170,7 @@ def gini(question: Question, attribute: str, values: Values | None) -> Quoted:
     figures = (
         _points(x, v)
         if covariance is None
-        else _with_errors(x, groups.arranged_pairs(covariance, term, position), v, question.level())
+        else _with_errors(x, groups.arranged(covariance, term, position, pairs=True), v, question.level())
     )
     return question.quoted(f"Gini coefficient of {attribute}", figures, numbers.remark)
 

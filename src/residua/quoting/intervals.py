@@ -74,6 +74,13 @@ class Figures:
         return replace(self, estimate=self.estimate + by, lower=self.lower + by, upper=self.upper + by)
 
 
+def stacked(parts: list[Figures]) -> Figures:
+    """Several with one more axis, the last."""
+    names = ("estimate", "stddev", "lower", "upper")
+    estimate, stddev, lower, upper = (np.stack([getattr(part, name) for part in parts], axis=-1) for name in names)
+    return Figures(estimate, stddev, lower, upper)
+
+
 def unknown(estimate: Floats, *remarks: str) -> Figures:
     """Numbers of whose errors nothing is known."""
     nothing = np.full(estimate.shape, np.nan)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Unpack
 
 from residua.domain import Label
+from residua.quoting import contrasts, distributions, ratios
 from residua.quoting.answering import Answering
 from residua.quoting.question import Groupwise, Question, Rate, Together, Total
 from residua.quoting.quoted import Quoted
@@ -43,9 +44,7 @@ class Quotable(ABC):
         Raises:
             PlanError: what it takes was not measured, or an argument means nothing.
         """
-        from residua.quoting.ratios import share
-
-        return share(Question(self._answering(), **asked), of, total)
+        return ratios.share(Question(self._answering(), **asked), of, total)
 
     def ratio(self, numerator: Where, denominator: Where, **asked: Unpack[Groupwise]) -> Quoted:
         """How many records meet one condition for each record that meets another.
@@ -55,9 +54,7 @@ class Quotable(ABC):
             denominator: another.
             asked: by, where, confidence, simultaneous.
         """
-        from residua.quoting.ratios import ratio
-
-        return ratio(Question(self._answering(), **asked), numerator, denominator)
+        return ratios.ratio(Question(self._answering(), **asked), numerator, denominator)
 
     def mean(
         self, attribute: str, *, values: Values | None = None, total: Total = None, **asked: Unpack[Groupwise]
@@ -73,15 +70,11 @@ class Quotable(ABC):
         Raises:
             PlanError: not numeric, an endless bin without a value, or not measured by these groups.
         """
-        from residua.quoting.ratios import mean
-
-        return mean(Question(self._answering(), **asked), attribute, values, total)
+        return ratios.mean(Question(self._answering(), **asked), attribute, values, total)
 
     def sum(self, attribute: str, *, values: Values | None = None, **asked: Unpack[Groupwise]) -> Quoted:
         """The sum of a numeric attribute over the records of each group; arguments as for `mean`."""
-        from residua.quoting.ratios import total_of
-
-        return total_of(Question(self._answering(), **asked), attribute, values)
+        return ratios.total_of(Question(self._answering(), **asked), attribute, values)
 
     def quantile(
         self,
@@ -100,9 +93,7 @@ class Quotable(ABC):
             asked: by, where, confidence, simultaneous; quantiles are values, so that an interval holds the truth at
                 least as often as the confidence says.
         """
-        from residua.quoting.distributions import quantile
-
-        return quantile(Question(self._answering(), **asked), attribute, q, values)
+        return distributions.quantile(Question(self._answering(), **asked), attribute, q, values)
 
     def median(self, attribute: str, *, values: Values | None = None, **asked: Unpack[Groupwise]) -> Quoted:
         """The 0.5-quantile; further arguments as for `quantile`."""
@@ -110,9 +101,7 @@ class Quotable(ABC):
 
     def gini(self, attribute: str, *, values: Values | None = None, **asked: Unpack[Groupwise]) -> Quoted:
         """The Gini coefficient of a numeric attribute, 0 if its sum is shared equally; arguments as for `mean`."""
-        from residua.quoting.distributions import gini
-
-        return gini(Question(self._answering(), **asked), attribute, values)
+        return distributions.gini(Question(self._answering(), **asked), attribute, values)
 
     def difference(
         self,
@@ -132,9 +121,7 @@ class Quotable(ABC):
             values: numbers of the attribute whose means are compared, as for `mean`.
             asked: by, where, confidence, simultaneous.
         """
-        from residua.quoting.contrasts import difference
-
-        return difference(Question(self._answering(), **asked), between, labels, of, values)
+        return contrasts.difference(Question(self._answering(), **asked), between, labels, of, values)
 
     def relative_difference(
         self,
@@ -156,9 +143,7 @@ class Quotable(ABC):
             values: numbers of the attribute whose means are compared, as for `mean`.
             asked: by, where, confidence, simultaneous.
         """
-        from residua.quoting.contrasts import relative_difference
-
-        return relative_difference(Question(self._answering(), **asked), between, first, second, of, values)
+        return contrasts.relative_difference(Question(self._answering(), **asked), between, first, second, of, values)
 
     def standardised(
         self,
@@ -178,9 +163,7 @@ class Quotable(ABC):
             values: numbers of the attribute whose means are asked, as for `mean`.
             asked: by, where, confidence, simultaneous.
         """
-        from residua.quoting.contrasts import standardised
-
-        return standardised(Question(self._answering(), **asked), of, over, weights, values)
+        return contrasts.standardised(Question(self._answering(), **asked), of, over, weights, values)
 
     def top(
         self,
@@ -200,6 +183,4 @@ class Quotable(ABC):
             confidence: how often an interval, of a count or of a rank, holds the truth.
             simultaneous: `"table"` for intervals of counts that all hold together.
         """
-        from residua.quoting.ratios import top
-
-        return top(Question(self._answering(), (), where, confidence, simultaneous), attributes, k)
+        return ratios.top(Question(self._answering(), (), where, confidence, simultaneous), attributes, k)

@@ -54,10 +54,6 @@ class Term:
         asked = {self.domain.names[i]: queries_of(rows) for i, rows in self.rows.items() if rows is not None}
         return product(self.domain, asked, sets=[tuple(asked)])
 
-    def with_rows(self, position: int, rows: Floats | None) -> Term:
-        """The same with other rows for one attribute."""
-        return Term(self.domain, dict(sorted({**self.rows, position: rows}.items())))
-
 
 def queries_of(rows: Floats) -> AttributeQueries:
     """Rows as what may be asked of an attribute; values by themselves where they are."""
@@ -100,6 +96,10 @@ class Groups:
         """The groups crossed with rows of further attributes."""
         return Term(self.domain, dict(sorted({**self.rows, **(along or {})}.items())))
 
+    def holding(self, position: int) -> Groups:
+        """The same groups, with an attribute that is spoken for, such as the one whose values are compared."""
+        return Groups(self.domain, self.axes, {**self.rows, position: None})
+
     def require_free(self, name: str, argument: str) -> int:
         """The position of an attribute that the groups do not hold yet.
 
@@ -108,29 +108,24 @@ class Groups:
         """
         position = position_of(self.domain, name, argument)
         if position in self.rows:
-            raise PlanError(f"{argument}: {name!r} is in by or where already; name each attribute once.")
+            raise PlanError(
+                f"{argument}: {name!r} is in by or where already, or is what is compared; name each attribute once."
+            )
         return position
 
-    def arranged(self, numbers: Floats, term: Term, last: int | None = None) -> Floats:
+    def arranged(self, numbers: Floats, term: Term, last: int | None = None, *, pairs: bool = False) -> Floats:
         """Numbers of a term, (…, one axis per attribute), with the groups' axes in the order asked.
 
-        Attributes with one row vanish; `last` (a position) becomes the last axis.
+        Attributes with one row vanish; `last` (a position) becomes the last axis, or where `pairs` are told the last
+        two, which it is already.
         """
-        order = list(term.rows)
-        kept = [self.domain.position(name) for name in self.names] + ([] if last is None else [last])
-        lead = numbers.ndim - len(order)
-        gone = tuple(lead + k for k, i in enumerate(order) if i not in kept)
-        squeezed = np.squeeze(numbers, axis=gone)
+        order = [i for i in term.rows if not (pairs and i == last)]
+        kept = [*map(self.domain.position, self.names), *([] if last is None or pairs else [last])]
+        lead = 0 if pairs else numbers.ndim - len(order)
+        squeezed = np.squeeze(numbers, axis=tuple(lead + k for k, i in enumerate(order) if i not in kept))
         left = [i for i in order if i in kept]
-        return squeezed.transpose(*range(lead), *(lead + left.index(i) for i in kept))
-
-    def arranged_pairs(self, covariances: Floats, term: Term, position: int) -> Floats:
-        """The same for covariances whose last two axes are pairs of rows of one attribute, given by its position."""
-        order = [i for i in term.rows if i != position]
-        kept = [self.domain.position(name) for name in self.names]
-        squeezed = np.squeeze(covariances, axis=tuple(k for k, i in enumerate(order) if i not in kept))
-        left = [i for i in order if i in kept]
-        return squeezed.transpose(*(left.index(i) for i in kept), len(kept), len(kept) + 1)
+        axes = [*range(lead), *(lead + left.index(i) for i in kept)]
+        return squeezed.transpose(*axes, *range(len(axes), squeezed.ndim))
 
 
 def groups_of(domain: Domain, by: By = (), where: Where | None = None, *, argument: str = "by") -> Groups:

@@ -47,13 +47,14 @@ class Numbers:
         return "" if self.counted.all() else "records counted as (other) are left out"
 
 
-def numbers_of(domain: Domain, name: str, values: Values | None = None) -> Numbers:
+def numbers_of(domain: Domain, name: str, values: Values | None = None, *, ordered: bool = False) -> Numbers:
     """The numbers of an attribute's cells.
 
     Args:
         domain: what the table may hold.
         name: the attribute.
         values: label → number, for some or all values; or a number for each declared value.
+        ordered: whether their order alone matters, so that an endless bin may stand at its one edge.
 
     Raises:
         PlanError: an attribute whose values are not numbers, or that has an endless bin, and no values for them.
@@ -65,8 +66,10 @@ def numbers_of(domain: Domain, name: str, values: Values | None = None) -> Numbe
     if isinstance(attribute, Bins):
         ends = np.array(list(pairwise(attribute.edges)))
         lowest[:declared], highest[:declared] = ends.T
-        finite = np.isfinite(ends).all(axis=1)
-        middle[:declared] = np.where(finite, np.where(finite[:, None], ends, 0.0).mean(axis=1), np.nan)
+        finite = np.isfinite(ends)
+        middle[:declared] = np.where(finite, ends, 0.0).sum(axis=1) / np.maximum(finite.sum(axis=1), 1)
+        if not ordered or values is not None:  # an endless bin has no midpoint
+            middle[:declared][~finite.all(axis=1)] = np.nan
     elif isinstance(attribute, Dates):
         dates = True
         middle[:declared] = [(start - _EPOCH).days for start in attribute.starts]
@@ -96,20 +99,6 @@ def numbers_of(domain: Domain, name: str, values: Values | None = None) -> Numbe
     counted = np.arange(n) < declared
     middle, lowest, highest = (np.where(counted, part, 0.0) for part in (middle, lowest, highest))
     return Numbers(middle, counted, lowest, highest, dates)
-
-
-def ordered_numbers(domain: Domain, name: str, values: Values | None = None) -> Numbers:
-    """The same for quantiles, which need an order but no midpoint of an endless bin."""
-    attribute = domain[name]
-    if isinstance(attribute, Bins) and values is None:
-        ends = np.array(list(pairwise(attribute.edges)))
-        middle = np.where(
-            np.isfinite(ends).all(axis=1), ends.sum(axis=1) / 2, np.where(np.isfinite(ends[:, 0]), *ends.T)
-        )
-        counted = np.arange(attribute.size) < attribute.declared
-        padded = [np.append(part, np.zeros(attribute.size - attribute.declared)) for part in (middle, *ends.T)]
-        return Numbers(padded[0], counted, padded[1], padded[2])
-    return numbers_of(domain, name, values)
 
 
 _EPOCH = np.datetime64("1970-01-01").astype(object)

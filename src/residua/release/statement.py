@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from residua.plans.tolerances import nearness
 from residua.privacy import AddRemove, Person, PureDP, describe
-from residua.privacy.currencies import printed, stated
+from residua.privacy.currencies import Currencies, printed, stated
 from residua.published.table import what_is_counted
 from residua.showing import printable
 
@@ -15,27 +15,19 @@ if TYPE_CHECKING:
     from residua.release.base import Release
 
 
-def _noise(release: Release) -> str:
-    return "normal" if release.blocks.currency == "pcost" else "Laplace"
-
-
-def _currencies(release: Release) -> list[str]:
-    """What the release costs, one line per currency."""
-    if release.blocks.currency == "epsilon":
-        pure = PureDP(release.receipt["epsilon"])
-        return [
-            f"- epsilon = {printed(pure.epsilon)} (pure differential privacy: no delta)",
-            f"- rho = {printed(pure.rho)} (zero-concentrated differential privacy)",
-            f"- mu = {printed(pure.mu)} (Gaussian differential privacy)",
-        ]
-    costs = describe(release.receipt.get("pcost", release.planned.unit_pcost))
+def in_currencies(currency: str, cost: float) -> list[tuple[str, str, str]]:
+    """A cost in every currency: the name of each, the figure, rounded up, and which kind of privacy it is of."""
+    if currency == "epsilon":
+        costs: PureDP | Currencies = PureDP(cost)
+        epsilons = [("epsilon", printed(cost), "pure differential privacy: no delta")]
+    else:
+        costs = describe(cost)
+        figures = (f"{printed(e)} at delta = {delta:g}" for e, delta in zip(costs.epsilons, costs.deltas, strict=True))
+        epsilons = [("epsilon", figure, "approximate differential privacy") for figure in figures]
     return [
-        f"- rho = {printed(costs.rho)} (zero-concentrated differential privacy)",
-        f"- mu = {printed(costs.mu)} (Gaussian differential privacy)",
-        *(
-            f"- epsilon = {printed(epsilon)} at delta = {delta:g} (approximate differential privacy)"
-            for epsilon, delta in zip(costs.epsilons, costs.deltas, strict=True)
-        ),
+        ("rho", printed(costs.rho), "zero-concentrated differential privacy"),
+        ("mu", printed(costs.mu), "Gaussian differential privacy"),
+        *epsilons,
     ]
 
 
@@ -65,7 +57,9 @@ def _of_persons(release: Release) -> list[str]:
 
 def privacy_statement(release: Release) -> str:
     """What was measured, whom the noise protects and how well, as Markdown."""
-    plan = release.planned
+    plan, currency = release.planned, release.blocks.currency
+    noise = "normal" if currency == "pcost" else "Laplace"
+    cost = release.receipt.get(currency, plan.unit_pcost if currency == "pcost" else plan.unit_epsilon)
     bias = []
     if plan.bias:
         bias = [
@@ -80,12 +74,12 @@ def privacy_statement(release: Release) -> str:
         "",
         "The same cost in every currency (each figure rounded up):",
         "",
-        *_currencies(release),
+        *(f"- {name} = {figure} ({kind})" for name, figure, kind in in_currencies(currency, cost)),
         "",
         "## What was measured",
         "",
         release.summary,
-        f"Each integer is an exact linear combination of counts plus rounded {_noise(release)} noise, sampled exactly",
+        f"Each integer is an exact linear combination of counts plus rounded {noise} noise, sampled exactly",
         "from the operating system's randomness. No true count is in this folder. All tables are post-processing of",
         "the same measurements: they agree with each other, and publishing more of them costs nothing.",
         "",

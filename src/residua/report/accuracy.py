@@ -76,6 +76,11 @@ class Accuracy:
     spread: tuple[float, float] | None
 
     @property
+    def one(self) -> str:
+        """What one of them is called."""
+        return "table" if self.what == "tables" else "query"
+
+    @property
     def more(self) -> int:
         """How many are not listed."""
         return self.count - len(self.listed)

@@ -1,10 +1,10 @@
-"""What a report says, top down, as plain values for the templates: of a plan, a release, a projection or a session."""
+"""What a report says, top down, section by section: of a plan, a release, a projection, estimates or a session."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import singledispatch
 from itertools import islice
 from typing import Any
 
@@ -23,19 +23,26 @@ from residua.release.statement import privacy_statement
 from residua.report.accuracy import LISTED, Accuracy, ListedTable, accuracy, curves, listing, rms, tally
 from residua.report.budget import budget
 from residua.report.charts import draw_bars, draw_relative
-from residua.report.odds import Protection, hundred, normal_odds, protection, pure_odds, spent_protection
-from residua.report.page import ADVICE, MEASURED, PLANNED, Page, blocks
-from residua.report.pictures import pictures, within
+from residua.report.odds import Protection, hundred, odds_of, protection, spent_protection
+from residua.report.page import Page, Section, blocks, section
+from residua.report.pictures import both_widths, pictures, within
 from residua.report.plan_text import changes, compared, objective, promises, proof
 from residua.report.series import Series
-from residua.report.svg import NARROW, figure, size_from
+from residua.report.svg import figure, size_from
 from residua.session import Session
 
 _LARGE = 2**20  # numbers of a table beyond which they are not judged one by one
+_ADVICE = (
+    "Estimates below zero are as they should be: noise goes both ways. Keep them when adding up, and read them as "
+    "“about zero”.",
+    "All tables agree with each other: a table summed over an attribute is the smaller table, exactly.",
+    "For sums, shares and differences ask the release itself: errors of cells of one release are correlated.",
+    "Publishing more tables of the same release costs no privacy. Measuring again does.",
+)
 
 
 def page_of(thing: Any, title: str | None = None, beside: Any = None) -> Page:
-    """The page about a plan, a release, a projection or a session.
+    """The page about a plan, a release, a projection, estimates or a session.
 
     Raises:
         PlanError: something else; or something to stand beside it that is not a plan beside a plan.
@@ -44,142 +51,126 @@ def page_of(thing: Any, title: str | None = None, beside: Any = None) -> Page:
         raise PlanError("beside: two plans stand side by side; give a plan beside a plan.")
     if title is not None and not isinstance(title, str):
         raise PlanError(f"title={title!r} is not a text; give one.")
-    if isinstance(thing, Plan):
-        return _plan_page(thing, title, beside)
-    if isinstance(thing, Release):
-        return _release_page(thing, title)
-    if isinstance(thing, Projected):
-        return _projection_page(thing, title)
-    if isinstance(thing, Estimated):
-        return _estimates_page(thing, title)
-    if isinstance(thing, Session):
-        return _session_page(thing, title)
+    return _page(thing, title, beside)
+
+
+@singledispatch
+def _page(thing: Any, title: str | None, beside: Any) -> Page:
     raise PlanError(
         f"{type(thing).__name__} has no report; give a plan, a release, a projection, estimates or a session."
     )
 
 
-def _plan_page(plan: Plan, title: str | None, beside: Plan | None) -> Page:
+@_page.register
+def _(plan: Plan, title: str | None, beside: Plan | None) -> Page:
     lead = "What would be published, how accurate it would be, and how strongly people are protected. No data was read."
-    page = Page(title or "Plan", lead, protection(plan), tense=PLANNED)
-    _protect(page, plan)
-    if beside is not None:
-        page.title = title or "Two plans side by side"
-        _compare(page, plan, beside)
-    _judge(page, plan, accuracy(plan))
-    _spend(page, plan)
-    return page
-
-
-def _release_page(release: Release, title: str | None) -> Page:
-    plan = release.plan
-    page = Page(title or "Release", _lead(release), protection(release.planned, release.receipt))
-    _protect(page, plan)
-    _publish(page, release)
-    _spend(page, plan)
-    _reuse(page, release.receipt, "release")
-    page.statement = blocks(privacy_statement(release))[1:]
-    page.add("statement", "Privacy statement")
-    return page
-
-
-def _projection_page(projected: Projected, title: str | None) -> Page:
-    lead = "Tables that could be true: consistent, and not negative where that was asked."
-    shield = protection(projected.plan, projected.receipt)
-    page = Page(title or "Projection", lead, shield, projection=True, biased=WARNING)
-    _protect(page, projected.plan)
-    _judge(page, projected.plan, accuracy(projected.plan))
-    _draw(page, projected)
-    _reuse(page, projected.receipt, "projected")
-    page.advice = (WARNING, ADVICE[1], ADVICE[3])
-    page.statement = blocks(projected.statement)[1:]
-    page.add("statement", "What was done, and how accurate it is")
-    return page
-
-
-def _estimates_page(estimated: Estimated, title: str | None) -> Page:
-    lead = "Tables that borrow strength from everything measured: not negative, agreeing, biased towards a model."
-    shield = protection(estimated.plan, estimated.receipt)
-    page = Page(title or "Estimates", lead, shield, projection=True, biased=MODEL_WARNING)
-    _protect(page, estimated.plan)
-    _draw(page, estimated)
-    _reuse(page, estimated.receipt, "estimated")
-    page.statement_caption = "Estimated root mean square error of a cell"
-    page.advice = (MODEL_WARNING, ADVICE[1], ADVICE[3])
-    page.statement = blocks(estimated.statement)[1:]
-    page.add("statement", "What was done, and how accurate it is")
-    return page
-
-
-def _session_page(session: Session, title: str | None) -> Page:
-    status, known = session.status, session.known
-    shield = spent_protection(float(status.spent_exactly), session.ledger.unit, brief(status.spent))
-    page = Page(
-        title or "Session", "What a session has measured step by step, and everything that follows from it.", shield
+    return Page(
+        title or ("Plan" if beside is None else "Two plans side by side"),
+        lead,
+        _protected(protection(plan), what_if=True),
+        None if beside is None else _compared(plan, beside),
+        _accurate(plan, accuracy(plan), verb="would be"),
+        _spent(plan, "What the budget would go to"),
     )
-    _protect(page, None)
-    lost = [(str(n), "was paid for and lost; the debit stands") for n in status.lost]
-    page.session = {
-        "spent": brief(status.spent),
-        "remaining": brief(status.remaining, up=False),
-        "parts": [*((str(n), words) for n, words in status.parts.items()), *lost],
-        "choices": [(str(n), ", ".join(names), end) for n, (names, end) in status.choices.items()],
-    }
-    page.add("session", "What the session did")
-    if known is not None:
-        _publish(page, known)
-        _spend(page, known.plan)
-        _reuse(page, known.receipt, "release")
-        page.statement = blocks(privacy_statement(known))[1:]
-        page.add("statement", "Privacy statement")
-    return page
 
 
-def _lead(release: Release) -> str:
-    workload = release.plan.workload
+@_page.register
+def _(release: Release, title: str | None, beside: None) -> Page:
+    workload, shield = release.plan.workload, protection(release.planned, release.receipt)
     what = "answers" if workload is not None and workload.noun == "queries" else "numbers in tables of counts"
-    return f"{release.asked_cells:,.0f} {what}, with exactly sampled noise that protects people, and with error bars."
+    lead = f"{release.asked_cells:,.0f} {what}, with exactly sampled noise that protects people, and with error bars."
+    name = title or "Release"
+    return Page(name, lead, _protected(shield, what_if=True), *_published(release, shield, name))
 
 
-def _publish(page: Page, release: Release) -> None:
-    plan = release.plan
-    if plan.bias:
-        page.biased = "Answers are biased, as the privacy statement says; no intervals are given."
-    _judge(page, plan, _judged(release))
-    _draw(page, release)
+@_page.register
+def _(projected: Projected, title: str | None, beside: None) -> Page:
+    lead = "Tables that could be true: consistent, and not negative where that was asked."
+    errors = _accurate(projected.plan, accuracy(projected.plan), biased=WARNING, projection=True)
+    return _without_bars(projected, title or "Projection", lead, WARNING, "projected", errors)
 
 
-def _protect(page: Page, plan: Plan | None) -> None:
-    page.add("protection", "What is protected, and how strongly")
-    shield = page.protection
-    page.currencies = shield.currencies
-    if shield.odds is None:
-        return
-    recognised = [
-        (
-            f"Wrongly flagging 1 in {round(1 / alarms):,}, they recognise",
-            f"at most {hundred(share)} of 100",
-            "100 of 100 without protection",
+@_page.register
+def _(estimated: Estimated, title: str | None, beside: None) -> Page:
+    lead = "Tables that borrow strength from everything measured: not negative, agreeing, biased towards a model."
+    return _without_bars(estimated, title or "Estimates", lead, MODEL_WARNING, "estimated")
+
+
+@_page.register
+def _(session: Session, title: str | None, beside: None) -> Page:
+    status, known, name = session.status, session.known, title or "Session"
+    shield = spent_protection(float(status.spent_exactly), session.ledger.unit, brief(status.spent))
+    steps = section(
+        "session",
+        "What the session did",
+        spent=brief(status.spent),
+        remaining=brief(status.remaining, up=False),
+        parts=[
+            *((str(n), words) for n, words in status.parts.items()),
+            *((str(n), "was paid for and lost; the debit stands") for n in status.lost),
+        ],
+        choices=[(str(n), ", ".join(names), end) for n, (names, end) in status.choices.items()],
+    )
+    lead = "What a session has measured step by step, and everything that follows from it."
+    rest = [] if known is None else _published(known, shield, name)
+    return Page(name, lead, _protected(shield), steps, *rest)
+
+
+def _published(release: Release, shield: Protection, name: str) -> list[Section | None]:
+    """What is said of everything that was measured."""
+    bias = "Answers are biased, as the privacy statement says; no intervals are given." if release.plan.bias else ""
+    note = (
+        "Thin lines and bands are 95 % intervals, each by itself. Pale marks are "
+        "to be used with caution; hollow or dotted ones are unreliable. Estimates below zero are shown as they are."
+    )
+    return [
+        _accurate(release.plan, _judged(release), biased=bias),
+        _drawn(release, note),
+        _spent(release.plan, "What the budget went to"),
+        _reuse(name, shield, release.receipt, "release", _ADVICE),
+        _statement("Privacy statement", privacy_statement(release)),
+    ]
+
+
+def _without_bars(published: Any, name: str, lead: str, warning: str, what: str, errors: Section | None = None) -> Page:
+    """The page of tables whose numbers are biased, and have no error bars."""
+    shield = protection(published.plan, published.receipt)
+    caption = "" if errors else "Estimated root mean square error of a cell"
+    return Page(
+        name,
+        lead,
+        _protected(shield, what_if=True),
+        errors,
+        _drawn(published, "There are no error bars: the numbers are biased."),
+        _reuse(name, shield, published.receipt, what, (warning, _ADVICE[1], _ADVICE[3])),
+        _statement("What was done, and how accurate it is", published.statement, caption),
+    )
+
+
+def _protected(shield: Protection, *, what_if: bool = False) -> Section:
+    odds = []
+    if shield.odds is not None:
+        odds.append(
+            ("Between two equally likely cases, they guess right", shield.odds.right, "50 of 100 by tossing a coin")
         )
-        for alarms, share in shield.odds.found.items()
-    ]
-    right = f"at most {hundred(shield.odds.right)} of 100"
-    page.odds = [
-        ("Between two equally likely cases, they guess right", right, "50 of 100 by tossing a coin"),
-        *recognised,
-    ]
-    if plan is not None:
-        page.what_if = _what_if(shield)
+        for alarms, share in shield.odds.found.items():
+            flagging = f"Wrongly flagging 1 in {round(1 / alarms):,}, they recognise"
+            odds.append((flagging, share, "100 of 100 without protection"))
+    return section(
+        "protection",
+        "What is protected, and how strongly",
+        shield=shield,
+        odds=[(what, f"at most {hundred(share)} of 100", otherwise) for what, share, otherwise in odds],
+        what_if=_what_if(shield) if what_if and odds else [],
+    )
 
 
 def _what_if(shield: Protection) -> list[tuple[str, str, str]]:
     """Half and twice the budget: errors follow from it alone."""
-    laplace = shield.noise == "Laplace"
     rows = []
     for times, words in ((0.5, "half of it"), (1.0, "as it is"), (2.0, "twice as much")):
-        odds = pure_odds(shield.cost * times) if laplace else normal_odds(math.sqrt(shield.cost * times))
-        errors = times**-1.0 if laplace else times**-0.5
-        rows.append((words, hundred(odds.right), f"× {errors:.3g}"))
+        errors = times**-1.0 if shield.noise == "Laplace" else times**-0.5
+        rows.append((words, hundred(odds_of(shield.noise, shield.cost * times).right), f"× {errors:.3g}"))
     return rows
 
 
@@ -198,12 +189,8 @@ def _judged(release: Release) -> Accuracy | None:
         listed = [_judged_table(release, names, one) for names, one in zip(release.sets, whole.listed, strict=False)]
     else:
         tables = within(release.tables(), LISTED) if max(workload.cells[:LISTED]) <= _LARGE else iter(())
-        reach = whole.listed[0].reach
-        listed = [_judged_part(table, reach) for table in tables]
-        return Accuracy(
-            whole.what, max(whole.count, len(listed)), whole.numbers, tuple(listed) or whole.listed, whole.spread
-        )
-    return Accuracy(whole.what, whole.count, whole.numbers, tuple(listed), whole.spread)
+        listed = [_judged_part(table, whole.listed[0].reach) for table in tables] or list(whole.listed)
+    return replace(whole, count=max(whole.count, len(listed)), listed=tuple(listed))
 
 
 def _judged_table(release: Release, names: tuple[str, ...], one: ListedTable) -> ListedTable:
@@ -220,77 +207,75 @@ def _judged_part(table: Any, reach: float) -> ListedTable:
     return listing(table.title, len(table), rms(table.stddev), flagged, reach=reach, known=known)
 
 
-def _judge(page: Page, plan: Plan, accuracy: Accuracy | None) -> None:
-    if accuracy is None:
-        return
-    page.accuracy, page.counted = accuracy, what_is_counted(plan.unit)
-    page.add("accuracy", "What is published, and how accurate it is")
-    flagged = ("reliable", "with caution", "unreliable") if accuracy.judged else ()
-    first = "table" if accuracy.what == "tables" else "query"
+def _accurate(
+    plan: Plan, found: Accuracy | None, *, verb: str = "are", biased: str = "", projection: bool = False
+) -> Section | None:
+    if found is None:
+        return None
+    flags = ("reliable", "with caution", "unreliable") if found.judged else ()
     sizes = ("numbers", "standard error", "95 % margin", "reliable from", "caution from")
-    page.accuracy_head = (first, *sizes, *flagged)
-    page.accuracy_caption = "How accurate each of them is" + (
-        ", and how many of its numbers are reliable" if flagged else ""
-    )
-    for one in accuracy.listed:
-        known = tuple(f"{count:,}" for count in one.flagged) if one.flagged else ("",) * len(flagged)
+    rows = []
+    for one in found.listed:
+        flagged = tuple(f"{count:,}" for count in one.flagged) if one.flagged else ("",) * len(flags)
         errors, counts = (figure(one.stddev), figure(one.margin)), (size_from(one.reliable), size_from(one.caution))
-        page.accuracy_rows.append((one.title, one.counted, *errors, *counts, *known))
-    chosen = curves(accuracy)
-    if chosen:
-        name = "Relative standard error against the true count, one line per table"
-        page.curve, page.curve_narrow = draw_relative(chosen, name), draw_relative(chosen, name, width=NARROW)
-
-
-def _draw(page: Page, published: Any) -> None:
-    page.pictures = pictures(published)
-    if not page.pictures:
-        return
-    page.add("pictures", "Pictures")
-    if page.projection:
-        page.pictures_note = "There are no error bars: the numbers are biased."
-        return
-    page.pictures_note = (
-        "Thin lines and bands are 95 % intervals, each by itself. Pale marks are "
-        "to be used with caution; hollow or dotted ones are unreliable. Estimates below zero are shown as they are."
+        rows.append((one.title, one.counted, *errors, *counts, *flagged))
+    chosen = curves(found)
+    name = "Relative standard error against the true count, one line per table"
+    return section(
+        "accuracy",
+        "What is published, and how accurate it is",
+        found=found,
+        published=f"{'is' if found.count == 1 and verb == 'are' else verb} published",
+        biased=biased,
+        projection=projection,
+        counted=what_is_counted(plan.unit),
+        curve=both_widths(draw_relative, chosen, name) if chosen else None,
+        caption="How accurate each of them is" + (", and how many of its numbers are reliable" if flags else ""),
+        head=(found.one, *sizes, *flags),
+        rows=rows,
     )
 
 
-def _spend(page: Page, plan: Plan) -> None:
-    page.add("budget", "What the budget went to" if page.tense is MEASURED else "What the budget would go to")
-    page.objective, page.proof = objective(plan), proof(plan)
-    page.budget = spending = budget(plan)
-    if spending is None:
-        return
-    page.budget_ways = [(one.title, f"{one.parts:,}", f"{100 * one.share:.1f} %") for one in spending.ways]
-    if not spending.largest:
-        return
-    shares = np.array([100 * one.share for one in spending.largest])
-    series = Series(("part",), (tuple(one.title for one in spending.largest),), shares)
+def _drawn(published: Any, note: str) -> Section | None:
+    drawn = pictures(published)
+    return section("pictures", "Pictures", pictures=drawn, note=note) if drawn else None
+
+
+def _spent(plan: Plan, title: str) -> Section:
+    found = budget(plan)
+    largest = () if found is None else found.largest
+    series = Series(("part",), (tuple(one.title for one in largest),), np.array([100 * one.share for one in largest]))
     name = "Shares of the budget in per cent, the largest first"
-    page.budget_picture, page.budget_narrow = draw_bars(series, name), draw_bars(series, name, width=NARROW)
+    return section(
+        "budget",
+        title,
+        found=found,
+        ways=[(one.title, f"{one.parts:,}", f"{100 * one.share:.1f} %") for one in (found.ways if found else ())],
+        picture=both_widths(draw_bars, series, name) if largest else None,
+        objective=objective(plan),
+        proof=proof(plan),
+    )
 
 
-def _compare(page: Page, first: Plan, second: Plan) -> None:
+def _compared(first: Plan, second: Plan) -> Section:
     rows = list(islice(compared(first, second), LISTED + 1))
-    one, two = ({**promises(plan), "objective": objective(plan)} for plan in (first, second))
-    guesses = ("best guess right", _guess(first), _guess(second))
-    page.comparison = {
-        "changes": changes(first, second),
-        "promises": [*((name, one[name], two[name]) for name in one), guesses],
-        "rows": [
+    one, two = (
+        {**promises(plan), "objective": objective(plan), "best guess right": _guess(plan)} for plan in (first, second)
+    )
+    workload = first.workload
+    tables = 0 if workload is None or workload.noun == "queries" else len(workload)
+    return section(
+        "comparison",
+        "What changes",
+        changes=changes(first, second),
+        promises=[(name, one[name], two[name]) for name in one],
+        rows=[
             (row["table"], f"{row['queries']:,}", *("—" if row[x] is None else figure(row[x]) for x in "AB"),
              f"{row['B'] / row['A']:.3f}" if row["A"] and row["B"] else "")
             for row in rows[:LISTED]
         ],
-        "more": max(_tables(first), len(rows)) - LISTED if len(rows) > LISTED else 0,
-    }  # fmt: skip
-    page.add("comparison", "What changes")
-
-
-def _tables(plan: Plan) -> int:
-    """How many tables a plan was made for."""
-    return 0 if plan.workload is None or plan.workload.noun == "queries" else len(plan.workload)
+        more=max(tables, len(rows)) - LISTED if len(rows) > LISTED else 0,
+    )  # fmt: skip
 
 
 def _guess(plan: Plan) -> str:
@@ -298,21 +283,26 @@ def _guess(plan: Plan) -> str:
     return "50 of 100" if odds is None else f"at most {hundred(odds.right)} of 100"
 
 
-def _reuse(page: Page, receipt: Mapping[str, Any], what: str) -> None:
+def _reuse(name: str, shield: Protection, receipt: Mapping[str, Any], what: str, advice: tuple[str, ...]) -> Section:
     from residua import __version__
 
-    page.add("reuse", "How to cite and reuse")
     when = str(receipt.get("time", ""))[:10]
     trace = f" Ledger entry {receipt['sequence']}, {str(receipt['digest'])[:16]}." if "digest" in receipt else ""
-    page.cite = (
-        f"{page.title}. Tables of counts under differential privacy: {page.protection.guarantee}, for "
-        f"{page.protection.change}.{f' Measured {when}.' if when else ''}{trace} Made with residua {__version__}."
-    )
-    if what != "release":
-        page.reuse = "Whoever has the folder can ask it for any table that it tells:"
-    counts = 'residua count DIR "CONDITION"    # any count, such as "age <= 8"\n' if what == "release" else ""
-    page.command = (
-        f"residua table DIR NAME NAME      # any table\n{counts}"
+    measured = what == "release"
+    counts = 'residua count DIR "CONDITION"    # any count, such as "age <= 8"\n' if measured else ""
+    return section(
+        "reuse",
+        "How to cite and reuse",
+        cite=f"{name}. Tables of counts under differential privacy: {shield.guarantee}, for "
+        f"{shield.change}.{f' Measured {when}.' if when else ''}{trace} Made with residua {__version__}.",
+        advice=advice,
+        reuse=f"Whoever has the folder can ask it for any {'number' if measured else 'table'} that it tells"
+        f"{', with its error bar' if measured else ''}:",
+        command=f"residua table DIR NAME NAME      # any table\n{counts}"
         f"residua tables DIR --out TABLES --format xlsx\n\n"
-        f'import residua as rs\n{what} = rs.{what.capitalize()}.load("DIR")'
+        f'import residua as rs\n{what} = rs.{what.capitalize()}.load("DIR")',
     )
+
+
+def _statement(title: str, text: str, caption: str = "") -> Section:
+    return section("statement", title, blocks=blocks(text)[1:], caption=caption)

@@ -66,10 +66,8 @@ def _attribute_row(domain: Domain, name: str) -> tuple[str, ...]:
     return (f"{name} ({words})" if words != name else name, attribute.kind, f"{attribute.size:,}", such)
 
 
-@fragment.register(Workload)
-@fragment.register(Workload)
-@fragment.register(Workload)
-def _(workload: Any) -> str:
+@fragment.register
+def _(workload: Workload) -> str:
     pairs = zip(islice(workload.titles(), SHOWN), workload.cells, strict=False)
     rows = [(title, f"{int(numbers):,}") for title, numbers in pairs]
     facts = [(workload.noun, f"{len(workload):,}", ""), ("numbers", f"{workload.queries:,}", "")]
@@ -187,5 +185,5 @@ def _errors(accuracy: Accuracy | None) -> dict[str, Any]:
     if accuracy is None:
         return {}
     rows = [(one.title, one.counted, figure(one.stddev), size_from(one.reliable)) for one in accuracy.listed]
-    head = ("table" if accuracy.what == "tables" else "query", "numbers", "standard error", "reliable from")
+    head = (accuracy.one, "numbers", "standard error", "reliable from")
     return {"caption": "Expected errors", "head": head, "rows": rows, "more": accuracy.more}

@@ -17,8 +17,9 @@ from statistics import NormalDist
 from typing import Any
 
 from residua.plans.contract import Plan
-from residua.privacy import AddRemove, Person, PureDP, ReplaceOne, describe
-from residua.privacy.currencies import printed, stated
+from residua.privacy import AddRemove, Person, ReplaceOne, describe
+from residua.privacy.currencies import stated
+from residua.release.statement import in_currencies
 
 _FALSE_ALARMS = (0.01, 0.001)
 
@@ -62,28 +63,24 @@ class Protection:
 def protection(plan: Plan, receipt: Mapping[str, Any] | None = None) -> Protection:
     """What a plan guarantees; what was really spent, where a receipt says so."""
     receipt = receipt or {}
-    laplace = plan.noise.currency == "epsilon"
-    hidden = {"unit": secret(plan.unit), "change": str(plan.unit), "noise": "Laplace" if laplace else "normal"}
-    guarantee = stated(plan.guarantee, receipt)
-    if laplace:
-        epsilon = float(receipt.get("epsilon", plan.unit_epsilon))
-        odds = pure_odds(epsilon) if epsilon else None
-        return Protection(
-            **hidden,
-            guarantee=guarantee,
-            odds=odds,
-            currencies=_pure_currencies(epsilon) if epsilon else (),
-            cost=epsilon,
-        )
-    pcost = float(receipt.get("pcost", plan.unit_pcost))
-    odds = normal_odds(describe(pcost).mu) if pcost else None
-    return Protection(**hidden, guarantee=guarantee, odds=odds, currencies=_currencies(pcost), cost=pcost)
+    currency, planned = plan.noise.currency, plan.unit_pcost if plan.noise.gaussian else plan.unit_epsilon
+    return _protection(plan.unit, stated(plan.guarantee, receipt), currency, float(receipt.get(currency, planned)))
 
 
 def spent_protection(pcost: float, unit: Any, spent: str) -> Protection:
     """The same of a session, which has spent a pcost."""
-    odds = normal_odds(describe(pcost).mu) if pcost else None
-    return Protection(secret(unit), str(unit), spent, "normal", odds, _currencies(pcost), pcost)
+    return _protection(unit, spent, "pcost", pcost)
+
+
+def _protection(unit: Any, guarantee: str, currency: str, cost: float) -> Protection:
+    noise = "Laplace" if currency == "epsilon" else "normal"
+    odds, currencies = (odds_of(noise, cost), in_currencies(currency, cost)) if cost else (None, ())
+    return Protection(secret(unit), str(unit), guarantee, noise, odds, tuple(currencies), cost)
+
+
+def odds_of(noise: str, cost: float) -> Odds:
+    """The odds against what Laplace noise of some epsilon protects, or normal noise of some pcost."""
+    return pure_odds(cost) if noise == "Laplace" else normal_odds(describe(cost).mu)
 
 
 def normal_odds(mu: float) -> Odds:
@@ -137,24 +134,3 @@ def hundred(share: float) -> str:
 def _up(share: float) -> float:
     """Rounded up to a thousandth, and never to certainty unless it is."""
     return min(math.ceil((share - 1e-12) * 1000) / 1000, 1.0)
-
-
-def _currencies(pcost: float) -> tuple[tuple[str, str, str], ...]:
-    costs = describe(pcost)
-    return (
-        ("rho", printed(costs.rho), "zero-concentrated differential privacy"),
-        ("mu", printed(costs.mu), "Gaussian differential privacy"),
-        *(
-            ("epsilon", printed(epsilon), f"approximate differential privacy at delta = {delta:g}")
-            for epsilon, delta in zip(costs.epsilons, costs.deltas, strict=True)
-        ),
-    )
-
-
-def _pure_currencies(epsilon: float) -> tuple[tuple[str, str, str], ...]:
-    pure = PureDP(epsilon)
-    return (
-        ("epsilon", printed(pure.epsilon), "pure differential privacy: no delta"),
-        ("rho", printed(pure.rho), "zero-concentrated differential privacy"),
-        ("mu", printed(pure.mu), "Gaussian differential privacy"),
-    )

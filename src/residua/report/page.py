@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,73 +18,35 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from residua.files import check_replaceable, write_atomically
-from residua.report.accuracy import Accuracy
-from residua.report.budget import Budget
-from residua.report.odds import Protection
-from residua.report.pictures import Picture
 from residua.showing import printable
 
 _BEGINS = b"<!DOCTYPE html>\n<!-- residua report -->"
-PLANNED = {"noise": "Exactly sampled", "published": "would be published"}
-MEASURED = {"noise": "Exactly sampled", "published": "are published"}
-ADVICE = (
-    "Estimates below zero are as they should be: noise goes both ways. Keep them when adding up, and read them as "
-    "“about zero”.",
-    "All tables agree with each other: a table summed over an attribute is the smaller table, exactly.",
-    "For sums, shares and differences ask the release itself: errors of cells of one release are correlated.",
-    "Publishing more tables of the same release costs no privacy. Measuring again does.",
-)
 
 
 @dataclass(frozen=True)
 class Section:
-    """A section of the page: the template of this name."""
+    """A section of the page: a template, a heading, and what the template shows."""
 
     name: str
     title: str
+    facts: Mapping[str, Any]
 
 
-@dataclass
+def section(name: str, title: str, **facts: Any) -> Section:
+    """The section that the template of this name makes of some facts."""
+    return Section(name, title, facts)
+
+
 class Page:
-    """Everything that the templates show."""
+    """A title, a sentence that says what the page is about, and sections; those that are None are left out."""
 
-    title: str
-    lead: str
-    protection: Protection
-    sections: list[Section] = field(default_factory=list)
-    tense: Mapping[str, str] = field(default_factory=lambda: MEASURED)
-    odds: list[tuple[str, str, str]] = field(default_factory=list)
-    currencies: tuple[tuple[str, str, str], ...] = ()
-    what_if: list[tuple[str, str, str]] = field(default_factory=list)
-    accuracy: Accuracy | None = None
-    accuracy_caption: str = ""
-    accuracy_head: tuple[str, ...] = ()
-    accuracy_rows: list[tuple[str, ...]] = field(default_factory=list)
-    curve: Markup | None = None
-    curve_narrow: Markup | None = None
-    biased: str = ""
-    counted: str = ""
-    projection: bool = False
-    pictures: list[Picture] = field(default_factory=list)
-    pictures_note: str = ""
-    budget: Budget | None = None
-    budget_ways: list[tuple[str, ...]] = field(default_factory=list)
-    budget_picture: Markup | None = None
-    budget_narrow: Markup | None = None
-    objective: str = ""
-    proof: str = ""
-    comparison: dict[str, Any] | None = None
-    session: dict[str, Any] | None = None
-    cite: str = ""
-    advice: tuple[str, ...] = ADVICE
-    command: str = ""
-    reuse: str = "Whoever has the folder can ask it for any number that it tells, with its error bar:"
-    statement: list[Block] = field(default_factory=list)
-    statement_caption: str = ""
+    def __init__(self, title: str, lead: str, *sections: Section | None) -> None:
+        self.title, self.lead = title, lead
+        self.sections = [each for each in sections if each is not None]
 
-    def add(self, name: str, title: str) -> None:
-        """Adds a section."""
-        self.sections.append(Section(name, title))
+    def facts(self, name: str) -> Mapping[str, Any]:
+        """What the section of this name shows."""
+        return next(each.facts for each in self.sections if each.name == name)
 
 
 @dataclass(frozen=True)

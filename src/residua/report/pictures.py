@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, product
 from typing import Any
@@ -26,6 +26,7 @@ from residua.report.series import Series, series_of
 from residua.report.svg import NARROW, number, shortened
 
 PICTURES, PANELS, BARS, SIDE, POINTS, ROWS = 10, 9, 40, 30, 400, 60
+Drawn = tuple[Markup, Markup | None] | None
 _READABLE = 700  # numbers of a table of several attributes
 _LISTED = 2**20  # rows of a term whose tables are made, to see whether they can be drawn
 _LARGEST = 2**16  # cells of a table that is looked at for a picture
@@ -37,22 +38,25 @@ class Picture:
 
     Args:
         title: what it shows.
-        svg: the drawing.
+        drawn: the drawing, and the same for narrow screens where there is one.
         caption: what a reader should know of it.
         head, rows: the same numbers as text.
         more: how many rows are left out.
         numbers: how many columns are numbers.
-        narrow: the same drawing for narrow screens, where there is one.
     """
 
     title: str
-    svg: Markup
+    drawn: tuple[Markup, Markup | None]
     caption: str
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     more: int
     numbers: int = 1
-    narrow: Markup | None = None
+
+    @property
+    def svg(self) -> Markup:
+        """The drawing for wide screens."""
+        return self.drawn[0]
 
 
 def pictures(published: Any, most: int = PICTURES) -> list[Picture]:
@@ -79,14 +83,13 @@ def picture(table: Any) -> Picture | None:
     heading = _heading(table, names)
     if ordered == [True] and plain and table.labels is not None and len(labels[0]) > POINTS:
         few, caption = _spaced(series)  # running sums: between two of them nothing can jump out
-        svg: Markup | None = draw_lines(few, heading)
-        narrow: Markup | None = draw_lines(few, heading, width=NARROW)
+        drawn: Drawn = both_widths(draw_lines, few, heading)
     else:
-        svg, narrow, caption = _drawn(series, ordered, heading)
-    if svg is None:
+        drawn, caption = _drawn(series, ordered, heading)
+    if drawn is None:
         return None
     head, rows, more = _listed(table, names, labels)
-    return Picture(heading, svg, caption, head, rows, more, len(head) - len(names), narrow)
+    return Picture(heading, drawn, caption, head, rows, more, len(head) - len(names))
 
 
 def title(domain: Domain, name: str, language: str | None = None) -> str:
@@ -99,14 +102,19 @@ def is_ordered(attribute: Attribute) -> bool:
     return isinstance(attribute, Integers | Bins | Dates)
 
 
-def _drawn(series: Series, ordered: Sequence[bool], name: str) -> tuple[Markup | None, Markup | None, str]:
+def both_widths(draw: Callable[..., Markup], *what: Any) -> tuple[Markup, Markup]:
+    """A drawing, and the same for narrow screens."""
+    return draw(*what), draw(*what, width=NARROW)
+
+
+def _drawn(series: Series, ordered: Sequence[bool], name: str) -> tuple[Drawn, str]:
     """The drawing, the same for narrow screens where it has one attribute, and a caption."""
     sizes = [len(along) for along in series.labels]
     if len(sizes) == 1:
         if ordered[0] and 7 < sizes[0] <= POINTS:
-            return draw_lines(series, name), draw_lines(series, name, width=NARROW), ""
+            return both_widths(draw_lines, series, name), ""
         few, caption = _largest(series)
-        return draw_bars(few, name), draw_bars(few, name, width=NARROW), caption
+        return both_widths(draw_bars, few, name), caption
     best = max(range(len(sizes)), key=lambda i: (ordered[i] and sizes[i] > 7, sizes[i]))
     others = [i for i in range(len(sizes)) if i != best]
     panels = math.prod(sizes[i] for i in others)
@@ -114,10 +122,10 @@ def _drawn(series: Series, ordered: Sequence[bool], name: str) -> tuple[Markup |
     if panels <= PANELS and (lines or sizes[best] <= (12 if panels <= 6 else 8)):
         parts, titles = _panels(series, others)
         drawn = draw_line_panels(parts, titles, name) if lines else draw_bar_panels(parts, titles, name)
-        return drawn, None, "All panels have the same scale."
+        return (drawn, None), "All panels have the same scale."
     if len(sizes) == 2 and max(sizes) <= SIDE:
-        return draw_heat(series, name), None, "The shade grows with the square root of the estimate."
-    return None, None, ""
+        return (draw_heat(series, name), None), "The shade grows with the square root of the estimate."
+    return None, ""
 
 
 def _panels(series: Series, others: list[int]) -> tuple[list[Series], list[str]]:
