@@ -32,7 +32,7 @@ from residua.plans.blocks import Blocks
 from residua.plans.contract import Plan
 from residua.plans.product.set_blocks import SetBlocks
 from residua.release import Release
-from residua.release.folder import Reserved, reserve_parts
+from residua.release.folder import Reserved, reserve
 from residua.release.parts import FOLDER, OPEN_FOLDER, PartedIntegers, part_bytes, part_name
 from residua.source.bound import Bound
 from residua.source.counting import Tallies
@@ -60,7 +60,7 @@ def place_on_executors(out: Path, plan: Plan, blocks: Blocks, data: SparkSource)
             "plans with strategies of their own, or over listed queries, are not measured on executors; leave out="
             " away, and save the release."
         )
-    with reserve_parts(out, plan, blocks) as place:
+    with reserve(out, plan, blocks, by_others=True) as place:
         told = _told(
             place, cast("SetBlocks", blocks), data.task(plan.domain, blocks.counted, in_blocks=True), "none yet"
         )
@@ -134,7 +134,7 @@ def measured_on_executors(
     integers = cast("Integers", PartedIntegers(place.partial, starts, digests))
     tallies = Tallies(MappingProxyType(tally.dropped), MappingProxyType(tally.other), tally.no_person, tally.loss)
     release = Release(plan, blocks, integers, {**receipt, **tell(tallies)})
-    place.commit_parts(release, starts, digests)
+    place.commit(release, (starts, digests))
     return Release.load(place.final)
 
 

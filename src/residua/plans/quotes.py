@@ -148,7 +148,7 @@ def _one_of_each(first: Term, second: Term | None) -> tuple[Term, Term | None]:
         if rows is not None
         and np.isin(rows, (0, 1)).all()
         and (rows.sum(axis=1) == 1).all()
-        and (second is None or second.rows[i] is None or np.array_equal(second.rows[i], rows))
+        and (second is None or (others := second.rows[i]) is None or np.array_equal(others, rows))
     }
 
     def started(term: Term) -> Term:

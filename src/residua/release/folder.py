@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
-import io
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -32,12 +31,12 @@ from residua.domain import settings_of_domain
 from residua.errors import FileError
 from residua.files import MOST_DOCUMENT, MOST_PLAN, read_document, sync_folder, write_document
 from residua.folders import (
-    DAMAGE,
     check_digests,
     digests_of,
     partial_folder,
     reason,
     receipt_of,
+    refusing_damage,
     require_files,
     require_folder,
     write_synced,
@@ -62,7 +61,6 @@ if TYPE_CHECKING:
 
 KIND, VERSION = "residua release", 1
 _DOCUMENTS = ("plan.json", "blocks.npz", "codebook.toml", "PRIVACY.md")
-_FILES = (*_DOCUMENTS, "measurements.npy")
 _SPARE = "spare"
 PACKED_CELLS = 1 << 22  # 32 MB: from here on measurements of marginals are packed in parts
 _SAME_NOISE = 2.0**-40  # relative; compiling rounds scales up by 2^-46 at most, pooling does not
@@ -75,43 +73,35 @@ class Reserved:
     final: Path
     partial: Path
 
-    def commit(self, release: Release) -> None:
-        """Writes the measurements into the room reserved for them and lets the folder appear under its name."""
-        try:
-            starts = _packed_starts(release.blocks)
-            digests = {} if starts is None else _write_parts(self.partial, starts, release.measurements)
-            if starts is None:
-                with (self.partial / "measurements.npy").open("r+b") as file:
-                    _write_array(file, release.measurements)
-                    file.truncate()
-                    file.flush()
-                    os.fsync(file.fileno())
-            (self.partial / _SPARE).unlink()  # room for the last two files
-            write_synced(self.partial / "PRIVACY.md", privacy_statement(release).encode())
-            digests |= digests_of(self.partial, _FILES if starts is None else _DOCUMENTS)
-            body: dict[str, Any] = {"receipt": dict(release.receipt), "files": digests}
-            if starts is not None:
-                body["parts"] = starts
-            write_document(self.partial / "release.json", KIND, VERSION, body)
-            sync_folder(self.partial)
-        except OSError as problem:
-            raise FileError(f"cannot write the release {str(self.final)!r}: {reason(problem)}.") from None
-        self._appear()
-
-    def commit_parts(self, release: Release, starts: Sequence[int], digests: Mapping[str, str]) -> None:
-        """Lets a folder appear whose measurements others have written, part by part, into `measurements/`.
+    def commit(self, release: Release, written: tuple[Sequence[int], Mapping[str, str]] | None = None) -> None:
+        """Writes the measurements into the room reserved for them and lets the folder appear under its name.
 
         Args:
             release: what was measured.
-            starts: where each part begins, and the number of cells at the end.
-            digests: the file of each part → its SHA-256 digest.
+            written: if others have written the measurements, part by part, into `measurements/`: where each part
+                begins, the number of cells at the end, and the file of each part → its SHA-256 digest.
         """
         try:
+            starts = _packed_starts(release.blocks) if written is None else list(written[0])
+            if written is not None:
+                digests = dict(written[1])
+            elif starts is not None:
+                digests = _write_parts(self.partial, starts, release.measurements)
+            else:
+                with (self.partial / "measurements.npy").open("r+b") as file:
+                    np.lib.format.write_array(file, np.ascontiguousarray(release.measurements), allow_pickle=False)
+                    file.truncate()
+                    file.flush()
+                    os.fsync(file.fileno())
+                digests = digests_of(self.partial, ["measurements.npy"])
+            (self.partial / _SPARE).unlink(missing_ok=True)  # room for the last two files
             write_synced(self.partial / "PRIVACY.md", privacy_statement(release).encode())
-            files = {**digests_of(self.partial, _DOCUMENTS), **digests}
-            body = {"receipt": dict(release.receipt), "files": files, "parts": list(starts)}
+            body: dict[str, Any] = {"receipt": dict(release.receipt)}
+            body["files"] = digests_of(self.partial, _DOCUMENTS) | digests
+            if starts is not None:
+                body["parts"] = starts
+                sync_folder(self.partial / FOLDER)
             write_document(self.partial / "release.json", KIND, VERSION, body)
-            sync_folder(self.partial / FOLDER)
             sync_folder(self.partial)
         except OSError as problem:
             raise FileError(f"cannot write the release {str(self.final)!r}: {reason(problem)}.") from None
@@ -132,46 +122,34 @@ class Reserved:
 
 
 @contextlib.contextmanager
-def reserve(path: Path, plan: Plan, blocks: Blocks) -> Iterator[Reserved]:
+def reserve(path: Path, plan: Plan, blocks: Blocks, *, by_others: bool = False) -> Iterator[Reserved]:
     """Makes sure, before anything is spent, that a release can be written: its name is free and there is room.
 
-    Raises:
-        FileError: the folder exists, cannot be made, or the disk is too full. Nothing was spent.
-    """
-    path = path.absolute()
-    with partial_folder(path, "release") as partial:
-        with _room(path):
-            _prepare(partial, plan, blocks)
-            _allocate(partial, blocks)
-        yield Reserved(path, partial)
-
-
-@contextlib.contextmanager
-def reserve_parts(path: Path, plan: Plan, blocks: Blocks) -> Iterator[Reserved]:
-    """As `reserve`, for measurements that others will write part by part into `measuring/`; room is only looked for.
+    Args:
+        path: the folder.
+        plan: what will be measured.
+        blocks: what that comes down to.
+        by_others: whether others will write the measurements, part by part into `measuring/`; room is only looked for.
 
     Raises:
         FileError: the folder exists, cannot be made, or the disk is too full. Nothing was spent.
     """
     path = path.absolute()
     with partial_folder(path, "release") as partial:
-        with _room(path):
+        try:
             _prepare(partial, plan, blocks)
-            (partial / OPEN_FOLDER).mkdir()
-            if shutil.disk_usage(partial).free < 9 * blocks.cells:
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            if not by_others:
+                _allocate(partial, blocks)
+            else:
+                (partial / OPEN_FOLDER).mkdir()
+                if shutil.disk_usage(partial).free < 9 * blocks.cells:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError as problem:
+            raise FileError(
+                f"out: there is no room for the release in {str(path.parent)!r} ({reason(problem)}); "
+                "make space or choose another folder, nothing was spent."
+            ) from None
         yield Reserved(path, partial)
-
-
-@contextlib.contextmanager
-def _room(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as problem:
-        raise FileError(
-            f"out: there is no room for the release in {str(path.parent)!r} ({reason(problem)}); "
-            "make space or choose another folder, nothing was spent."
-        ) from None
 
 
 def load_release(path: Path, made_of: Callable[..., Release]) -> Release:
@@ -181,7 +159,7 @@ def load_release(path: Path, made_of: Callable[..., Release]) -> Release:
     """
     require_folder(path, "release", "release.json")
     body = read_document(path / "release.json", KIND, VERSION)
-    try:
+    with refusing_damage(f"the release {str(path)!r} is"):
         stated, receipt = body["files"], receipt_of(body["receipt"])
         check_digests(path, stated, {"plan.json": MOST_PLAN}, "release")
         plan = Plan.load(path / "plan.json", follow=False)
@@ -196,11 +174,6 @@ def load_release(path: Path, made_of: Callable[..., Release]) -> Release:
         _check_blocks(compiled, arrays, pooled="pooled" in receipt)
         integers = mapped_array(path / "measurements.npy", measured) if parts is None else parts
         return made_of(plan, plan.saved_blocks(arrays), cast("Integers", integers), receipt)
-    except FileError:
-        raise
-    except DAMAGE as problem:
-        why = str(problem).rstrip(".")
-        raise FileError(f"the release {str(path)!r} is damaged ({why}); copy the whole folder again.") from None
 
 
 def _parts(path: Path, body: Mapping[str, Any], cells: int) -> PartedIntegers | None:
@@ -258,7 +231,6 @@ def _write_parts(folder: Path, starts: Sequence[int], integers: Integers) -> dic
     for name in digests:  # once all are on their way to the disk
         with (folder / name).open("rb") as written:
             os.fsync(written.fileno())
-    sync_folder(folder / FOLDER)
     return digests
 
 
@@ -274,7 +246,3 @@ def _allocate(folder: Path, blocks: Blocks) -> None:
             keep_room(file.fileno(), room)
     with (folder / _SPARE).open("wb") as file:
         keep_room(file.fileno(), 2**18)
-
-
-def _write_array(file: io.BufferedRandom, array: NDArray[np.int64]) -> None:
-    np.lib.format.write_array(file, np.ascontiguousarray(array), allow_pickle=False)
