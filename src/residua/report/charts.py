@@ -20,6 +20,7 @@ from residua.report.svg import (
     hover,
     line,
     number,
+    rect,
     scale_over,
     shortened,
     size_from,
@@ -63,23 +64,15 @@ def _bar_panel(
         if not series.known(i):
             yield element("g", hover(series.words(i)), text(zero + 7, y + 16, UNTOLD, "start", "tick"))
             continue
-        end = scale(estimate)
-        marks = [element("rect", x=left, y=y, width=right - left, height=_ROW, class_="touch")]
+        end = reach = scale(estimate)
         kind = _GRADES[series.grade(i)] + (" below" if estimate < 0 else "")
-        marks.append(
-            element(
-                "rect",
-                x=min(zero, end),
-                y=y + 4,
-                width=max(abs(end - zero), 0.5),
-                height=_ROW - 8,
-                class_=f"bar {kind}",
-            )
-        )
-        reach = end
-        if series.lower is not None and series.upper is not None and math.isfinite(series.lower[i]):
-            marks += _whisker(scale(float(series.lower[i])), scale(float(series.upper[i])), y + _ROW / 2)
-            reach = max(end, scale(float(series.upper[i])))
+        bar = rect(min(zero, end), y + 4, max(abs(end - zero), 0.5), _ROW - 8, f"bar {kind}")
+        marks = [rect(left, y, right - left, _ROW, "touch"), bar]
+        interval = series.interval(i)
+        if interval is not None:
+            low, high = map(scale, interval)
+            marks += _whisker(low, high, y + _ROW / 2)
+            reach = max(end, high)
         yield element("g", hover(series.words(i)), *marks)
         yield text(max(reach, zero) + 7, y + 16, series.value(i), "start", "value")
     yield line(zero, top, zero, top + _ROW * len(series.labels[0]), "axis")
@@ -127,22 +120,25 @@ def _line_panel(series: Series, scale: Scale, width: float, height: float, *, ti
     if not known:
         yield text((_LEFT + width - _RIGHT) / 2, (_TOP + height - _FOOT) / 2 + 4, UNTOLD, "middle", "tick")
     for run in _runs([i for i in known if i < inner]):
-        if series.lower is not None and series.upper is not None:
-            up = [f"{x[i]:.1f},{scale(float(series.upper[i])):.1f}" for i in run]
-            down = [f"{x[i]:.1f},{scale(float(series.lower[i])):.1f}" for i in reversed(run)]
-            yield element("polygon", points=" ".join(up + down), class_="band")
-        path = " ".join(f"{x[i]:.1f},{scale(float(series.estimates[i])):.1f}" for i in run)
-        yield element("polyline", points=path, class_="line")
+        intervals = [series.interval(i) for i in run]
+        ends = [(x[i], each) for i, each in zip(run, intervals, strict=True) if each is not None]
+        if ends:
+            band = [*((at, high) for at, (_, high) in ends), *((at, low) for at, (low, _) in reversed(ends))]
+            yield element("polygon", points=_points(band, scale), class_="band")
+        path = [(x[i], float(series.estimates[i])) for i in run]
+        yield element("polyline", points=_points(path, scale), class_="line")
     for i in known:
-        at, y = float(x[i]), scale(float(series.estimates[i]))
-        marks = []
-        if apart and i == count - 1 and series.lower is not None and series.upper is not None:
-            marks.append(line(at, scale(float(series.lower[i])), at, scale(float(series.upper[i])), "reach"))
-        kind = "point poor" if series.grade(i) == 2 else "point"
-        tip = hover(series.words(i))
-        yield from marks
-        yield element("circle", tip, cx=at, cy=y, r=2.4 if count > 40 else 3.0, class_=kind)
+        at, interval = float(x[i]), series.interval(i)
+        if apart and i == count - 1 and interval is not None:
+            yield line(at, scale(interval[0]), at, scale(interval[1]), "reach")
+        kind, size = "point poor" if series.grade(i) == 2 else "point", 2.4 if count > 40 else 3.0
+        y = scale(float(series.estimates[i]))
+        yield element("circle", hover(series.words(i)), cx=at, cy=y, r=size, class_=kind)
     yield from _labels(labels, x, width, height, ticks)
+
+
+def _points(places: Iterable[tuple[float, float]], scale: Scale) -> str:
+    return " ".join(f"{x:.1f},{scale(y):.1f}" for x, y in places)
 
 
 def _runs(places: list[int]) -> list[list[int]]:
@@ -250,30 +246,22 @@ def draw_heat(series: Series, name: str) -> Markup:
 
 
 def _square(series: Series, i: int, j: int, x: float, y: float, wide: float, largest: float) -> Markup:
-    if not series.known(i, j):
-        blank = element("rect", x=x + 0.5, y=y + 0.5, width=wide - 1, height=_CELL - 1, class_="heat none")
-        return element("g", hover(series.words(i, j)), blank)
-    estimate = float(series.estimates[i, j])
-    marks = [element("rect", x=x + 0.5, y=y + 0.5, width=wide - 1, height=_CELL - 1, class_=_shade(estimate, largest))]
-    if series.grade(i, j) == 2:
+    shade, known = "heat none", series.known(i, j)
+    if known:
+        estimate = float(series.estimates[i, j])
+        step = math.ceil(_SHADES * math.sqrt(min(abs(estimate) / largest, 1.0)))
+        shade = f"heat {'minus' if estimate < 0 else 'plus'}{max(step, 1)}"
+    marks = [rect(x + 0.5, y + 0.5, wide - 1, _CELL - 1, shade)]
+    if known and series.grade(i, j) == 2:
         marks.append(element("circle", cx=x + wide / 2, cy=y + _CELL / 2, r=2.2, class_="doubt"))
     return element("g", hover(series.words(i, j)), *marks)
-
-
-def _shade(estimate: float, largest: float) -> str:
-    step = (
-        min(_SHADES, math.ceil(_SHADES * math.sqrt(min(abs(estimate) / largest, 1.0))))
-        if math.isfinite(estimate)
-        else 0
-    )
-    return f"heat {'minus' if estimate < 0 else 'plus'}{max(step, 1)}"
 
 
 def _legend(x: float, y: float, largest: float, series: Series) -> Iterator[Markup]:
     """The shades, and only those marks that occur."""
     known = np.isfinite(series.estimates)
     for step in range(1, _SHADES + 1):
-        yield element("rect", x=x + 20 * (step - 1), y=y, width=20, height=12, class_=f"heat plus{step}")
+        yield rect(x + 20 * (step - 1), y, 20, 12, f"heat plus{step}")
     yield text(x, y + 28, "0", "start", "tick")
     yield text(x + 20 * _SHADES, y + 28, number(largest), "end", "tick")
     at = x + 20 * _SHADES + 18
@@ -282,11 +270,11 @@ def _legend(x: float, y: float, largest: float, series: Series) -> Iterator[Mark
         yield text(at + 14, y + 10, "unreliable", "start", "tick")
         at += 92
     if (series.estimates[known] < 0).any():
-        yield element("rect", x=at, y=y, width=20, height=12, class_="heat minus3")
+        yield rect(at, y, 20, 12, "heat minus3")
         yield text(at + 26, y + 10, "estimate below zero", "start", "tick")
         at += 150
     if not known.all():
-        yield element("rect", x=at, y=y, width=20, height=12, class_="heat none")
+        yield rect(at, y, 20, 12, "heat none")
         yield text(at + 26, y + 10, UNTOLD, "start", "tick")
 
 
@@ -305,16 +293,9 @@ def draw_relative(tables: Sequence[ListedTable], name: str, *, width: float = CU
     right, bottom = width - (24.0 if slim else _CURVE_RIGHT), _CURVE_HEIGHT - _CURVE_FOOT
     aside = _CURVE_LEFT if slim else right + 12
 
-    def x(size: float) -> float:
-        return _CURVE_LEFT + (right - _CURVE_LEFT) * math.log10(size / low) / math.log10(high / low)
-
-    def y(share: float) -> float:
-        clipped = min(max(share, _LEAST_SHARE), _MOST_SHARE)
-        return _CURVE_TOP + (bottom - _CURVE_TOP) * math.log10(_MOST_SHARE / clipped) / math.log10(
-            _MOST_SHARE / _LEAST_SHARE
-        )
-
-    parts = [*_bands(right, y), *_log_axes(low, high, x, y, right, bottom)]
+    x = Scale(low, high, _CURVE_LEFT, right, log=True)
+    y = Scale(_LEAST_SHARE, _MOST_SHARE, bottom, _CURVE_TOP, log=True)
+    parts = [*_bands(right, y), *_log_axes(x, y)]
     for number_, one in enumerate(tables):
         start, end = max(low, one.stddev / _MOST_SHARE), min(high, one.stddev / _LEAST_SHARE)
         tip = f"{one.title}: standard error {figure(one.stddev)}; reliable from a count of {size_from(one.reliable)}"
@@ -328,27 +309,24 @@ def draw_relative(tables: Sequence[ListedTable], name: str, *, width: float = CU
     return drawing(width, _CURVE_HEIGHT + (34.0 * len(tables) if slim else 0.0), name, parts)
 
 
-def _bands(right: float, y: object) -> Iterator[Markup]:
-    assert callable(y)
+def _bands(right: float, y: Scale) -> Iterator[Markup]:
     edges = (_MOST_SHARE, THRESHOLDS[1], THRESHOLDS[0], _LEAST_SHARE)
     for i, (kind, flag) in enumerate(zip(("zone3", "zone2", "zone1"), reversed(FLAGS), strict=True)):
         top, bottom = y(edges[i]), y(edges[i + 1])
-        yield element("rect", x=_CURVE_LEFT, y=top, width=right - _CURVE_LEFT, height=bottom - top, class_=kind)
+        yield rect(_CURVE_LEFT, top, right - _CURVE_LEFT, bottom - top, kind)
         # Curves fall from the upper left to the lower right: the corners between are free.
         yield text(
             *((_CURVE_LEFT + 6, bottom - 6, flag, "start") if i == 2 else (right - 6, bottom - 6, flag, "end")), "tick"
         )
 
 
-def _log_axes(low: float, high: float, x: object, y: object, right: float, bottom: float) -> Iterator[Markup]:
-    assert callable(x)
-    assert callable(y)
-    power, each = low, 2 if right < 400 and high / low > 1e4 else 1
-    while power <= high * 1.001:
-        yield line(x(power), _CURVE_TOP, x(power), bottom, "grid")
-        yield text(x(power), bottom + 17, number(power) if power >= 1 else f"{power:g}", "middle", "tick")
+def _log_axes(x: Scale, y: Scale) -> Iterator[Markup]:
+    power, each = x.low, 2 if x.end < 400 and x.high / x.low > 1e4 else 1
+    while power <= x.high * 1.001:
+        yield line(x(power), _CURVE_TOP, x(power), y.start, "grid")
+        yield text(x(power), y.start + 17, number(power) if power >= 1 else f"{power:g}", "middle", "tick")
         power *= 10**each
     for share, words in ((1.0, "100 %"), (0.1, "10 %"), (0.01, "1 %"), (0.001, "0.1 %")):
         yield text(_CURVE_LEFT - 7, y(share) + 4, words, "end", "tick")
-    yield text((_CURVE_LEFT + right) / 2, bottom + 36, "true count", "middle", "label")
+    yield text((_CURVE_LEFT + x.end) / 2, y.start + 36, "true count", "middle", "label")
     yield text(8, 14, "relative standard error", "start", "label")

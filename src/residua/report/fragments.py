@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import singledispatch
 from itertools import islice
 from typing import Any
@@ -37,26 +38,30 @@ def fragment(thing: Any) -> str:
     raise TypeError(f"{type(thing).__name__} is not shown")
 
 
-def _card(heading: str, facts: list[tuple[str, str, str]] | None = None, **rest: Any) -> str:
-    blank = {"note": "", "caption": "", "head": (), "rows": [], "texts": 1, "more": 0, "svg": None}
-    return fragment_html("card.html", heading=heading, facts=facts or [], **{**blank, **rest})
+def _card(
+    heading: str,
+    facts: Sequence[tuple[str, str, str]],
+    caption: str = "",
+    head: Sequence[str] = (),
+    rows: Sequence[tuple[str, ...]] = (),
+    *,
+    of: int = 0,
+    texts: int = 1,
+    note: str = "",
+    svg: Any = None,
+) -> str:
+    """A card with facts, and the first rows of a table; `of` is how many rows there are, `texts` columns hold text."""
+    table = {"caption": caption, "head": head, "rows": rows, "texts": texts, "more": max(of - len(rows), 0)}
+    return fragment_html("card.html", heading=heading, facts=facts, note=note, svg=svg, **table)
 
 
 @fragment.register
 def _(domain: Domain) -> str:
     rows = [_attribute_row(domain, name) for name in domain.names[: 2 * SHOWN]]
     facts = [("attributes", f"{len(domain):,}", ""), ("rules", f"{len(domain.impossible):,}", "structural zeros")]
-    more = len(domain) - len(rows)
+    facts = facts if domain.impossible else facts[:1]
     head = ("attribute", "kind", "values", "such as")
-    return _card(
-        "Domain",
-        facts if domain.impossible else facts[:1],
-        caption="What a table may hold",
-        head=head,
-        rows=rows,
-        texts=4,
-        more=more,
-    )
+    return _card("Domain", facts, "What a table may hold", head, rows, of=len(domain), texts=4)
 
 
 def _attribute_row(domain: Domain, name: str) -> tuple[str, ...]:
@@ -71,47 +76,28 @@ def _(workload: Workload) -> str:
     pairs = zip(islice(workload.titles(), SHOWN), workload.cells, strict=False)
     rows = [(title, f"{int(numbers):,}") for title, numbers in pairs]
     facts = [(workload.noun, f"{len(workload):,}", ""), ("numbers", f"{workload.queries:,}", "")]
-    return _card(
-        "Workload",
-        facts,
-        caption="What is asked",
-        head=(_ONE[workload.noun], "numbers"),
-        rows=rows,
-        more=len(workload) - len(rows),
-    )
+    return _card("Workload", facts, "What is asked", (_ONE[workload.noun], "numbers"), rows, of=len(workload))
 
 
 @fragment.register
 def _(plan: Plan) -> str:
-    return _card(
-        "Plan",
-        _protection_facts(plan, {}),
-        note=f"Made for {objective(plan)}; {proof(plan)}. No data has been read.",
-        **_errors(accuracy(plan, SHOWN)),
-    )
+    note = f"Made for {objective(plan)}; {proof(plan)}. No data has been read."
+    return _measured("Plan", plan, {}, note, accuracy(plan, SHOWN))
 
 
 @fragment.register
 def _(release: Release) -> str:
-    return _card(
-        "Release",
-        _protection_facts(release.planned, release.receipt),
-        note=release.summary,
-        **_errors(accuracy(release.plan, SHOWN)),
-    )
+    return _measured("Release", release.planned, release.receipt, release.summary, accuracy(release.plan, SHOWN))
 
 
 @fragment.register
 def _(projected: Projected) -> str:
-    return _card(
-        "Projection", _protection_facts(projected.plan, projected.receipt), note=f"Tables that could be true; {BIASED}."
-    )
+    return _measured("Projection", projected.plan, projected.receipt, f"Tables that could be true; {BIASED}.")
 
 
 @fragment.register
 def _(estimated: Estimated) -> str:
-    facts = _protection_facts(estimated.plan, estimated.receipt)
-    return _card("Estimates", facts, note=f"Tables that borrow strength; {MODEL_BASED}.")
+    return _measured("Estimates", estimated.plan, estimated.receipt, f"Tables that borrow strength; {MODEL_BASED}.")
 
 
 @fragment.register
@@ -119,7 +105,7 @@ def _(session: Session) -> str:
     status = session.status
     rows = [(str(n), words) for n, words in status.parts.items()]
     facts = [("spent", brief(status.spent), ""), ("left", brief(status.remaining, up=False), "")]
-    return _card("Session", facts, caption="What was measured", head=("part", "what"), rows=rows, texts=2)
+    return _card("Session", facts, "What was measured", ("part", "what"), rows, texts=2)
 
 
 @fragment.register
@@ -137,15 +123,8 @@ def _(ledger: Ledger) -> str:
         ("left", brief(ledger.remaining, up=False), ""),
     ]
     head = ("debit", "time, UTC", "purpose", "rho" if rho else ledger.currency)
-    return _card(
-        f"Ledger of {ledger.population}",
-        facts,
-        caption="Debits, oldest first",
-        head=head,
-        rows=rows,
-        texts=3,
-        more=len(entries) - len(rows),
-    )
+    words = (f"Ledger of {ledger.population}", facts, "Debits, oldest first")
+    return _card(*words, head, rows, of=len(entries), texts=3)
 
 
 @fragment.register
@@ -157,15 +136,8 @@ def _(table: Columns) -> str:
     ]
     drawn = picture(table) if getattr(table, "attributes", ()) and hasattr(table, "estimates") else None
     heading = getattr(table, "title", "") or " × ".join(table.keys) or "Total"
-    return _card(
-        heading,
-        caption=table.note or "Published numbers",
-        head=names,
-        rows=rows,
-        texts=len(table.keys),
-        more=len(table) - len(rows),
-        svg=drawn and drawn.svg,
-    )
+    svg, caption = drawn and drawn.svg, table.note or "Published numbers"
+    return _card(heading, (), caption, names, rows, of=len(table), texts=len(table.keys), svg=svg)
 
 
 def _cell(value: float, decimals: int) -> str:
@@ -173,17 +145,14 @@ def _cell(value: float, decimals: int) -> str:
     return number(value) if decimals <= 1 else shown(value, decimals, thousands=",")
 
 
-def _protection_facts(plan: Plan, receipt: Any) -> list[tuple[str, str, str]]:
+def _measured(heading: str, plan: Plan, receipt: Any, note: str, accuracy: Accuracy | None = None) -> str:
+    """A card that says what is protected, and how accurate what is published is."""
     shield = protection(plan, receipt)
     facts = [("guarantee", shield.guarantee, f"for {shield.change}")]
     if shield.odds is not None:
         facts.append(("best guess right", f"{hundred(shield.odds.right)} of 100", "at most; 50 by tossing a coin"))
-    return facts
-
-
-def _errors(accuracy: Accuracy | None) -> dict[str, Any]:
     if accuracy is None:
-        return {}
+        return _card(heading, facts, note=note)
     rows = [(one.title, one.counted, figure(one.stddev), size_from(one.reliable)) for one in accuracy.listed]
     head = (accuracy.one, "numbers", "standard error", "reliable from")
-    return {"caption": "Expected errors", "head": head, "rows": rows, "more": accuracy.more}
+    return _card(heading, facts, "Expected errors", head, rows, of=accuracy.count, note=note)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, product
 from typing import Any
 
@@ -154,10 +154,8 @@ def _spaced(series: Series) -> tuple[Series, str]:
 
 def _kept(series: Series, kept: Places) -> Series:
     """Some values of a series along one attribute."""
-    arrays = (series.estimates, series.lower, series.upper, series.grades)
-    few = [None if array is None else array[kept] for array in arrays]
-    labels = (tuple(series.labels[0][i] for i in kept),)
-    return Series(series.names, labels, *few)  # type: ignore[arg-type]
+    few = series.mapped(lambda array: array[kept])
+    return replace(few, labels=(tuple(series.labels[0][i] for i in kept),))
 
 
 def _main_tables(published: Any) -> Iterator[Any]:

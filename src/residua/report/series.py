@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -46,6 +47,12 @@ class Series:
         estimate = float(self.estimates[cell])
         return number(round(estimate) if self.whole and self.known(*cell) else estimate)
 
+    def interval(self, *cell: int) -> tuple[float, float] | None:
+        """A cell's interval, where it has one."""
+        if self.lower is None or self.upper is None or not np.isfinite(self.lower[cell]):
+            return None
+        return float(self.lower[cell]), float(self.upper[cell])
+
     @property
     def span(self) -> list[float]:
         """The smallest and the largest number to be drawn, intervals included."""
@@ -56,23 +63,14 @@ class Series:
 
     def along(self, axis: int) -> list[Self]:
         """One series per label of an axis, that axis left out."""
-        rest = [i for i in range(len(self.names)) if i != axis]
+        names, labels = self.names[:axis] + self.names[axis + 1 :], self.labels[:axis] + self.labels[axis + 1 :]
+        cut = replace(self, names=names, labels=labels)
+        return [cut.mapped(partial(np.take, indices=i, axis=axis)) for i in range(len(self.labels[axis]))]
 
-        def part(array: Any, i: int) -> Any:
-            return None if array is None else np.take(array, i, axis=axis)
-
-        return [
-            replace(
-                self,
-                names=tuple(self.names[j] for j in rest),
-                labels=tuple(self.labels[j] for j in rest),
-                estimates=part(self.estimates, i),
-                lower=part(self.lower, i),
-                upper=part(self.upper, i),
-                grades=part(self.grades, i),
-            )
-            for i in range(len(self.labels[axis]))
-        ]
+    def mapped(self, change: Callable[[Any], Any]) -> Self:
+        """All arrays changed in the same way."""
+        names = [name for name in ("estimates", "lower", "upper", "grades") if getattr(self, name) is not None]
+        return replace(self, **{name: change(getattr(self, name)) for name in names})
 
     def grade(self, *cell: int) -> int:
         """The place of a cell's flag; 0 where there is none."""
@@ -84,8 +82,9 @@ class Series:
         if not self.known(*cell):
             return f"{where}: {UNTOLD}"
         words = f"{where}: {number(float(self.estimates[cell]))}"
-        if self.lower is not None and self.upper is not None and np.isfinite(self.lower[cell]):
-            words += f", {number(float(self.lower[cell]))} to {number(float(self.upper[cell]))}"
+        interval = self.interval(*cell)
+        if interval is not None:
+            words += f", {number(interval[0])} to {number(interval[1])}"
         return words if self.grades is None else f"{words} ({FLAGS[self.grade(*cell)]})"
 
 

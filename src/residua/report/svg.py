@@ -44,6 +44,11 @@ def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> Markup:
     return element("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)
 
 
+def rect(x: float, y: float, width: float, height: float, class_: str) -> Markup:
+    """A rectangle."""
+    return element("rect", x=x, y=y, width=width, height=height, class_=class_)
+
+
 def hover(words: str) -> Markup:
     """What is shown when the mark is pointed at."""
     return element("title", printable(words))
@@ -108,16 +113,18 @@ def size_from(value: float) -> str:
 
 @dataclass(frozen=True)
 class Scale:
-    """Where numbers lie along an axis of some pixels."""
+    """Where numbers lie along an axis of some pixels, which may be logarithmic."""
 
     low: float
     high: float
     start: float
     end: float
+    log: bool = False
 
     def __call__(self, value: float) -> float:
         """Where a number lies; beyond the ends, at the end."""
-        share = (min(max(value, self.low), self.high) - self.low) / (self.high - self.low)
+        low, at, high = (math.log10(x) if self.log else x for x in (self.low, value, self.high))
+        share = (min(max(at, low), high) - low) / (high - low)
         return self.start + share * (self.end - self.start)
 
     @property
