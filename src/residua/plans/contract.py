@@ -135,11 +135,13 @@ class Plan(ReportedPlan, Forecasts, ABC):
 
     def _term_variances(self, workload: Workload) -> Floats:
         """The mean variance of each term's queries, (terms,); infinite where some cannot be answered."""
-        found = self._variances(workload)
-        if not workload.tabular:
-            return found
-        starts = np.cumsum([0, *workload.cells.astype(np.int64)])[:-1]
-        return np.asarray(np.add.reduceat(found, starts) / workload.cells)
+        return np.asarray(np.add.reduceat(self._variances(workload), workload.starts) / workload.cells)
+
+    def largest_variances(self, workload: Workload) -> Floats:
+        """The largest variance of each term's queries, (terms,); infinite where they are too many to look at."""
+        if workload.queries > 2**24:
+            return np.full(len(workload), np.inf)
+        return np.asarray(np.maximum.reduceat(self.variances(workload), workload.starts))
 
     def _cell_variances(self, positions: tuple[int, ...]) -> Floats:
         """The variances of the cells of a marginal, attributes in the domain's order; infinite if unanswerable."""

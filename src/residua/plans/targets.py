@@ -110,8 +110,7 @@ def listed_targets(targets: Any, queries: int) -> Floats:
 
 def _listed(workload: Workload, targets: Sequence[float] | Floats) -> Floats:
     values = listed_targets(targets, workload.queries)
-    starts = np.concatenate([[0], np.cumsum(workload.cells[:-1].astype(np.int64))])
-    least, largest = np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
+    least, largest = (extreme.reduceat(values, workload.starts) for extreme in (np.minimum, np.maximum))
     if (least < largest).any():
         uneven = workload.sets[int(np.flatnonzero(least < largest)[0])]
         raise PlanError(f"targets differ between cells of {uneven!r}; give all cells of a marginal the same target.")

@@ -116,13 +116,12 @@ def accuracy(plan: Plan, limit: int = LISTED) -> Accuracy | None:
 
 def _known(plan: Plan, workload: Workload) -> tuple[Floats, Floats]:
     """The mean variance of each term's numbers, of those that are told, and how many are."""
-    means, sizes = plan.variances(workload, per="term"), np.asarray(workload.cells, dtype=np.float64)
+    means = plan.variances(workload, per="term")
     if np.isfinite(means).all() or workload.queries > _MOST_QUERIES:
-        return means, np.where(np.isfinite(means), sizes, 0.0)
+        return means, np.where(np.isfinite(means), workload.cells, 0.0)
     each = plan.variances(workload)  # plans by group: some cells are told, others are not
-    starts = np.cumsum([0, *sizes.astype(np.int64)])[:-1]
-    known = np.add.reduceat(np.isfinite(each).astype(np.float64), starts)
-    sums = np.add.reduceat(np.where(np.isfinite(each), each, 0.0), starts)
+    known = np.add.reduceat(np.isfinite(each).astype(np.float64), workload.starts)
+    sums = np.add.reduceat(np.where(np.isfinite(each), each, 0.0), workload.starts)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(known > 0, sums / known, np.inf), known
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -13,7 +12,6 @@ import numpy as np
 from residua.errors import PlanError
 from residua.plans.bodies import guarantee_to_body, unit_to_body
 from residua.plans.contract import Plan
-from residua.plans.product.plan import ProductPlan
 from residua.plans.tolerances import nearness
 from residua.privacy import ZCDP, PureDP, describe
 from residua.privacy.currencies import brief
@@ -30,7 +28,6 @@ _OBJECTIVES = {
 _NOUNS = {"tables": "marginals"}
 _HEADS = {"marginals": ("marginal", "cells"), "terms": ("term", "queries"), "queries": ("query", "")}
 _MOST_COMPARED = 2**24  # queries of one table
-_MOST_LISTED = 2**24  # queries: beyond this, the largest variance of a term is not searched for
 
 
 def plan_facts(plan: Plan) -> dict[str, Any]:
@@ -120,7 +117,7 @@ def _error_lines(plan: Plan, workload: Any, everything: bool, hint: str) -> Part
     heads = [_HEADS[noun][0], *([_HEADS[noun][1]] if sized else []), "rms stddev" if ranged else "stddev"]
     heads += [*(["largest"] if ranged else []), "weight"]
     table = PlainTable(*((head, "right" if i else "left") for i, head in enumerate(heads)))
-    largest = _largest(plan, workload) if ranged else []
+    largest = plan.largest_variances(workload) if ranged else stddevs
     for i, title in enumerate(islice(workload.titles(), shown)):
         sizes = [f"{int(workload.cells[i]):,}"] if sized else []
         worst = [f"{math.sqrt(largest[i]):,.3f}" if math.isfinite(largest[i]) else ""] if ranged else []
@@ -137,7 +134,7 @@ def _error_lines(plan: Plan, workload: Any, everything: bool, hint: str) -> Part
 
 def _term_facts(plan: Plan, workload: Workload, variances: list[float]) -> list[dict[str, Any]]:
     """Every term with its expected errors, as plain values."""
-    terms, largest = workload.terms(), _largest(plan, workload)
+    terms, largest = workload.terms(), plan.largest_variances(workload)
     rows = zip(terms, workload.cells.tolist(), variances, largest, workload.weights.tolist(), strict=True)
     return [
         {
@@ -152,41 +149,26 @@ def _term_facts(plan: Plan, workload: Workload, variances: list[float]) -> list[
     ]
 
 
-def _largest(plan: Plan, workload: Workload) -> list[float]:
-    """The largest variance of each term's queries, infinite where there are too many to look at."""
-    if isinstance(plan, ProductPlan):
-        return [float(each) for each in plan.largest_variances(workload)]
-    if workload.queries > _MOST_LISTED:
-        return [math.inf] * len(workload)
-    ends = np.cumsum(workload.cells.astype(np.int64))
-    return [float(part.max()) for part in np.split(plan.variances(workload), ends[:-1])]
-
-
 # ---- two plans side by side
-
-
-@dataclass(frozen=True)
-class ComparedTable:
-    """A table or query that one of the plans was made for: its title, and how to ask any plan for it."""
-
-    title: str
-    workload: Workload
 
 
 def compared(first: Plan, second: Plan) -> Iterator[dict[str, Any]]:
     """Every table that either plan was made for, once: title, number of queries, both root mean square errors."""
-    for asked, stddevs in side_by_side((first, second)):
-        yield {"table": asked.title, "queries": int(asked.workload.queries), "A": stddevs[0], "B": stddevs[1]}
+    for title, queries, (a, b) in side_by_side((first, second)):
+        yield {"table": title, "queries": queries, "A": a, "B": b}
 
 
-def side_by_side(plans: Sequence[Plan]) -> Iterator[tuple[ComparedTable, list[float | None]]]:
-    """Every table that one of the plans was made for, once, with the error of each plan, None where it tells none."""
+def side_by_side(plans: Sequence[Plan]) -> Iterator[tuple[str, int, list[float | None]]]:
+    """Every table or query that one of the plans was made for, once: its title, how many numbers it has, and the error
+    of each plan, None where it tells none."""
     seen: set[str] = set()
     for plan in plans:
-        for asked in _asked(plan):
-            if asked.title not in seen:
-                seen.add(asked.title)
-                yield asked, [_stddev(one, asked) if one.domain == plan.domain else None for one in plans]
+        asked = () if plan.workload is None else zip(plan.workload.titles(), plan.workload.each(), strict=True)
+        for title, workload in asked:
+            if title not in seen:
+                seen.add(title)
+                errors = [_stddev(one, workload) if one.domain == plan.domain else None for one in plans]
+                yield title, int(workload.queries), errors
 
 
 def promises(plan: Plan) -> dict[str, str]:
@@ -215,18 +197,12 @@ def changes(first: Plan, second: Plan) -> list[str]:
     return sentences
 
 
-def _asked(plan: Plan) -> Iterator[ComparedTable]:
-    if plan.workload is not None:
-        for title, one in zip(plan.workload.titles(), plan.workload.each(), strict=True):
-            yield ComparedTable(title, one)
-
-
-def _stddev(plan: Plan, asked: ComparedTable) -> float | None:
+def _stddev(plan: Plan, workload: Workload) -> float | None:
     """The root mean square error of a table, None where the plan does not tell it."""
-    if asked.workload.queries > _MOST_COMPARED:
+    if workload.queries > _MOST_COMPARED:
         return None
     try:
-        mean = float(np.mean(plan.variances(asked.workload)))
+        mean = float(np.mean(plan.variances(workload)))
     except PlanError:
         return None
     return math.sqrt(mean) if math.isfinite(mean) else None

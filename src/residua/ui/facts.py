@@ -55,7 +55,7 @@ def _beside(plans: list[Plan]) -> dict[str, Any]:
         "plans": [
             {"guarantee": brief(plan.guarantee), "protects": str(plan.unit), "guess": _guess(plan)} for plan in plans
         ],
-        "rows": [{"table": asked.title, "stddevs": stddevs} for asked, stddevs in rows[:ROWS]],
+        "rows": [{"table": title, "stddevs": stddevs} for title, _, stddevs in rows[:ROWS]],
         "more": len(rows) > ROWS,
     }
 
@@ -145,8 +145,7 @@ def _targets(plan: Plan, targets: Floats) -> Floats:
     workload = plan.workload
     if workload is None or not workload.tabular:
         return targets
-    starts = np.concatenate([[0], np.cumsum(workload.cells.astype(np.int64))[:-1]])
-    return np.asarray(targets[starts])
+    return np.asarray(targets[workload.starts])
 
 
 def _wishes(plan: Plan, spec: Spec, wishes: Floats) -> dict[str, Any]:

@@ -134,6 +134,11 @@ class Workload(Shown):
         return self._tables.cells if self.tabular else np.ones(self.queries)
 
     @cached_property
+    def starts(self) -> Integers:
+        """Which query is the first of each term, (terms,)."""
+        return np.cumsum(np.concatenate([[0], self.cells[:-1].astype(np.int64)]))
+
+    @cached_property
     def query_weights(self) -> Floats:
         """How much each query's variance matters, (queries,)."""
         return np.concatenate([piece.query_weights for piece in self.pieces])[self._order]
