@@ -45,7 +45,7 @@ GROUPS: tuple[tuple[str, str], ...] = (
     ("Publish: estimates with error bars", "Release Table release:Estimate pooled"),
     (
         "Quote: numbers people quote, from releases, sessions, projections and plans",
-        "quoting:Quotable quoting:Quoted published:Flagged plans.forecasts:Forecasts",
+        "quoting:Quotable quoting:Quoted published:Flagged plans.quotes:Forecasts",
     ),
     ("Project: tables that could be true", "project Projected for_mbi"),
     (

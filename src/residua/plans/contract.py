@@ -21,10 +21,10 @@ from residua.plans.blocks import Blocks
 from residua.plans.candidates import Candidate
 from residua.plans.cells import Grouping
 from residua.plans.combining import Algebra, algebra_for
-from residua.plans.forecasts import Forecasts
 from residua.plans.noise import NORMAL, Noise
 from residua.plans.persons import price_remarks
 from residua.plans.questions import Asked, Query, as_workload, require_same_domain
+from residua.plans.quotes import Forecasts
 from residua.plans.reading import Reading
 from residua.privacy import Guarantee, Unit
 from residua.privacy.exact import round_up
