@@ -236,9 +236,8 @@ class Plan(ReportedPlan, Forecasts, ABC):
                 f"a covariance matrix of {first.queries:,} by {second.queries:,} queries is too large; ask for the "
                 "queries you need, or combination_variance for a sum."
             )
-        for workload in (first, second):
-            if not np.isfinite(self.variances(workload, per="term")).all():
-                raise PlanError("this plan does not answer all of these queries; plan for a workload that has them.")
+        if not (self.supports(first) and self.supports(second)):
+            raise PlanError("this plan does not answer all of these queries; plan for a workload that has them.")
         found = self._covariance(first, second)
         if isinstance(asked, Mapping) and (other is None or isinstance(other, Mapping)):
             return float(found[0, 0])

@@ -232,18 +232,15 @@ class Release(Exported, Quotable):
 
     def _streamed(self, workload: Workload, confidence: float, simultaneous: Simultaneous | None) -> Iterator[Table]:
         """What `tables` gives for marginals, rebuilt many at a time."""
-        domain, alike = self.domain, self.planned.noise.currency != "epsilon"
-        widths: dict[float, float | Floats] = {}  # of normal noise, by how many intervals hold at once
-        for each in rebuilt_tables(cast("FamilyReading", self.reading), workload):
-            names = tuple(domain.names[i] for i in each.members)
-            together = self._together(simultaneous, each.estimates.size)
-            reach = widths.get(together) if alike else None
-            if reach is None:
-                reach = widths[together] = self.reading.widths(names, confidence, together)
-            words = tuple(domain[name].labels for name in names), " × ".join(names) or "(total)"
-            yield Table(
-                domain, names, each.estimates, each.stddev, reach, *words, confidence, simultaneous, self._counts
-            )
+        alike, widths = self.planned.noise.gaussian, dict[float, float | Floats]()  # by how many intervals hold at once
+        for members, estimates, stddev in rebuilt_tables(cast("FamilyReading", self.reading), workload):
+            names = tuple(self.domain.names[i] for i in members)
+            together = self._together(simultaneous, estimates.size)
+            if not alike or together not in widths:
+                widths[together] = self.reading.widths(names, confidence, together)
+            labels = tuple(self.domain[name].labels for name in names)
+            said = (labels, " × ".join(names) or "(total)", confidence, simultaneous, self._counts)
+            yield Table(self.domain, names, estimates, stddev, widths[together], *said)
 
     def answers(
         self,

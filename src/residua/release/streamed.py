@@ -22,21 +22,6 @@ from residua.workload import Workload
 _BATCH_CELLS = 500_000
 
 
-@dataclass(frozen=True, eq=False)
-class Rebuilt:
-    """One table.
-
-    Args:
-        members: the positions of its attributes, increasing.
-        estimates: (n_1, …, n_k).
-        stddev: of every cell.
-    """
-
-    members: tuple[int, ...]
-    estimates: Floats
-    stddev: float
-
-
 def streams(reading: Any, workload: Any) -> bool:
     """Whether tables are rebuilt many at a time: marginals, measured by plain residuals or as they are."""
     return (
@@ -48,18 +33,18 @@ def streams(reading: Any, workload: Any) -> bool:
     )
 
 
-def rebuilt_tables(reading: FamilyReading, workload: Workload) -> Iterator[Rebuilt]:
-    """The tables of a workload that `streams`, in its order."""
+def rebuilt_tables(reading: FamilyReading, workload: Workload) -> Iterator[tuple[tuple[int, ...], Floats, float]]:
+    """The tables of a workload that `streams`, in its order: positions of attributes, estimates, standard error."""
     stddevs = np.sqrt(reading.plan.family.facts.term_variances(workload))
     for part in _batches(workload.cells):
         chosen = np.arange(part.start, part.stop)
-        tables: dict[int, Rebuilt] = {}
+        tables = {}
         for batch in rebuilt_batches(reading, workload, chosen):
             for term, members, estimates in zip(
                 batch.terms.tolist(), batch.members.tolist(), batch.estimates, strict=True
             ):
                 own = estimates if len(chosen) == 1 else estimates.copy()  # else overwritten
-                tables[term] = Rebuilt(tuple(members), own, float(stddevs[term]))
+                tables[term] = (tuple(members), own, float(stddevs[term]))
         for term in chosen.tolist():
             yield tables.pop(term)
 
