@@ -24,7 +24,7 @@ from residua.errors import ResiduaError
 from residua.plans.composition import composed_cost
 from residua.release.folder import Reserved
 from residua.session import adapting, measuring
-from residua.session.adapted import Adaptation
+from residua.session.adapting import Adaptation
 from residua.session.state import Folder
 from tests.laws.sessions import DATA, DOMAIN, ONE, TWO, YOUNG
 

@@ -1,6 +1,6 @@
 """Sessions: look before you choose, and top up what was released."""
 
-from residua.session.adapted import Adapted
+from residua.session.adapting import Adapted
 from residua.session.choice import Choice, GroupChoice
 from residua.session.recommend import Recommendation, Verdicts
 from residua.session.session import Session

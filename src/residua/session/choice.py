@@ -143,7 +143,7 @@ class Choice:
     @cached_property
     def nested(self) -> bool:
         """Whether what all candidates share is within what all but the first share: then `step` wastes nothing."""
-        plans = list(self._candidates.values())
+        plans = self._members
         return len(plans) > 2 and shared(plans[1:]).can_answer(shared(plans))
 
     def step(self, *, blind: bool = False) -> Choice:
@@ -184,6 +184,11 @@ class Choice:
 
     def __repr__(self) -> str:
         return f"Choice({', '.join(self._candidates)})"
+
+    @cached_property
+    def _members(self) -> list[Plan]:
+        """The plan of each candidate, with groups within one of them."""
+        return list(self._candidates.values())
 
     def _name(self, candidate: str | Plan) -> str:
         return name_of(candidate, self._candidates)
@@ -313,12 +318,6 @@ class GroupChoice(Choice):
     def _members(self) -> list[Plan]:
         """The plan within a group of each candidate."""
         return [cast("StrataPlan", plan).members[0] for plan in self._candidates.values()]
-
-    @cached_property
-    def nested(self) -> bool:
-        """Whether what all candidates share is within what all but the first share: then `step` wastes nothing."""
-        plans = self._members
-        return len(plans) > 2 and shared(plans[1:]).can_answer(shared(plans))
 
     @cached_property
     def _looks(self) -> list[Plan]:

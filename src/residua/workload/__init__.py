@@ -2,13 +2,11 @@
 
 from residua.workload.asking import attribute_queries, range_ends, rows_of_body
 from residua.workload.attribute_queries import KINDS, AttributeQueries, MatrixRows
-from residua.workload.explicit import explicit
-from residua.workload.marginals import marginals
 from residua.workload.nested import Identity
 from residua.workload.ordered import applied
-from residua.workload.predicates import queries
-from residua.workload.products import AskedRows, hierarchy, prefixes, product, ranges
 from residua.workload.selecting import Where, coefficients, selected
+from residua.workload.single import explicit, queries
+from residua.workload.tables import AskedRows, hierarchy, marginals, prefixes, product, ranges
 from residua.workload.terms import Family, Term, identities, on_one_lattice, renumber, term_title, titled
 from residua.workload.workload import Workload, added
 
