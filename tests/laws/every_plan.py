@@ -94,7 +94,7 @@ def _runs(**options: rs.ReplaceOne | rs.Person) -> rs.Plan:
         np.vstack([np.eye(7, dtype=int), np.tri(7, dtype=int)]),
     ]
     asked, scales = rs.prefixes(LONG, "a"), np.array([9.0, 30.0])
-    plan = ProductPlan(
+    plan = ProductPlan.along(
         LONG,
         0,
         {(): NestedBuckets(int(LONG.sizes[0]), tuple(rows), scales)},

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import residua as rs
 from residua.linalg.lattice import closure
-from residua.plans import LatticePlan
+from residua.plans import ProductPlan
 from residua.plans.blocks import Blocks
 
 sizes_of_domains = st.lists(st.integers(1, 4), min_size=1, max_size=4).filter(lambda s: np.prod(s) <= 96)
@@ -44,7 +44,7 @@ def plans(draw, domain=None, *, zeros=True):
     lattice = closure([np.array([s], dtype=np.int32).reshape(1, len(s)) for s in sets], len(domain))
     value = st.one_of(st.just(0.0), positive) if zeros else positive
     precisions = draw(st.lists(value, min_size=len(lattice), max_size=len(lattice)))
-    return LatticePlan(domain, lattice, np.array(precisions), guarantee=None)
+    return ProductPlan(domain, lattice, np.array(precisions), guarantee=None)
 
 
 @st.composite

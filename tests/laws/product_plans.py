@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, Phase, assume, settings
 from hypothesis import strategies as st
 
 import residua as rs
-from residua.plans.product.lattice_plan import LatticePlan
+from residua.plans.product.plan import ProductPlan
 from residua.plans.strategy import Plain, Rows
 
 KINDS = ("identity", "prefixes", "ranges", "matrix")
@@ -39,7 +39,7 @@ def random_plan(seed, *, full=False, domain=None, strategies=None):
     precisions = rng.uniform(0.1, 2.0, len(workload.lattice))
     if not full:
         precisions[1:] *= rng.integers(4, size=len(precisions) - 1) > 0
-    plan = LatticePlan(domain, workload.lattice, precisions, None, workload=workload, strategies=strategies)
+    plan = ProductPlan(domain, workload.lattice, precisions, None, workload=workload, strategies=strategies)
     return plan.replaced(guarantee=rs.ZCDP.of_pcost(plan.pcost * (1 + 1e-6)))
 
 

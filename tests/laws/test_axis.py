@@ -208,7 +208,7 @@ def test_a_plan_that_was_altered_after_pricing_is_refused(change, tmp_path):
         "factor": {},
     }[change]
     factor = path.factor * (0.999 if change == "factor" else 1.0)
-    altered = PLAN.replaced(parts={(): CorrelatedPath(replace(own, **changed), factor)})
+    altered = PLAN.with_parts({(): CorrelatedPath(replace(own, **changed), factor)})
     data = pa.table({"minute": [1], "sex": ["F"]})
     ledger = rs.Ledger(tmp_path / "ledger", rs.ZCDP(0.5))
     with pytest.raises(VerificationError):

@@ -15,7 +15,7 @@ import residua as rs
 from residua.errors import PlanError, VerificationError
 from residua.linalg.lattice import all_sets, closure
 from residua.noise.fields import exact_field, rounded_field
-from residua.plans import LatticePlan
+from residua.plans import ProductPlan
 from residua.plans.operators.correlated import Ordered
 from residua.plans.planners.crossed_noise import least_of_all
 from residua.plans.product.totals import known, to_measure
@@ -225,7 +225,7 @@ def test_long_attributes_are_planned_so_by_themselves():
     domain = rs.Domain({"day": rs.Integers(0, 1_999), "minute": rs.Integers(0, 899), "sex": ["F", "M"]})
     workload = rs.prefixes(domain, "day", by=["sex"]) + rs.prefixes(domain, "minute", by=["sex"])
     plan = rs.plan(workload, rs.GDP(1.0))
-    assert isinstance(plan, LatticePlan)
+    assert isinstance(plan, ProductPlan)
     assert plan.axes == (0, 1)
     assert plan.supports(["day", "sex"])
     assert plan.supports(["sex"])

@@ -65,7 +65,7 @@ def test_a_record_costs_what_all_sets_cost_in_its_own_cell():
     saved = []
     for kind in WORKLOADS:
         plan = planned(kind)
-        by_sets = sum(plan.replaced(parts={members: each}).pcost for members, each in plan.parts.items())
+        by_sets = sum(plan.with_parts({members: each}).pcost for members, each in plan.parts.items())
         saved.append(by_sets / plan.pcost - 1)
     assert min(saved) > -1e-9
     assert max(saved) > 1e-3

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 import residua as rs
 from residua.errors import PlanError
-from residua.plans import LatticePlan
+from residua.plans import ProductPlan
 from residua.plans.composition import priced
 from residua.plans.planners.lattice import common_ground
-from residua.plans.product.lattice_algebra import agree
+from residua.plans.product.algebra import agree
 from tests.laws.product_plans import gamma
 
 WIDE = rs.Domain.of_sizes({"a": 100, "b": 60, "c": 4})
@@ -60,8 +60,8 @@ def test_a_plan_like_another_is_a_plan_like_any_other(first, second):
     two = rs.plan(workload, rs.GDP(1.0), form=rs.Lattice(like=one))
     for mine, others in zip(two.strategies, one.strategies, strict=True):
         assert mine == others
-    assert isinstance(one, LatticePlan)
-    assert isinstance(two, LatticePlan)
+    assert isinstance(one, ProductPlan)
+    assert isinstance(two, ProductPlan)
     if two.plain:
         assert one.plain
         return

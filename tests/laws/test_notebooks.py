@@ -66,7 +66,7 @@ def test_a_ledger_shows_its_debits(tmp_path):
 def test_printing_a_plan_shows_what_the_command_shows():
     assert str(plan()).split("\n") == text_of(plan_lines(plan())).split("\n")
     assert "stddev" in str(plan())
-    assert repr(plan()).startswith("LatticePlan(")
+    assert repr(plan()).startswith("ProductPlan(")
     many = rs.plan(rs.marginals(rs.Domain.of_sizes([2] * 50), ways=1), rs.ZCDP(1.0))
     assert "10 more marginals (plan.variances(" in str(many)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import residua as rs
 from residua.errors import FileError
 from residua.files import digest_of
-from residua.plans import LatticePlan
+from residua.plans import ProductPlan
 from tests.laws.instances import plans, workloads
 
 DOMAIN = rs.Domain(
@@ -24,7 +24,7 @@ DOMAIN = rs.Domain(
 )
 
 
-def same(a: LatticePlan, b: LatticePlan) -> bool:
+def same(a: ProductPlan, b: ProductPlan) -> bool:
     return (
         a.domain == b.domain
         and a.lattice.same_sets(b.lattice)

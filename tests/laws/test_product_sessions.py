@@ -13,8 +13,8 @@ import residua as rs
 from residua.errors import LedgerError, PlanError
 from residua.plans import MatrixPlan
 from residua.plans.composition import composed_cost, composed_profile, priced
-from residua.plans.product.lattice_algebra import agree
-from residua.plans.product.lattice_plan import LatticePlan
+from residua.plans.product.algebra import agree
+from residua.plans.product.plan import ProductPlan
 from residua.release import Release, pooled
 from residua.session.recommend import answerable
 from tests.laws.product_plans import block_matrix, gamma, random_plan
@@ -214,7 +214,7 @@ def test_pooling_is_generalised_least_squares(several, seed):
     parts = [pretended(plan, x, rng) for plan in several]
     pool = pooled([release for release, _, _ in parts])
     same = agree(several)
-    assert isinstance(pool.planned, LatticePlan) == same
+    assert isinstance(pool.planned, ProductPlan) == same
     assert not same or pool.planned.plain == all(plan.plain for plan in several)
     B = np.vstack([rows for _, rows, _ in parts])
     inverse = np.linalg.pinv(B, rcond=1e-9)

@@ -184,7 +184,7 @@ def test_the_split_descends_from_the_cube_root_rule():
 
 def test_a_joint_table_is_measured_where_that_is_cheaper():
     plan = rs.plan(rs.marginals(rs.Domain.of_sizes({"x": 2, "y": 2}), ways=1), rs.PureDP(1.0))
-    assert plan.measured_sets == (("x", "y"),)
+    assert [each["attributes"] for each in plan.details["measured"]] == [["x", "y"]]
     assert plan.variance(["x"]) == pytest.approx(4.0, rel=1e-6)
 
 

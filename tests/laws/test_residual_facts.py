@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import residua as rs
 from residua.errors import PlanError
-from residua.plans import LatticePlan
+from residua.plans import ProductPlan
 from residua.plans.product import replacement
 from tests.laws import dense
 from tests.laws.instances import domains, plans, subsets_of, workloads
@@ -163,7 +163,7 @@ def test_labels_pick_the_right_cells():
 @given(plans())
 def test_replacement_cost_is_the_worst_pair_of_cells(plan):
     expected = dense.replacement(dense.gamma(plan))
-    cost, exact = plan.replacement
+    cost, exact = plan.residual_costs.replacement
     assert exact
     assert cost == pytest.approx(expected, rel=1e-10, abs=1e-10)
 
@@ -175,14 +175,14 @@ def test_the_bound_on_replacement_cost_is_safe(plan):
         cost, exact = replacement.replacement_cost(plan.lattice, plan.precisions, plan.strategies)
     if not any(np.any(level) or level.size for level in plan.lattice.levels[1:]) or (plan.domain.sizes == 1).all():
         assert exact  # nothing to enumerate
-    assert cost >= plan.replacement[0] * (1 - 1e-12) - 1e-12
+    assert cost >= plan.residual_costs.replacement[0] * (1 - 1e-12) - 1e-12
     assert cost <= 4 * plan.pcost * (1 + 1e-12)
 
 
 def test_more_attributes_than_can_be_enumerated_get_a_bound():
     domain = rs.Domain.of_sizes([3] * 21)
     plan = rs.plan(rs.marginals(domain, ways=1), rs.GDP(mu=1.0), unit=rs.ReplaceOne())
-    cost, exact = plan.replacement
+    cost, exact = plan.residual_costs.replacement
     assert not exact
     assert plan.unit_pcost == pytest.approx(cost) == pytest.approx(1.0, rel=1e-10)
 
@@ -265,7 +265,7 @@ def test_a_plan_is_frozen_and_copies_its_arrays():
     domain = rs.Domain.of_sizes([2, 2])
     workload = rs.marginals(domain, ways=1)
     mine = np.ones(3)
-    plan = LatticePlan(domain, workload.lattice, mine, None)
+    plan = ProductPlan(domain, workload.lattice, mine, None)
     mine[:] = 7
     assert plan.precisions.tolist() == [1, 1, 1]
     for array in (plan.precisions, workload.numbers, workload.weights, domain.sizes, plan.lattice.levels[1]):

@@ -17,7 +17,7 @@ from residua.plans.planners.ending import finished
 from residua.plans.planners.forecast import Forecast
 from residua.plans.planners.marginals import plan_marginals
 from residua.plans.planners.offers import Declared, Offer, Planner, Proof, Task, planner_table, register
-from residua.plans.product.lattice_plan import LatticePlan
+from residua.plans.product.plan import ProductPlan
 from residua.plans.saddle import Response, Solution, least_sum
 
 DOMAIN = rs.Domain({"age": rs.Integers(0, 9), "sex": ["F", "M"]})
@@ -26,7 +26,7 @@ DATA = pa.table({"age": [0, 1, 1, 2, 9] * 200, "sex": ["F", "M", "M", "F", "M"] 
 
 
 @dataclass(frozen=True)
-class Values(Planner[LatticePlan]):
+class Values(Planner[ProductPlan]):
     """Measures the values behind prefixes of one attribute, and adds them up."""
 
     declares = (Declared("prefixes", "total", "normal", Proof.EVERY, "no time"),)
@@ -35,7 +35,7 @@ class Values(Planner[LatticePlan]):
         of_one = task.workload.with_rows and len(task.workload.lattice.used) == 1 and not task.laplace
         return Offer(Proof.EVERY, Forecast(0.0, 0.0, "a toy"), task) if of_one or task.requested else None
 
-    def plan(self, task: Task) -> LatticePlan | None:
+    def plan(self, task: Task) -> ProductPlan | None:
         if isinstance(task.objective, rs.MaxVariance):
             return None  # others are better
         values = rs.marginals(DOMAIN, [("age",)])

@@ -86,7 +86,7 @@ def test_common_residual_and_top_up_are_those_of_the_matrices(pair):
 def test_what_is_common_to_plans_without_a_set_in_common_is_nothing():
     p = PLANS["by sex"]
     apart = rs.residual(p, given=rs.common([p, PLANS["nodes"]]))  # the residual of sex, and some of the nodes
-    sex = apart.replaced(parts={(0,): apart.parts[(0,)]})
+    sex = apart.with_parts({(0,): apart.parts[(0,)]})
     nothing = rs.common([PLANS["nodes"], sex])
     assert not nothing.parts
     assert nothing.pcost == nothing.unit_pcost == 0.0

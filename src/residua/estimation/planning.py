@@ -23,7 +23,7 @@ from residua.estimation.observed import Members, Observed, Public, Simulated
 from residua.estimation.spending import Learned, at_precisions, blended, spend, with_scores
 from residua.linalg.arrays import Booleans, Floats
 from residua.plans.noise import NORMAL
-from residua.plans.product.lattice_plan import LatticePlan
+from residua.plans.product.plan import ProductPlan
 from residua.plans.questions import require_workload
 from residua.privacy import AddRemove, Guarantee, Nothing, PureDP, Unit
 from residua.workload import Workload
@@ -34,7 +34,7 @@ _POWER, _ALONE = 1.0 / 6.0, 1.0 / 2.0  # precision ∝ cells^power, of several n
 _SLACK = 1.0 - 2.0**-40
 
 
-def plan_estimates(workload: Workload, guarantee: Guarantee, *, unit: Unit | None = None) -> LatticePlan:
+def plan_estimates(workload: Workload, guarantee: Guarantee, *, unit: Unit | None = None) -> ProductPlan:
     """A plan whose releases `rs.estimate` makes the most of: for marginals, with normal noise.
 
     Guarantee: as for every plan, measuring it costs at most the guarantee for the unit; the verifier checks it again.
@@ -66,7 +66,7 @@ def require_estimable(workload: Workload, guarantee: Guarantee, argument: str) -
         raise PlanError(f"{argument}={guarantee!r} has no normal noise; give rs.ApproxDP, rs.GDP or rs.ZCDP.")
 
 
-def planned(workload: Workload, guarantee: Guarantee, unit: Unit, ways: int) -> LatticePlan:
+def planned(workload: Workload, guarantee: Guarantee, unit: Unit, ways: int) -> ProductPlan:
     """As `plan_estimates`, of sets of at most so many attributes; the others are left for later."""
     lattice, domain = workload.lattice, workload.domain
     shares = shares_by_ways(ways)
@@ -77,9 +77,9 @@ def planned(workload: Workload, guarantee: Guarantee, unit: Unit, ways: int) -> 
         at = (lattice.set_sizes == ways) & (costs > 0)
         weights = cells[at] ** (_ALONE if len(shares) == 2 else _POWER)
         precisions[at] = share * weights / max(float(weights @ costs[at]), 1e-300)
-    unscaled = LatticePlan(domain, lattice, precisions, guarantee, unit, workload, "estimates that borrow")
+    unscaled = ProductPlan(domain, lattice, precisions, guarantee, unit, workload, "estimates that borrow")
     scale = float(guarantee.pcost_allowed()) / unscaled.unit_pcost * _SLACK
-    plan = LatticePlan(
+    plan = ProductPlan(
         domain, lattice, precisions * scale, guarantee, unscaled.unit, workload, "estimates that borrow strength"
     )
     NORMAL.promised(plan.blocks.cost(plan.unit), guarantee)
@@ -103,7 +103,7 @@ _BETTER = 0.98  # of the error of rising together, for another way to be taken
 
 
 def precisions_after(
-    plan: LatticePlan,
+    plan: ProductPlan,
     known: Learned,
     fit: Fitted,
     public: Public,

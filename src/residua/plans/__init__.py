@@ -21,10 +21,7 @@ from residua.plans.planners.matrix import Matrix
 from residua.plans.planners.plan import independent, plan
 from residua.plans.planners.tree import Tree
 from residua.plans.product import algebra as _by_operators  # noqa: F401  # makes itself known
-from residua.plans.product import lattice_algebra as _closed  # noqa: F401  # makes itself known
-from residua.plans.product.lattice_plan import LatticePlan
 from residua.plans.product.plan import ProductPlan
-from residua.plans.product.tables_plan import TablesPlan
 from residua.plans.strata import algebra as _by_group  # noqa: F401  # makes itself known
 from residua.plans.strata.making import by_group
 from residua.plans.strata.plan import StrataPlan
@@ -36,7 +33,6 @@ __all__ = [
     "ConvexLoss",
     "LargestVariances",
     "Lattice",
-    "LatticePlan",
     "Matrix",
     "MatrixPlan",
     "MaxVariance",
@@ -45,7 +41,6 @@ __all__ = [
     "ProductPlan",
     "Stakeholders",
     "StrataPlan",
-    "TablesPlan",
     "TotalVariance",
     "Tree",
     "by_group",

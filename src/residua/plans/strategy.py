@@ -20,7 +20,7 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.modes import along, column_norms, integer_product, largest_entry
+from residua.linalg.modes import along, column_norms, contrasts, integer_product, largest_entry
 from residua.plans.tolerances import SUPPORT_TOLERANCE
 from residua.workload import AttributeQueries
 
@@ -135,6 +135,11 @@ class Strategy(ABC):
     # ---- matrices, of attributes short enough for them
 
     @property
+    def root(self) -> Floats:
+        """Independent rows with the Gram matrix of `R/unit`, (rank, n)."""
+        return np.asarray(self.matrix / self.unit)
+
+    @property
     @abstractmethod
     def matrix(self) -> Integers:
         """R itself, (r, n)."""
@@ -226,6 +231,11 @@ class Plain(Strategy):
     def outside(self, rows: Floats) -> Floats:
         """Nothing."""
         return np.zeros(len(rows))
+
+    @property
+    def root(self) -> Floats:
+        """Orthonormal contrasts."""
+        return contrasts(self.size)
 
     @cached_property
     def matrix(self) -> Integers:

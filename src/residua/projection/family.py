@@ -26,7 +26,7 @@ from residua.linalg.lattice import SetFamily, closure
 from residua.linalg.layout import Layout, batches, layout_of
 from residua.linalg.modes import centred
 from residua.plans.contract import Plan
-from residua.plans.product.lattice_plan import LatticePlan
+from residua.plans.product.plan import ProductPlan
 from residua.projection.facts import shown
 from residua.projection.problem import MANY_CELLS, Fit, Metric, Progress, ProjectionProblem, Terms, spectral_sums
 from residua.workload import renumber
@@ -99,7 +99,7 @@ _ONE_ATTRIBUTE, _BELOW_LARGEST = 256.0, 4.0
 class FamilyProblem(ProjectionProblem):
     """Projection of releases of a plan for a family of sets."""
 
-    plan: LatticePlan
+    plan: ProductPlan
 
     @classmethod
     def posed(cls, plan: Plan, terms: Terms) -> ProjectionProblem:

@@ -13,9 +13,9 @@ import numpy as np
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.layout import batches
 from residua.linalg.modes import centred
+from residua.plans.product.plan import ProductPlan
 from residua.plans.product.set_blocks import LatticeBlocks
 from residua.plans.product.table_reading import pooled_residuals
-from residua.plans.product.tables_plan import TablesPlan
 from residua.projection.family import FamilyProblem
 from residua.projection.problem import Fit, ProjectionProblem, Terms
 from residua.release.base import Release
@@ -64,7 +64,7 @@ class TablesProblem(ResidualProblem):
         measured: the plan; `plan` is what its pooled tables have the precisions of.
     """
 
-    measured: TablesPlan
+    measured: ProductPlan
 
     @classmethod
     def posed(cls, plan: Any, terms: Terms) -> ProjectionProblem:

@@ -24,7 +24,6 @@ from residua.linalg.modes import centred
 from residua.plans.operators.correlated import terms_of
 from residua.plans.operators.path import CorrelatedPath
 from residua.plans.product.crossed_blocks import CrossedBlocks
-from residua.plans.product.lattice_plan import LatticePlan
 from residua.plans.product.plan import ProductPlan
 from residua.plans.product.set_blocks import LatticeBlocks
 from residua.plans.product.set_estimates import CrossedEstimator
@@ -342,7 +341,7 @@ class FibreProblem(PlainProblem):
         return starts, np.diff(np.append(starts, n))
 
 
-def with_one_noise(plan: ProductPlan) -> LatticePlan:
+def with_one_noise(plan: ProductPlan) -> ProductPlan:
     """A plan of the same tables with one noise along the axis: which tables there are, about how precise each is."""
     lattice = plan.blocks.counted.lattice if plan.workload is None else plan.workload.lattice
     paths = {members: each for members, each in plan.parts.items() if isinstance(each, CorrelatedPath)}
@@ -359,12 +358,12 @@ def with_one_noise(plan: ProductPlan) -> LatticePlan:
             known[members] = float(each.variances(None)[0])
         for row, factor in known.items():
             precisions[int(lattice.find(np.array([row], dtype=np.int32).reshape(1, -1))[0])] = 1.0 / factor
-    return LatticePlan(
+    return ProductPlan(
         plan.domain, lattice, precisions, plan.guarantee, plan.unit, plan.workload, strategies=tuple(strategies)
     )
 
 
-def longest(plan: LatticePlan) -> int:
+def longest(plan: ProductPlan) -> int:
     """Of longer axes all prefixes count: of all axes, where prefixes alone are asked of them."""
     terms = () if plan.workload is None or not plan.axes else plan.workload.terms()
     along = [asked for term in terms for i, asked in term if i in plan.axes]

@@ -36,9 +36,8 @@ from residua.plans.matrix.integers import LARGEST_ENTRY, realised
 from residua.plans.matrix.loewner import Stacked, gain, stack, standardise
 from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.noise import guarantee_like
-from residua.plans.product.algebra import agree as same_operators
-from residua.plans.product.lattice_algebra import LATTICE, agree, asking
-from residua.plans.product.lattice_plan import LatticePlan
+from residua.plans.product.algebra import PRODUCTS, agree, asking
+from residua.plans.product.plan import ProductPlan
 from residua.plans.product.set_blocks import LatticeBlocks, gridded
 from residua.plans.strata.algebra import agree as same_groups
 from residua.plans.strata.algebra import kinds_of
@@ -84,13 +83,12 @@ def pool_of(releases: Sequence[Release], workload: Workload | None, *, same_reco
     parts = _checked(releases)
     asked = workload if workload is not None and workload.tabular else None
     if agree([part.planned for part in parts]):
-        found = _pooled_lattice(parts, asked)
+        along = cast("ProductPlan", parts[0].planned).attribute >= 0
+        found = _pooled_operators(parts, asked) if along else _pooled_lattice(parts, asked)
     elif same_groups([part.planned for part in parts]):
         found = _pooled_groups(parts, asked)
     elif blockwise.agree([part.planned for part in parts]):
         found = _pooled_blocks(parts, workload)
-    elif same_operators([part.planned for part in parts]):
-        found = _pooled_operators(parts, asked)
     else:
         found = _pooled_matrix(parts, _listed(workload))
     guarantee, receipt = _paid([part.planned for part in parts], found.planned, same_records=same_records)
@@ -106,7 +104,7 @@ def require_poolable(releases: Sequence[Release], plan: Plan, blocks: Blocks) ->
         PlanError: they could not be pooled. Nothing is spent.
     """
     plans = [*(part.planned for part in releases), plan]
-    if agree(plans) or same_groups(plans) or blockwise.agree(plans) or same_operators(plans):
+    if agree(plans) or same_groups(plans) or blockwise.agree(plans):
         return
     nothing: Integers = np.zeros(blocks.cells, dtype=np.int64)
     try:
@@ -159,11 +157,11 @@ def _listed(workload: Workload | None) -> Workload | None:
 
 def _pooled_lattice(parts: Sequence[Release], workload: Workload | None) -> Release:
     """Blocks measured by the same strategies, averaged by their precisions."""
-    plans = [cast("LatticePlan", part.plan) for part in parts]
+    plans = [cast("ProductPlan", part.plan) for part in parts]
     if any(plan.axes for plan in plans):
         return pooled_along(_together(plans, workload), parts)
     plan, blocks = _lattice_pool(plans, workload)
-    held = [(cast("LatticePlan", part.plan), cast("LatticeBlocks", part.blocks), part.measurements) for part in parts]
+    held = [(cast("ProductPlan", part.plan), cast("LatticeBlocks", part.blocks), part.measurements) for part in parts]
     return Release(plan, blocks, _averaged(plan, blocks, held))
 
 
@@ -173,15 +171,15 @@ def _pooled_operators(parts: Sequence[Release], workload: Workload | None) -> Re
     return Release(plan, plan.blocks, _whole(sums))
 
 
-def _together(measured_plans: Sequence[LatticePlan], workload: Workload | None) -> LatticePlan:
+def _together(measured_plans: Sequence[ProductPlan], workload: Workload | None) -> ProductPlan:
     """The plan that measures as precisely as all these together."""
     plans = [plan.replaced(workload=None) for plan in measured_plans]
-    return asking(reduce(LATTICE.compose, plans), workload)
+    return asking(reduce(PRODUCTS.compose, plans), workload)
 
 
 def _lattice_pool(
-    measured_plans: Sequence[LatticePlan], workload: Workload | None
-) -> tuple[LatticePlan, LatticeBlocks]:
+    measured_plans: Sequence[ProductPlan], workload: Workload | None
+) -> tuple[ProductPlan, LatticeBlocks]:
     """The plan that measures as precisely as all these together, and its grid."""
     plan = _together(measured_plans, workload)
     measured = np.flatnonzero(plan.precisions > 0)
@@ -213,10 +211,10 @@ def _pooled_blocks(parts: Sequence[Release], workload: Workload | None) -> Relea
     return Release(plan, blocks, _whole(sums / shares))
 
 
-Held = tuple[LatticePlan, LatticeBlocks, Any]  # what was measured: (cells,), or of many groups (groups, cells)
+Held = tuple[ProductPlan, LatticeBlocks, Any]  # what was measured: (cells,), or of many groups (groups, cells)
 
 
-def _averaged(plan: LatticePlan, blocks: LatticeBlocks, parts: Sequence[Held]) -> Integers:
+def _averaged(plan: ProductPlan, blocks: LatticeBlocks, parts: Sequence[Held]) -> Integers:
     """`z_S = Σ τ_i z_i / Σ τ_i` for every block, on the grid of the pool; of many groups at once, if given."""
     units = np.zeros(len(plan.lattice))
     units[blocks.measured] = blocks.units
@@ -295,7 +293,7 @@ def _pooled_groups(parts: Sequence[Release], workload: Workload | None) -> Relea
         chosen[groups] = len(members)
         measuring = [plan for plan in held if plan is not None]
         if agree(measuring):
-            lattice, blocks = _lattice_pool([cast("LatticePlan", plan) for plan in measuring], None)
+            lattice, blocks = _lattice_pool([cast("ProductPlan", plan) for plan in measuring], None)
             members.append((lattice, blocks))
             numbers = np.empty((len(groups), blocks.cells), dtype=np.int64)
             for some in batches(len(groups), blocks.cells, _BATCH_CELLS):

@@ -15,7 +15,6 @@ from residua.plans.operators.correlated import Ordered
 from residua.plans.operators.path import ROUNDING
 from residua.plans.product.algebra import PRODUCTS
 from residua.plans.product.crossed_blocks import CrossedBlocks
-from residua.plans.product.lattice_plan import LatticePlan
 from residua.plans.product.piece_reading import ProductReading
 from residua.plans.product.plan import ProductPlan
 from residua.plans.product.set_blocks import LatticeBlocks, gridded
@@ -52,7 +51,7 @@ def pooled_operators(parts: Sequence[Release], workload: Workload | None) -> tup
 _FINENESS = 2.0**20  # of the pool's grid, which nothing is drawn on
 
 
-def pooled_along(plan: LatticePlan, parts: Sequence[Release]) -> Release:
+def pooled_along(plan: ProductPlan, parts: Sequence[Release]) -> Release:
     """The pool of releases that share their strategies, stated as one.
 
     Args:
@@ -98,9 +97,9 @@ def pooled_along(plan: LatticePlan, parts: Sequence[Release]) -> Release:
     return Release(plan, pool, np.rint(sums).astype(np.int64))
 
 
-def _blocks(part: Release, plan: LatticePlan) -> CrossedBlocks:
+def _blocks(part: Release, plan: ProductPlan) -> CrossedBlocks:
     """A part's blocks with the strategies of all."""
-    if cast("LatticePlan", part.plan).axes:
+    if cast("ProductPlan", part.plan).axes:
         return cast("CrossedBlocks", part.blocks)
     blocks = cast("LatticeBlocks", part.blocks)
     kept = (blocks.measured.copy(), blocks.grids.copy(), blocks.scales.copy())

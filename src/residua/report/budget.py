@@ -12,9 +12,7 @@ from residua.linalg.arrays import Floats, Integers
 from residua.plans.blockwise.plan import BlockwisePlan
 from residua.plans.contract import Plan
 from residua.plans.operators.tree import nodes_of
-from residua.plans.product.lattice_plan import LatticePlan
 from residua.plans.product.plan import ProductPlan
-from residua.plans.product.tables_plan import TablesPlan
 from residua.plans.strata.plan import StrataPlan
 
 SHOWN = 12
@@ -57,19 +55,6 @@ def budget(plan: Plan) -> Budget | None:
 
 
 @budget.register
-def _(plan: LatticePlan) -> Budget | None:
-    part = "what a table adds to the smaller tables in it"
-    return _by_size(plan.precisions * plan.costs, plan.lattice.set_sizes, part, partial(_set_title, plan))
-
-
-@budget.register
-def _(plan: TablesPlan) -> Budget | None:
-    costs = np.zeros(len(plan.lattice))
-    costs[plan.measured] = np.asarray(plan.shares, dtype=np.float64)[plan.measured]
-    return _by_size(costs, plan.lattice.set_sizes, "a table", partial(_set_title, plan))
-
-
-@budget.register
 def _(plan: BlockwisePlan) -> Budget | None:
     """By block of attributes and levels: each at its most expensive cell."""
     sizes = np.array([len(block) for block in plan.blocks_of])
@@ -79,7 +64,12 @@ def _(plan: BlockwisePlan) -> Budget | None:
 
 @budget.register
 def _(plan: ProductPlan) -> Budget | None:
-    return _of_tree(plan) if nodes_of(plan) else _of_sets(plan)
+    if plan.attribute is not None:
+        return _of_tree(plan) if nodes_of(plan) else _of_sets(plan)
+    costs, part = plan.precisions * plan.costs, "what a table adds to the smaller tables in it"
+    if plan.shares is not None:
+        costs, part = plan.shares, "a table"
+    return _by_size(costs, plan.lattice.set_sizes, part, partial(_set_title, plan))
 
 
 def _by_size(costs: Floats, sizes: Integers, part: str, title: Callable[[int], str]) -> Budget | None:
@@ -98,7 +88,7 @@ def _by_size(costs: Floats, sizes: Integers, part: str, title: Callable[[int], s
     return Budget(ways, largest, len(measured), _divided(len(measured), part))
 
 
-def _set_title(plan: LatticePlan | TablesPlan, number: int) -> str:
+def _set_title(plan: ProductPlan, number: int) -> str:
     return " × ".join(plan.domain.names[i] for i in plan.lattice.members(number)) or "the total"
 
 
@@ -140,7 +130,7 @@ def _of_sets(plan: ProductPlan) -> Budget | None:
     """By set of short attributes along one attribute, each at its most expensive cell."""
     along = {members: (plan.name,) if each.has_values else () for members, each in plan.parts.items()}
     sets = [(*names, *(plan.domain.names[i] for i in members)) for members, names in along.items()]
-    costs = np.array([plan.replaced(parts={members: each}).pcost for members, each in plan.parts.items()])
+    costs = np.array([plan.with_parts({members: each}).pcost for members, each in plan.parts.items()])
     sizes = np.array([len(names) for names in sets])
     whole = _by_size(costs, sizes, "", lambda number: " × ".join(sets[number]) or "the total")
     words = f"Noise along {plan.name!r} is divided over the sets of attributes that it is crossed with."

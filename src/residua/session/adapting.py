@@ -41,7 +41,7 @@ from residua.measurement.score import Scores, scored, scores_within
 from residua.plans.bodies import guarantee_to_body
 from residua.plans.composition import composed_cost, priced
 from residua.plans.noise import NORMAL
-from residua.plans.product.lattice_plan import LatticePlan
+from residua.plans.product.plan import ProductPlan
 from residua.privacy import GDP, Guarantee, Nothing
 from residua.release import Release
 from residua.session.accounts import SessionStanding
@@ -312,12 +312,12 @@ def _by_members(scores: Scores, known: Release) -> tuple[dict[tuple[int, ...], f
 
 
 def _rest(
-    proportions: LatticePlan, precisions: Floats, budget: Guarantee, at: SessionStanding, left: Fraction
+    proportions: ProductPlan, precisions: Floats, budget: Guarantee, at: SessionStanding, left: Fraction
 ) -> Missing | None:
     """The most of these precisions that can be paid for with what is left; None if that is nothing."""
 
     def scaled(scale: float) -> Missing:
-        extra = LatticePlan(
+        extra = ProductPlan(
             proportions.domain,
             proportions.lattice,
             precisions * scale,
@@ -329,7 +329,7 @@ def _rest(
         blocks, alone = priced(extra)
         return Missing(extra, blocks, alone, composed_cost([*at.plans, extra]), settled=True)
 
-    alone = LatticePlan(proportions.domain, proportions.lattice, precisions, budget, proportions.unit).unit_pcost
+    alone = ProductPlan(proportions.domain, proportions.lattice, precisions, budget, proportions.unit).unit_pcost
     scale = float(left) / alone * (1.0 - 2.0**-40) if alone else math.inf
     if not math.isfinite(scale):
         return None

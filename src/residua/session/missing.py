@@ -20,7 +20,7 @@ from residua.plans.blocks import Blocks
 from residua.plans.composition import composed_cost, priced, require_plan
 from residua.plans.contract import Plan
 from residua.plans.operators.contract import MOST_DENSE
-from residua.plans.product.lattice_algebra import lattice_of
+from residua.plans.product.algebra import by_residuals
 from residua.plans.strata.algebra import kinds_of
 from residua.plans.strata.plan import StrataPlan
 from residua.privacy import Guarantee, Unit
@@ -214,7 +214,7 @@ def poolable(plan: Plan, unit: Unit) -> Plan:
     """
     require_plan(plan)
     if plan.correlated is not None and plan.correlated.size > MOST_DENSE:
-        plan = lattice_of(plan)  # too long for a matrix: read together with plans that share its noise
+        plan = by_residuals(plan)  # too long for a matrix: read together with plans that share its noise
     if not plan.noise.gaussian:
         raise PlanError(
             f"{plan!r} cannot be pooled with what a session measures; nothing was spent: use rs.measure, or plan "

@@ -49,6 +49,11 @@ class Operator(ABC):
         return NORMAL
 
     @property
+    def correlated(self) -> bool:
+        """Whether its noise is correlated along the attribute."""
+        return False
+
+    @property
     def has_values(self) -> bool:
         """Whether the table of the attribute is measured; the total alone is not."""
         return True

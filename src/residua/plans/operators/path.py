@@ -58,6 +58,11 @@ class CorrelatedPath(Operator):
         return ORDERED
 
     @property
+    def correlated(self) -> bool:
+        """Along the attribute."""
+        return True
+
+    @property
     def _variance(self) -> float:
         """The factor, rounding to the grid included."""
         return self.factor * (1 + ROUNDING)

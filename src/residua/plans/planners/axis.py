@@ -23,7 +23,6 @@ from residua.plans.planners.crossed import crossed_by_itself, crossed_by_request
 from residua.plans.planners.ending import finished, relative_gap
 from residua.plans.planners.forecast import Forecast
 from residua.plans.planners.offers import Declared, Offer, Planner, Proof, Task
-from residua.plans.product.lattice_plan import LatticePlan
 from residua.plans.product.plan import ProductPlan
 from residua.plans.solver.ordered import OrderedSolution, Scales, least_largest, least_of_kinds, least_total
 from residua.plans.solver.ranges import least_range, quiet_ranges
@@ -173,7 +172,7 @@ def _made(task: Task, attribute: int, asked: Asked, noise: AxisNoise, loss: floa
     reach = task.unit.contribution
     exact = reach is not None and not reach.limits  # only then k² times the largest diagonal entry is what others cost
     strategy = Ordered(noise.size, asked, noise.q, noise.poles, noise.weights)
-    made = ProductPlan(
+    made = ProductPlan.along(
         task.workload.domain,
         attribute,
         {(): CorrelatedPath(strategy, 1.0)},
@@ -193,7 +192,7 @@ def _products(workload: Workload) -> Workload:
 
 
 @dataclass(frozen=True)
-class Axis(Planner[ProductPlan | LatticePlan]):
+class Axis(Planner[ProductPlan | ProductPlan]):
     """A plan along an ordered axis, with noise correlated along it: for values, prefixes and ranges of an attribute.
 
     Long axes get this form by themselves; say it for short ones.
@@ -239,7 +238,7 @@ class Axis(Planner[ProductPlan | LatticePlan]):
         longest = int(task.workload.domain.sizes.max())
         return Offer(Proof.EVERY, Forecast(longest * _SECONDS, 0.0, f"an axis of {longest:,} values"), task)
 
-    def plan(self, task: Task) -> ProductPlan | LatticePlan | None:
+    def plan(self, task: Task) -> ProductPlan | ProductPlan | None:
         """The best plan along the axis; of a workload that crosses it with others, a lattice plan.
 
         Raises:
@@ -249,7 +248,7 @@ class Axis(Planner[ProductPlan | LatticePlan]):
             return plan_axis(task) if by_itself(task) is not None else crossed_by_itself(task)
         if task.laplace:
             raise PlanError("form=rs.Axis() has normal noise; leave the form out, or plan with ZCDP, GDP or ApproxDP.")
-        made: ProductPlan | LatticePlan | None = None
+        made: ProductPlan | ProductPlan | None = None
         if not self.attributes and not self.apart:
             made = plan_axis(task)
         if made is None and task.workload.with_rows:

@@ -33,7 +33,7 @@ from residua.plans.planners.explicit import explicit_targets
 from residua.plans.planners.forecast import Forecast, side_of
 from residua.plans.planners.offers import Declared, Offer, Planner, Proof, Task
 from residua.plans.planners.posing import check_memory, posed, posed_queries
-from residua.plans.product.lattice_plan import LatticePlan
+from residua.plans.product.plan import ProductPlan
 from residua.plans.saddle import RootGame, least_maximum
 from residua.plans.solver.blockwise import BlockwiseTotal, Solved
 from residua.plans.solver.blockwise_maximum import BlockwiseMaximum
@@ -116,7 +116,7 @@ def _told_apart(workload: Workload) -> int:
     return len(np.unique(sums))
 
 
-def blockwise_if_better(made: LatticePlan, task: Task) -> Plan:
+def blockwise_if_better(made: ProductPlan, task: Task) -> Plan:
     """A plan for products, or one with a strategy for each block where one strategy per attribute is far from the best.
 
     Args:

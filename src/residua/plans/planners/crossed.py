@@ -29,7 +29,6 @@ from residua.plans.planners.fibres import MOST_SETS, can_be_apart, plan_fibres
 from residua.plans.planners.forecast import Forecast
 from residua.plans.planners.offers import Task
 from residua.plans.planners.products import plan_products
-from residua.plans.product.lattice_plan import LatticePlan
 from residua.plans.product.plan import ProductPlan
 from residua.plans.saddle import Solution, least_maximum
 from residua.plans.solver.closed_form import felt
@@ -82,7 +81,7 @@ def _short_of(workload: Workload, axes: Sequence[int]) -> list[int]:
     return [i for i in axes if workload.domain.sizes[i] < LONG_WITH_MORE]
 
 
-def crossed_by_itself(task: Task) -> LatticePlan | ProductPlan | None:
+def crossed_by_itself(task: Task) -> ProductPlan | ProductPlan | None:
     """The plan along long attributes, where there are some and this form is better than the lattice's own."""
     axes = crosses(task)
     if not axes:
@@ -96,7 +95,7 @@ def crossed_by_itself(task: Task) -> LatticePlan | ProductPlan | None:
     return made
 
 
-def _near_or_apart(workload: Workload, task: Task, axis: int) -> LatticePlan | ProductPlan | None:
+def _near_or_apart(workload: Workload, task: Task, axis: int) -> ProductPlan | ProductPlan | None:
     """The plan with one noise, which combines with others, where that is near the best; else noise of its own for each.
 
     Whether it is near is seen soon: a rough plan decides where it is far.
@@ -114,7 +113,7 @@ def _levels_asked(workload: Workload, i: int) -> bool:
 
 def crossed_by_request(
     workload: Workload, task: Task, names: Sequence[str] = (), *, apart: bool = False
-) -> LatticePlan | ProductPlan | None:
+) -> ProductPlan | ProductPlan | None:
     """The same on axes of any length: those named, the long ones, or else the longest that is asked by its order.
 
     Args:
@@ -184,7 +183,7 @@ def uncrossed(workload: Workload, axes: Sequence[int]) -> tuple[int, ...]:
 
 def plan_crossed(
     workload: Workload, task: Task, axes: Sequence[int], given: Sequence[Strategy | None] | None = None
-) -> LatticePlan:
+) -> ProductPlan:
     """The best plan with correlated noise along some attributes.
 
     Args:
@@ -208,7 +207,7 @@ def plan_crossed(
     strategies, solution = min(
         ((each, _solved(workload, task, each)) for each in dict.fromkeys(tried)), key=lambda both: both[1].achieved
     )
-    made = LatticePlan(
+    made = ProductPlan(
         domain=workload.domain,
         lattice=workload.lattice,
         precisions=1.0 / solution.noise,
@@ -279,7 +278,7 @@ def _solved(workload: Workload, task: Task, strategies: tuple[Strategy, ...]) ->
     return replace(found, weights=np.asarray(per_term, dtype=np.float64))
 
 
-def _gap(made: LatticePlan, workload: Workload, task: Task, solution: Solution) -> float:
+def _gap(made: ProductPlan, workload: Workload, task: Task, solution: Solution) -> float:
     """How far the plan is from the best, as far as that is proven; the rounding of running sums counted.
 
     The largest variance is at least every mean of variances: nature's weights on terms, the same for all of a term's

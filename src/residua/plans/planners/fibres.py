@@ -80,7 +80,7 @@ def plan_fibres(workload: Workload, task: Task, axis: int) -> ProductPlan | None
     }
     for members, size in totals.items():
         parts[members] = TotalAlone(n, _factor(workload, members, size) * solution.total)
-    made = ProductPlan(
+    made = ProductPlan.along(
         workload.domain,
         axis,
         parts,

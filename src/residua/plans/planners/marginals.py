@@ -16,7 +16,7 @@ from residua.plans.objectives import Effort, Objective, described
 from residua.plans.planners.ending import finished, relative_gap
 from residua.plans.planners.offers import Task
 from residua.plans.product.contribution import table_prices
-from residua.plans.product.lattice_plan import LatticePlan
+from residua.plans.product.plan import ProductPlan
 from residua.plans.product.replacement import replacement_cost, replacement_value
 from residua.plans.saddle import Response, Solution
 from residua.plans.solver.closed_form import ResidualCoefficients
@@ -113,7 +113,7 @@ class MarginalGame:
         return full
 
 
-def plan_marginals(workload: Workload, task: Task) -> LatticePlan:
+def plan_marginals(workload: Workload, task: Task) -> ProductPlan:
     """The best plan of marginals for a budget, or (without one) for a largest acceptable loss."""
     objective, unit, effort, loss, allowed = task.objective, task.unit, task.effort, task.loss, task.allowed
     game = marginal_game(workload, unit)
@@ -129,7 +129,7 @@ def plan_marginals(workload: Workload, task: Task) -> LatticePlan:
         achieved = record_cost * loss
     if gap > effort.tolerance and not isinstance(unit, ReplaceOne):
         warnings.warn(f"the plan is proven optimal only up to {gap:.2g}; raise limit.", GapWarning, stacklevel=3)
-    made = LatticePlan(
+    made = ProductPlan(
         domain=workload.domain,
         lattice=workload.lattice,
         precisions=1.0 / solution.noise,
@@ -156,7 +156,7 @@ def _per_unit(unit: Unit, game: MarginalGame) -> float:
     return float(unit.scaled(1)) if game.coefficients.spending is None else 1.0
 
 
-def independent_marginals(workload: Workload, task: Task) -> LatticePlan:
+def independent_marginals(workload: Workload, task: Task) -> ProductPlan:
     """Equal independent noise on every asked cell, pooled into the best unbiased estimates."""
     unit = task.unit
     game = marginal_game(workload, unit)
@@ -171,7 +171,7 @@ def independent_marginals(workload: Workload, task: Task) -> LatticePlan:
     achieved = float(masses @ game.coefficients.cell_variances(1.0 / precisions)[workload.numbers])
     solution = Solution(1.0 / precisions, achieved, game.value(masses), 1, masses)
     per_unit, gap = _unit_cost(unit, game, solution)
-    made = LatticePlan(
+    made = ProductPlan(
         domain=workload.domain,
         lattice=workload.lattice,
         precisions=precisions,

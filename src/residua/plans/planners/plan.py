@@ -99,8 +99,8 @@ def plan(
     privacy at which every marginal meets its own target variance, and `at_most` for the least privacy at which the
     objective's loss is no larger.
 
-    With `PureDP(epsilon)` the noise is Laplace: the plan is a `MatrixPlan` (marginals: `TablesPlan`; along many values:
-    a `ProductPlan`), its strategy is the best of those tried, and its `gap` is relative to a loose bound.
+    With `PureDP(epsilon)` the noise is Laplace: the plan is a `MatrixPlan` (marginals, and along many values: a
+    `ProductPlan`), its strategy is the best of those tried, and its `gap` is relative to a loose bound.
     With `noise="laplace"` and no guarantee, targets are met with the least epsilon found.
 
     Guarantee: measuring the plan satisfies its `guarantee` for its `unit`; no linear Gaussian mechanism has a loss

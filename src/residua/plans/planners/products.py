@@ -23,10 +23,10 @@ from residua.plans.objectives import MaxVariance, Scaled, check_objective, descr
 from residua.plans.persons import by_cells, most_records, reach_of
 from residua.plans.planners.ending import finished, relative_gap
 from residua.plans.planners.offers import Task
+from residua.plans.product.algebra import by_residuals
 from residua.plans.product.bounds import class_bound, persons, replaced
 from residua.plans.product.contribution import table_prices
-from residua.plans.product.lattice_algebra import lattice_of
-from residua.plans.product.lattice_plan import LatticePlan
+from residua.plans.product.plan import ProductPlan
 from residua.plans.product.set_price import FEWEST_RECORDS
 from residua.plans.saddle import Solution, least_maximum
 from residua.plans.solver.attribute import RealStrategy
@@ -38,7 +38,7 @@ from residua.plans.tolerances import SUPPORT_TOLERANCE
 from residua.workload import AttributeQueries, Workload
 
 
-def plan_products(workload: Workload, task: Task, given: Sequence[Strategy | None] | None = None) -> LatticePlan:
+def plan_products(workload: Workload, task: Task, given: Sequence[Strategy | None] | None = None) -> ProductPlan:
     """A plan of products for a budget, or (without one) for a largest acceptable loss.
 
     Args:
@@ -57,7 +57,7 @@ def plan_products(workload: Workload, task: Task, given: Sequence[Strategy | Non
     return min(made, other, key=lambda plan: _loss(plan, workload, task))
 
 
-def _loss(plan: LatticePlan, workload: Workload, task: Task) -> float:
+def _loss(plan: ProductPlan, workload: Workload, task: Task) -> float:
     """The loss of a plan at a given budget or, without one, what it costs."""
     if task.guarantee is None:
         return plan.unit_pcost
@@ -67,7 +67,7 @@ def _loss(plan: LatticePlan, workload: Workload, task: Task) -> float:
     return task.objective.loss(workload, plan.variances(workload, per="term"))
 
 
-def _planned(workload: Workload, task: Task, kept: Sequence[Strategy | None]) -> LatticePlan:
+def _planned(workload: Workload, task: Task, kept: Sequence[Strategy | None]) -> ProductPlan:
     """The plan with these strategies kept, and others chosen."""
     objective, unit, effort, loss, allowed = task.objective, task.unit, task.effort, task.loss, task.allowed
     design = designed(workload, objective, effort, kept)
@@ -85,7 +85,7 @@ def _planned(workload: Workload, task: Task, kept: Sequence[Strategy | None]) ->
             GapWarning,
             stacklevel=3,
         )
-    made = LatticePlan(
+    made = ProductPlan(
         domain=workload.domain,
         lattice=workload.lattice,
         precisions=1.0 / solution.noise,
@@ -180,8 +180,8 @@ def like_strategies(like: Plan, workload: Workload) -> tuple[Strategy | None, ..
         PlanError: no plan of products or marginals, another domain, or a strategy that sees too little of an attribute.
     """
     if isinstance(like, Plan) and like.correlated:
-        like = lattice_of(like)
-    if not isinstance(like, LatticePlan):
+        like = by_residuals(like)
+    if not isinstance(like, ProductPlan) or not like.by_residuals:
         raise PlanError(f"like={like!r} is not a plan of products or marginals; only those share strategies.")
     if like.domain != workload.domain:
         raise PlanError("like is a plan over another domain; plan over one domain.")

@@ -255,7 +255,7 @@ def _made(task: Task, attribute: int, start: int, found: Sequence[Found], bound:
     domain = task.workload.domain
     along = domain[domain.names[attribute]]
     nesting = nesting_of(along) if counts is None else branched(along.size, counts)
-    plan = ProductPlan(
+    plan = ProductPlan.along(
         domain,
         attribute,
         {(): TreeNodes(nesting, start, precisions, LAPLACE, counts)},
@@ -311,7 +311,7 @@ def _whole_runs(task: Task, attribute: int, found: Weighted, asked: Asked, tree:
         rows, scales = _whole(found.rows, epsilon)
         domain = task.workload.domain
         buckets = NestedBuckets(int(domain.sizes[attribute]), rows, scales)
-        plan = ProductPlan(
+        plan = ProductPlan.along(
             domain,
             attribute,
             {(): buckets},
@@ -326,7 +326,7 @@ def _whole_runs(task: Task, attribute: int, found: Weighted, asked: Asked, tree:
             assert isinstance(guarantee, PureDP)
             factor = guarantee.epsilon / plan.unit_epsilon * BUDGET_SLACK
         epsilon = plan.epsilon * factor
-    return plan.replaced(parts={(): replace(buckets, scales=scales / factor)})
+    return plan.with_parts({(): replace(buckets, scales=scales / factor)})
 
 
 def _whole(rows: Sequence[Floats], epsilon: float) -> tuple[tuple[Integers, ...], Floats]:

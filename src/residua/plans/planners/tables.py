@@ -16,7 +16,7 @@ from residua.plans.objectives import Effort, MaxVariance, Objective, TotalVarian
 from residua.plans.planners.ending import finished_pure
 from residua.plans.planners.marginals import MarginalGame
 from residua.plans.planners.offers import Task
-from residua.plans.product.tables_plan import TablesPlan
+from residua.plans.product.plan import ProductPlan
 from residua.plans.saddle import Steps
 from residua.plans.search.split import Split, exchanged, families, starts
 from residua.plans.solver.closed_form import ResidualCoefficients
@@ -25,7 +25,7 @@ from residua.workload import Workload
 _EXCHANGED = 2  # of the splits found
 
 
-def plan_pure_marginals(workload: Workload, task: Task) -> TablesPlan:
+def plan_pure_marginals(workload: Workload, task: Task) -> ProductPlan:
     """The best choice and split found for a budget, or (without one) for a largest acceptable loss.
 
     Guarantee: measuring it is `guarantee.epsilon`-DP for its unit. The split is a local optimum; the `gap` is to a
@@ -67,7 +67,7 @@ def _exchanged(
     return better
 
 
-def independent_pure_marginals(workload: Workload, task: Task) -> TablesPlan:
+def independent_pure_marginals(workload: Workload, task: Task) -> ProductPlan:
     """Equal Laplace noise on every asked marginal, pooled into the best unbiased estimates."""
     masses, bound = _task(workload, TotalVariance(), Effort())
     split = Split(workload.lattice, workload.domain.sizes, workload.numbers, masses, False)
@@ -97,17 +97,19 @@ def _task(workload: Workload, objective: Objective, effort: Effort) -> tuple[Flo
 
 def _made(
     workload: Workload, task: Task, split: Split, found: list[tuple[float, str, Floats]], bound: float
-) -> TablesPlan:
+) -> ProductPlan:
     least, _, shares = found[0]
     rows = list(split.lattice)
     kept = [np.array([rows[i]], dtype=np.int32).reshape(1, -1) for i in np.flatnonzero(shares > 0)]
     lattice = closure([*workload.lattice.levels, *_by_size(kept)], len(workload.domain.sizes))
     mine = np.zeros(len(lattice))
     mine[np.concatenate([lattice.find(row) for row in kept])] = shares[shares > 0]
-    plan = TablesPlan(workload.domain, lattice, mine, task.guarantee, task.unit, workload, described(task.objective))
+    promise = (task.guarantee, task.unit, workload, described(task.objective))
+    plan = ProductPlan.of_tables(workload.domain, lattice, mine, *promise)
     tried = [(name, loss) for loss, name, _ in found]
     plan = finished_pure(plan, task, least, bound, workload.lattice.used, tried)
-    if not 2.0**-36 <= plan.shares[plan.shares > 0].min() <= plan.shares.max() <= 2.0**20:
+    shares = plan.tables.shares
+    if not 2.0**-36 <= shares[shares > 0].min() <= shares.max() <= 2.0**20:
         raise PlanError("the plan's noise is outside what can be sampled exactly; change the budget.")
     return plan
 

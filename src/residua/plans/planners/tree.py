@@ -174,7 +174,7 @@ def _made(task: Task, attribute: int, outline: Outline, solution: NestedSolution
         members: TreeNodes(outline.nesting, start, _on_all_levels(outline, start, levels))
         for members, start, levels in zip(outline.sets, outline.starts, solution.precisions, strict=True)
     }
-    made = ProductPlan(
+    made = ProductPlan.along(
         task.workload.domain,
         attribute,
         parts,
@@ -280,7 +280,7 @@ def _by_strategy(like: Plan, task: Task, tables: Sequence[tuple[tuple[int, ...],
             nodes = trees[members]
             variance = nodes.variances_along(Nodes(level)).max() if largest else nodes.mean_along(Nodes(level))
             squares[at, places[members]] = coefficient(members, short, sizes) * float(variance)
-    prices = np.array([like.replaced(parts={members: each}).pcost for members, each in trees.items()])
+    prices = np.array([like.with_parts({members: each}).pcost for members, each in trees.items()])
     game = RootGame(squares * prices)
     if isinstance(task.objective, MaxVariance):
         targets, effort = np.array([target for *_, target in tables]), task.effort
@@ -292,6 +292,6 @@ def _by_strategy(like: Plan, task: Task, tables: Sequence[tuple[tuple[int, ...],
         cells = [float(np.prod([sizes[i] for i in short])) * levels[level] for short, level, *_ in tables]
         noise = game.respond(np.array([weight for _, _, weight, _ in tables]) * cells)[0]
     factors = 1.0 / (noise * prices)
-    return like.replaced(
-        parts={m: each.scaled(float(factors[k])) for k, (m, each) in enumerate(trees.items()) if squares[:, k].any()}
+    return like.with_parts(
+        {m: each.scaled(float(factors[k])) for k, (m, each) in enumerate(trees.items()) if squares[:, k].any()}
     )

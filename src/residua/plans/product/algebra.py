@@ -1,62 +1,147 @@
-"""The algebra of product plans whose operators agree but for a factor: exact, one number per set of short attributes.
+"""The algebra of product plans that share strategies and operators: exact, elementwise on precisions.
 
-What is measured of a set of short attributes is independent of other sets, and its operator is the same in all plans of
-one strategy, but for a factor. So plans are ordered, added and met factor by factor, over any number of values. (A plan
-takes the strategy of another with `rs.Tree(like=other)`.) Plans with other operators are compared as matrices over
-cells, on small domains.
+    run both            τ₁ + τ₂             `p + q`
+    can p answer q?     τ_q ≤ τ_p           `p.can_answer(q)`
+    what they share     min τ               `common([p, q, …])`
+    what is left        τ_p − τ_q           `residual(p, given=q)`
+    what is missing     max(0, τ_p − τ_q)   `top_up(p, given=q)`
+
+Blocks of the same set measure multiples of one Gram matrix `⊗ R_iᵀR_i ⊗ A_T`, so that Γ is ordered, added and met block
+by block; the maximal common mechanism is unique and needs no solver. Plans with other strategies on an attribute, or
+other operators than multiples of each other, do not compare so: on small domains they are compared as matrices over
+cells (`matrix/algebra.py`). (A plan takes the strategies of another with `rs.Lattice(like=other)`, its operators with
+`rs.Tree(like=other)`.)
+
+Reference: common-mechanism, Theorems 3.5 and 5.4 and Eq. 1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
+from residua.errors import PlanError
 from residua.linalg.arrays import Floats
+from residua.linalg.lattice import SetFamily, closure
 from residua.plans.algebra import Precisions
 from residua.plans.combining import register_closed
 from residua.plans.noise import guarantee_like
 from residua.plans.operators.contract import Operator
-from residua.plans.product.facts import Set
+from residua.plans.product.any_facts import Set
 from residua.plans.product.plan import ProductPlan
+from residua.plans.strategy import Strategy, plain_strategies
+from residua.workload import Workload, renumber
 
 
 def agree(plans: Sequence[object]) -> bool:
-    """Whether these are product plans along one attribute, with one operator for the sets that they share."""
-    kin = [plan for plan in plans if isinstance(plan, ProductPlan) and plan.noise.gaussian]
-    if len(kin) < len(plans) or any(plan.attribute != kin[0].attribute for plan in kin):
+    """Whether these are product plans by the same strategies, and by the same operators but for a factor."""
+    kin = [plan for plan in plans if isinstance(plan, ProductPlan)]
+    if len(kin) < len(plans) or any(plan.attribute != kin[0].attribute or not plan.noise.gaussian for plan in kin):
         return False
-    first = _first_of_each(kin)
-    return all(each.ratio_to(first[members]) is not None for plan in kin for members, each in plan.parts.items())
+    if kin[0].attribute >= 0:
+        first = _first_of_each(kin)
+        return all(each.ratio_to(first[members]) is not None for plan in kin for members, each in plan.parts.items())
+    if all(plan.plain for plan in kin):
+        return True  # at any number of attributes without a look at each
+    return all(len(set(_used(i, kin))) < 2 for i in range(len(kin[0].domain)))
+
+
+def asking(plan: ProductPlan, workload: Workload | None) -> ProductPlan:
+    """The same plan, asked for this; a family of residuals grows to hold it."""
+    if plan.attribute >= 0 or workload is None or workload.lattice.same_sets(plan.lattice):
+        return plan.replaced(workload=workload)
+    wider = workload.lattice.union(plan.lattice)
+    return plan.replaced(lattice=wider, precisions=plan.on(wider), workload=workload.on(wider))
+
+
+def _aligned(plans: Sequence[ProductPlan]) -> tuple[ProductPlan, list[Floats]]:
+    """The first plan on one family that holds the sets of all, with strategies for all, and everyone's precisions."""
+    if plans[0].attribute >= 0:
+        operators = _first_of_each(plans)
+        like = plans[0].with_parts(operators, workload=None)
+        return like, [np.array([_ratio(plan, row, operators) for row in like.lattice]) for plan in plans]
+    plain = all(plan.plain for plan in plans)
+    strategies = plans[0].strategies if plain else tuple(_shared(i, plans) for i in range(len(plans[0].domain)))
+    lattice = reduce(SetFamily.union, (plan.lattice for plan in plans))
+    precisions = [plan.on(lattice) for plan in plans]
+    like = plans[0].replaced(lattice=lattice, precisions=precisions[0], strategies=strategies, workload=None)
+    return like, precisions
 
 
 def _first_of_each(plans: Sequence[ProductPlan]) -> dict[Set, Operator]:
-    """The operator of every set that one of the plans measures, few attributes first."""
+    """The operator of every set that one of the plans measures."""
     operators: dict[Set, Operator] = {}
     for plan in plans:
         for members, each in plan.parts.items():
             operators.setdefault(members, each)
-    return {members: operators[members] for members in sorted(operators, key=lambda row: (len(row), row))}
+    return operators
 
 
-def _aligned(plans: Sequence[ProductPlan]) -> tuple[ProductPlan, list[Floats]]:
-    """The first plan with the operators of all, and everyone's factors on them, 0 where a set is not measured."""
-    operators = _first_of_each(plans)
-    factors = [
-        np.array(
-            [plan.parts[row].ratio_to(each) or 0.0 if row in plan.parts else 0.0 for row, each in operators.items()]
+def _ratio(plan: ProductPlan, members: Set, operators: Mapping[Set, Operator]) -> float:
+    """By how much a plan is more precise than these operators on a set; 0 where it does not measure it."""
+    return (plan.parts[members].ratio_to(operators[members]) or 0.0) if members in plan.parts else 0.0
+
+
+def _shared(attribute: int, plans: Sequence[ProductPlan]) -> Strategy:
+    """The one strategy that all plans which measure an attribute have for it."""
+    used = _used(attribute, plans)
+    if len(set(used)) > 1:
+        name = plans[0].domain.names[attribute]
+        raise PlanError(
+            f"the plans measure {name!r} by different strategies, so that neither tells exactly what the other lacks; "
+            "plan one of them like the other, with form=rs.Lattice(like=other)."
         )
-        for plan in plans
-    ]
-    return plans[0].replaced(parts=operators, workload=None), factors
+    return used[0] if used else plans[0].strategies[attribute]
 
 
-def _made(like: ProductPlan, factors: Floats, objective: str, workload: Any) -> ProductPlan:
-    kept = {row: each.scaled(float(c)) for (row, each), c in zip(like.parts.items(), factors, strict=True) if c > 0}
-    made = like.replaced(parts=kept, objective=objective, gap=np.inf, guarantee=None, workload=workload)
-    return made.replaced(guarantee=guarantee_like(like.guarantee, made.unit_pcost))
+def _used(attribute: int, plans: Sequence[ProductPlan]) -> list[Strategy]:
+    """The strategies of the plans that measure an attribute."""
+    return [plan.strategies[attribute] for plan in plans if plan.measures(attribute)]
 
 
-PRODUCTS = Precisions(_aligned, _made)
+def _combined(like: ProductPlan, precisions: Floats, objective: str, workload: Workload | None) -> ProductPlan:
+    plan = like.replaced(precisions=precisions, objective=objective, gap=np.inf, guarantee=None)
+    if plan.plain:
+        plan = _trimmed(plan)
+    return asking(plan.replaced(guarantee=guarantee_like(like.guarantee, plan.unit_pcost)), workload)
+
+
+def _trimmed(plan: ProductPlan) -> ProductPlan:
+    """Without the sets that are neither measured nor answered, nor have a superset that is."""
+    # A set with a one-valued attribute is never measured, but it is answered when the rest of it is.
+    kept = (plan.precisions > 0) | np.isfinite(plan.facts.cell_variances)
+    if kept.all():
+        return plan
+    lattice = plan.lattice
+    rows = [level[kept[lattice.offsets[k] : lattice.offsets[k + 1]]] for k, level in enumerate(lattice.levels)]
+    trimmed = closure(rows, lattice.attributes)
+    return plan.replaced(lattice=trimmed, precisions=plan.precisions[renumber(trimmed, lattice)])
+
+
+PRODUCTS = Precisions(_aligned, _combined)
 register_closed(agree, PRODUCTS)
+
+
+def by_residuals(plan: Any) -> ProductPlan:
+    """A plan of correlated noise along one attribute as one of residuals with the same strategy; grids may differ."""
+    path = plan.correlated
+    strategies = list(plain_strategies(plan.domain.sizes))
+    strategies[plan.attribute] = path.strategy
+    lattice = closure([np.array([[plan.attribute]], dtype=np.int32)], len(plan.domain))
+    kept = (plan.guarantee, plan.unit, plan.workload, plan.objective, plan.gap)
+    return ProductPlan(plan.domain, lattice, np.array([0.0, 1.0 / path.factor]), *kept, tuple(strategies))
+
+
+def _as_residuals(plans: Sequence[Any]) -> list[Any]:
+    return [by_residuals(plan) if getattr(plan, "correlated", None) else plan for plan in plans]
+
+
+def agree_as_residuals(plans: Sequence[Any]) -> bool:
+    """Whether some are plans of correlated noise along an attribute, and all agree once they are plans of residuals."""
+    return any(getattr(plan, "correlated", None) for plan in plans) and agree(_as_residuals(plans))
+
+
+register_closed(agree_as_residuals, Precisions(lambda plans: _aligned(_as_residuals(plans)), _combined))

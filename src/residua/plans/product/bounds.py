@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from itertools import product as crossed
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -159,6 +159,35 @@ def least_for_persons(workload: Workload, reach: Reach) -> float:
     masses[workload.numbers] = workload.weights * workload.cells
     roots = coefficients.cost * np.sqrt(coefficients.importance(masses))
     return max(float(np.sqrt(paid) @ roots) ** 2 for paid in persons(workload.lattice, sizes, reach, plain=True))
+
+
+def compared_with(plan: Any) -> str:
+    """What the gap of a plan of products compares it with, where that is not all plans whatever.
+
+    Plans of marginals and of operators are compared with all plans; plans of products with those that measure each
+    block of the plan's split (its spread vectors) by itself; plans of marginals for persons with limits with all plans
+    of residuals, at the price that residua asks (`contribution.py`).
+    """
+    if not plan.by_residuals or (plan.axes and all(one.plain or one.tells for one in plan.strategies)):
+        return ""
+    if not plan.plain:
+        return "the best plan that measures block by block"
+    return "" if plan.residual_costs.tables is None else "the best plan of residuals, as persons are priced"
+
+
+def gap_of_all(plan: Any) -> float:
+    """How far a plan of residuals or products can be from any linear Gaussian plan; infinite where it is not known."""
+    asked, tables = plan.workload, plan.residual_costs.tables
+    if plan.objective != "TotalVariance":
+        return math.inf
+    loss = float((asked.weights * asked.cells) @ plan.variances(asked, per="term"))
+    if tables is not None and asked.plain and plan.plain:
+        return max(loss * float(plan.unit_pcost) / least_for_persons(asked, tables.reach) - 1.0, 0.0)
+    if plan.unit_pcost != plan.pcost:
+        return math.inf
+    if plan.plain or plan.axes:
+        return float(plan.gap) if plan.plain or not compared_with(plan) else math.inf
+    return gap_of_any(asked, loss * plan.pcost)
 
 
 def gap_of_any(workload: Workload, achieved: float) -> float:

@@ -1,78 +1,208 @@
-"""Variances and covariances of `Γ = Σ_T C_T ⊗ A_T`, T sets of short attributes and A_T an operator along one attribute.
+"""Variances and covariances of a product plan, without ever forming a table of all cells.
 
-What is centred along T and summed over the other short attributes is a table of fibres along the attribute, measured
-with noise `C_T ⊗ Σ_T`, C_T centring, independent between sets. For rows w_j of the short attributes of a set A and w
-along the attribute,
+For products of rows `⊗_{i∈A} w_i` and `⊗_{i∈B} u_i`, with K_i and v_i of each short attribute's strategy, and rows w, u
+along the attribute with operators,
 
-    var = Σ_{T⊆A} Π_{j∈T} w_jᵀC_j w_j  Π_{j∈A∖T} (Σ w_j/n_j)²  wᵀΣ_T w,
+    cov = Σ_{T⊆A∩B} σ²_T Π_{i∈T} w_iᵀK_i u_i Π_{i∈A∖T} w_iᵀv_i Π_{i∈B∖T} u_iᵀv_i · wᵀΣ_T u,
 
-and the same with two rows for covariances. A table without the attribute asks for its total.
+Σ_T the covariance of the operator of T, or 1 where there are none. (Of an attribute in neither, the query asks the
+total: `1ᵀv = 1` and `K 1 = 0`; of the attribute with operators, too.) Any other query over the cells of A is contracted
+first (`any_facts.py`).
+
+With plain strategies, `K = I − 11ᵀ/n` and `v = 1/n`: cells of marginals, whose variances are the same for all cells.
+
+Reference: residual-planner, Theorem 4.7. The paper prints one covariance for all pairs of cells of a marginal; it
+depends on which attributes the two cells agree on.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property, reduce
-from itertools import combinations
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
-from scipy.sparse import csr_array, kron
 
-from residua.errors import PlanError
-from residua.linalg.arrays import Floats, Integers
-from residua.linalg.modes import contrasts
+from residua.domain import Domain
+from residua.linalg.arrays import Floats
+from residua.linalg.lattice import SetFamily, closure
 from residua.plans.operators.contract import Operator
-from residua.plans.strategy import Plain
-from residua.workload import AttributeQueries, Workload
+from residua.plans.product.any_facts import Contracted, OverFibres, Set, subsets
+from residua.plans.quotes import split
+from residua.plans.strategy import Strategy
+from residua.quoting import Term as AskedTerm
+from residua.quoting.terms import queries_of
+from residua.workload import AttributeQueries, Identity, Workload, renumber
 
 Term = Sequence[tuple[int, AttributeQueries]]
-Set = tuple[int, ...]
 _NOTHING = 1e-18  # a variance coefficient this small beside the query's own length is rounding
-_ROUNDING = 1e-13  # of the largest coefficient of a query: rounding
-_MOST = 2**27  # entries of the rows of one set, at most
+_CHUNK = 64
 
 
 @dataclass(frozen=True, eq=False)
-class ProductFacts:
-    """What follows from the operators of all sets.
+class Facts:
+    """What follows from noise on the sets of a family.
 
     Args:
-        sizes: how many values each attribute has, (attributes,).
-        attribute: the position of the attribute with operators.
-        parts: the operator of each set of short attributes that is measured.
+        domain: what the table may hold.
+        lattice: the family, of short attributes.
+        noise: `σ²_T` of each set, infinite where nothing is measured, (sets,).
+        strategies: how each attribute is measured.
+        attribute: the position of the attribute with operators; −1 where there are none.
+        parts: the operator of each set that is measured along it, its noise included.
     """
 
-    sizes: Integers
-    attribute: int
-    parts: Mapping[Set, Operator]
+    domain: Domain
+    lattice: SetFamily
+    noise: Floats
+    strategies: tuple[Strategy, ...]
+    attribute: int = -1
+    parts: Mapping[Set, Operator] = field(default_factory=dict)
 
-    # ---- products of rows
+    # ---- many queries at once
 
-    def table(self, term: Term) -> Floats:
-        """The variance of every product of rows, an array with one axis per attribute; infinite: no answer."""
+    @cached_property
+    def cell_variances(self) -> Floats:
+        """The mean variance of the cells of every marginal of the family, (sets,); infinite if unanswerable."""
+        used = {i for i, (with_i, _) in enumerate(self.lattice.covers) if len(with_i)}
+        return self._mean_variances([Identity(int(n)) for n in self.domain.sizes], used, self.lattice)
+
+    def term_variances(self, workload: Workload) -> Floats:
+        """The mean variance of each term's queries, (terms,); infinite where some cannot be answered."""
+        if self.attribute >= 0:
+            return np.array([self.mean(term) for term in workload.terms()])
+        if workload.plain:
+            if workload.lattice.same_sets(self.lattice):
+                return self.cell_variances[workload.numbers]
+            numbers = renumber(workload.lattice, self.lattice)[workload.numbers]
+            means = np.where(numbers >= 0, self.cell_variances[numbers], np.inf)
+            if (self.domain.sizes == 1).any():  # attributes with one value need not be in the family
+                lattice = workload.lattice
+                for at in np.flatnonzero(numbers < 0):
+                    means[at] = self.cells(lattice.members(int(workload.numbers[at]))).mean()
+            return means
+        parts = [
+            self._mean_variances(family.queries, family.used, workload.lattice)[family.numbers]
+            for family in workload.families
+        ]
+        return np.concatenate(parts)
+
+    def _mean_variances(self, queries: Sequence[AttributeQueries], used: Collection[int], lattice: SetFamily) -> Floats:
+        """The mean variance of the queries of every set of these attributes, when these rows are asked, (sets,)."""
+        d, e = np.zeros((2, len(self.domain)))
+        for i in used:
+            d[i], e[i] = self._means(i, queries[i])
+        lost = np.isinf(d) | np.isinf(e)  # some rows are outside what is measured
+        d[lost] = e[lost] = 0.0
+        noise = self.noise
+        if not lattice.same_sets(self.lattice):
+            numbers = renumber(lattice, self.lattice)
+            noise = np.where(numbers >= 0, noise[numbers], np.inf)
+        # A block in which a query has no part (of an attribute with one value, say) need not be measured.
+        d = np.where(d > _NOTHING * (d + e), d, 0.0)
+        inside = lattice.products(d)
+        parts = np.where(inside > 0, np.where(inside > 0, noise, 0.0) * inside, 0.0)
+        means = lattice.sum_over_subsets(parts, e)
+        return np.where(lattice.products(np.where(lost, 2.0, 1.0)) > 1.0, np.inf, means) if lost.any() else means
+
+    def variances(self, workload: Workload) -> Floats:
+        """The variance of every query of a workload, (queries,); infinite where it cannot be answered."""
+        if not workload.tabular:
+            return self.of_any.variances(workload)
+        if workload.plain and self.plain:  # all cells of a marginal have the same
+            return np.repeat(self.term_variances(workload), workload.cells.astype(np.int64))
+        terms = [self.term_table(term).ravel() for term in workload.terms()]
+        return np.concatenate(terms)
+
+    @cached_property
+    def plain(self) -> bool:
+        """Whether every attribute is measured by the plain residual."""
+        return self.attribute < 0 and all(strategy.plain for strategy in self.strategies)
+
+    # ---- terms: products of rows
+
+    @cached_property
+    def _known_rows(self) -> dict[tuple[int, AttributeQueries], tuple[Floats, Floats]]:
+        return {}
+
+    def rows(self, attribute: int, asked: AttributeQueries) -> tuple[Floats, Floats]:
+        """`w_jᵀ K w_j` and `(w_jᵀ v)²` of every row asked of an attribute, (rows,) each; infinite: not measured."""
+        key = (attribute, asked)
+        if key not in self._known_rows:
+            self._known_rows[key] = self.strategies[attribute].variances(asked)
+        return self._known_rows[key]
+
+    def _means(self, attribute: int, asked: AttributeQueries) -> tuple[float, float]:
+        """The means of both, over all rows asked."""
+        key = (attribute, asked)
+        if key in self._known_rows:
+            return float(self._known_rows[key][0].mean()), float(self._known_rows[key][1].mean())
+        return self.strategies[attribute].means(asked)
+
+    @cached_property
+    def _known_along(self) -> dict[tuple[Set, AttributeQueries | None], Floats]:
+        return {}
+
+    def _along(self, members: Set, asked: AttributeQueries | None) -> Floats:
+        """`wᵀΣ_T w` of every row asked along the attribute, (rows,), or σ²_T, (1,); infinite: not measured."""
+        if self.attribute < 0:
+            return np.array([self.noise_of(members)])
+        if members not in self.parts:
+            return np.full(1 if asked is None else asked.rows, np.inf)
+        if (members, asked) not in self._known_along:
+            self._known_along[members, asked] = self.parts[members].variances(asked)
+        return self._known_along[members, asked]
+
+    def noise_of(self, members: Set) -> float:
+        """σ² of a set; infinite if it is not measured but could be."""
+        if any(self.strategies[i].cost == 0 for i in members):
+            return 0.0  # there is nothing in this block
+        number = int(self.lattice.find(np.array(members, dtype=np.int32).reshape(1, -1))[0])
+        return float(self.noise[number]) if number >= 0 else np.inf
+
+    def cells(self, members: tuple[int, ...]) -> Floats:
+        """The variance of every cell of a marginal, an array with one axis per attribute; infinite: no answer."""
+        return self.term_table([(i, Identity(int(self.domain.sizes[i]))) for i in members])
+
+    def term_table(self, term: Term) -> Floats:
+        """The variance of every product of rows of a term, an array with one axis per attribute; infinite: no answer.
+
+        `Σ_{T⊆A} ⊗_{i∈T} d_i ⊗_{i∈A∖T} e_i ⊗ (variances along)_T`. A row outside what its attribute measures has
+        infinite parts; a set nobody measured makes what needs it infinite.
+        """
         asked = dict(term)
+        order = sorted(asked)
         along = asked.pop(self.attribute, None)
-        short = list(self._short(asked))
-        order = sorted({self.attribute, *asked})
-        total = np.zeros([1 if i == self.attribute and along is None else dict(term)[i].rows for i in order])
-        for members in subsets(tuple(asked)):
-            vectors = {j: d if j in members else e for j, d, e in short}
-            if not all(vector.any() for vector in vectors.values()):
-                continue  # no query has a part in this set
-            vectors[self.attribute] = self._along(members, along)
-            total += _outer([vectors[i] for i in order])
-        return total if along is not None else total.squeeze(order.index(self.attribute))
+        members = tuple(asked)
+        parts = [self.rows(i, rows) for i, rows in asked.items()]
+        # Index 1 on an axis: the set holds that attribute. The last axis runs along the attribute with operators.
+        noise = np.stack([self._along(subset, along) for subset in subsets(members)])
+        places = [tuple(int(i in subset) for i in members) for subset in subsets(members)]
+        whole = np.empty((*(2,) * len(members), noise.shape[1]))
+        for place, values in zip(places, noise, strict=True):
+            whole[place] = values
+        lacking = np.isinf(whole)
+        answered = _contracted(np.where(lacking, 0.0, whole), [(_finite(d), _finite(e)) for d, e in parts])
+        if lacking.any():
+            sizes = [d + e for d, e in parts]
+            needed = [(d > _NOTHING * s, e > _NOTHING * s) for (d, e), s in zip(parts, sizes, strict=True)]
+            lost = _contracted(lacking.astype(float), [(a.astype(float), b.astype(float)) for a, b in needed]) > 0
+            answered[lost] = np.inf
+        for axis, (d, _) in enumerate(parts, start=1):
+            outside = np.isinf(d)
+            if outside.any():
+                np.moveaxis(answered, axis, 0)[outside] = np.inf
+        return answered[0] if along is None else np.moveaxis(answered, 0, order.index(self.attribute))
 
     def mean(self, term: Term) -> float:
         """The mean variance of a term's queries."""
         asked = dict(term)
         along = asked.pop(self.attribute, None)
-        short = [(j, float(d.mean()), float(e.mean())) for j, d, e in self._short(asked)]
+        short = [(i, *self._means(i, rows)) for i, rows in asked.items()]
         total = 0.0
         for members in subsets(tuple(asked)):
-            share = float(np.prod([d if j in members else e for j, d, e in short]))
+            share = math.prod((d if d > _NOTHING * (d + e) else 0.0) if i in members else e for i, d, e in short)
             if share:
                 operator = self.parts.get(members)
                 total += share * (np.inf if operator is None else operator.mean_variance(along))
@@ -81,145 +211,101 @@ class ProductFacts:
     def largest(self, term: Term) -> float:
         """The largest variance of a term's queries, or a bound of it."""
         asked = dict(term)
-        if len(self.parts) == 1 and () in self.parts and asked.keys() == {self.attribute}:
+        if [*self.parts] == [()] and asked.keys() == {self.attribute}:
             return self.parts[()].largest_variance(asked[self.attribute])
-        return float(self.table(term).max())
+        return float(self.term_table(term).max())
 
-    def _short(self, asked: Mapping[int, AttributeQueries]) -> Iterator[tuple[int, Floats, Floats]]:
-        """`wᵀCw` and `(Σ w/n)²` of the rows of each short attribute; what is rounding beside a row's length is 0."""
-        for j, rows in asked.items():
-            n = int(self.sizes[j])
-            d, e = Plain(n).variances(rows)
-            yield j, np.where(d > _NOTHING * (d + n * e), d, 0.0), e
+    # ---- covariances
 
-    @cached_property
-    def _known(self) -> dict[tuple[Set, AttributeQueries | None], Floats]:
-        return {}
+    def covariance(self, first: Workload, second: Workload) -> Floats:
+        """Covariances between the queries of two workloads, all answerable, (queries, queries)."""
+        if not first.tabular or not second.tabular:
+            return self.of_any.covariance(first, second)
+        rows = [[self._pair(a, b) for b in second.terms()] for a in first.terms()]
+        return np.block(rows)
 
-    def _along(self, members: Set, asked: AttributeQueries | None) -> Floats:
-        """`wᵀΣ_T w` of every row asked along the attribute; infinite: not measured."""
-        if members not in self.parts:
-            return np.full(1 if asked is None else asked.rows, np.inf)
-        if (members, asked) not in self._known:
-            self._known[members, asked] = self.parts[members].variances(asked)
-        return self._known[members, asked]
-
-    def pair(self, first: Term, second: Term) -> Floats:
+    def _pair(self, first: Term, second: Term) -> Floats:
         """Covariances between the queries of two terms, (queries of the first, queries of the second)."""
         W, U = dict(first), dict(second)
-        short = sorted(({*W} | {*U}) - {self.attribute})
-        shared = tuple(j for j in short if j in W and j in U)
-        total: Floats = np.zeros([int(np.prod([rows.rows for rows in each.values()])) for each in (W, U)])
-        for members in subsets(shared):
-            if members not in self.parts:
+        along = [each.pop(self.attribute, None) for each in (W, U)]
+        shared = sorted(set(W) & set(U))
+        inside = {i: self.strategies[i].asked_covariances(W[i], U[i]) for i in shared}
+        wv = {i: asked.times(self.strategies[i].spread) for i, asked in W.items()}
+        uv = {i: asked.times(self.strategies[i].spread) for i, asked in U.items()}
+        queries = [math.prod(asked.rows for _, asked in term) for term in (first, second)]
+        total: Floats = np.zeros(queries)
+        for subset in subsets(tuple(shared)):
+            factors = {
+                i: inside[i] if i in subset else np.multiply.outer(wv.get(i, np.ones(1)), uv.get(i, np.ones(1)))
+                for i in {*W, *U}
+            }
+            noise = 1.0 if subset in self.parts else self.noise_of(subset)
+            if not np.isfinite(noise):
                 continue  # not measured, and neither needs it
-            factors = {j: self._short_pair(j, W.get(j), U.get(j), j in members) for j in short}
-            if not all(factor.any() for factor in factors.values()):
-                continue
-            factors[self.attribute] = self.parts[members].covariances(W.get(self.attribute), U.get(self.attribute))
-            term: Floats = np.ones((1, 1))
+            if subset in self.parts:
+                factors[self.attribute] = self.parts[subset].covariances(*along)
+            term: Floats = np.full((1, 1), noise)
             for i in sorted(factors):
                 term = np.asarray(np.kron(term, factors[i]), dtype=np.float64)
             total += term
         return total
 
-    def _short_pair(self, j: int, one: AttributeQueries | None, other: AttributeQueries | None, inside: bool) -> Floats:
-        plain = Plain(int(self.sizes[j]))
-        if inside and one is not None and other is not None:
-            return plain.asked_covariances(one, other)
-        spreads = [np.ones(1) if each is None else each.times(plain.spread) for each in (one, other)]
-        return np.multiply.outer(*spreads)
+    def paired(self, first: AskedTerm, second: AskedTerm, crossed: tuple[int, ...]) -> Floats:
+        """Covariances of the queries of two terms, all answerable, place by place, crossed attributes by pairs.
+
+        `Σ_S σ²_S ⊗_{i∈S} d_i ⊗_{i∉S} e_i` with `d = w K u` and `e = (w v)(u v)` of matched rows, as for variances.
+        """
+        parts = [self._row_pairs(i, first.rows[i], second.rows[i], i in crossed) for i in first.rows]
+        noise = np.zeros((2,) * len(parts))
+        members = list(first.rows)
+        both = [i for i in members if first.rows[i] is not None and second.rows[i] is not None]
+        for subset in subsets(tuple(both)):
+            variance = self.noise_of(subset)
+            noise[tuple(int(i in subset) for i in members)] = variance if np.isfinite(variance) else 0.0
+        return split(_contracted(noise, parts), first, second, crossed)
+
+    def _row_pairs(self, i: int, rows: Floats | None, others: Floats | None, crossed: bool) -> tuple[Floats, Floats]:
+        """`w K u` and `(w v)(u v)` of matched rows, or of all pairs, flat."""
+        strategy = self.strategies[i]
+        wv, uv = (np.ones(1) if part is None else part @ strategy.spread for part in (rows, others))
+        e = np.multiply.outer(wv, uv).ravel() if crossed else wv * uv
+        if rows is None or others is None:
+            return np.zeros(len(e)), e  # K 1 = 0
+        if crossed:
+            return strategy.covariances(rows, others).ravel(), e
+        if rows is others:
+            return _finite(self.rows(i, queries_of(rows))[0]), e
+        one, two = np.broadcast_arrays(rows, others)
+        chunks = range(0, len(one), _CHUNK)
+        parts = [np.diagonal(strategy.covariances(one[k : k + _CHUNK], two[k : k + _CHUNK])) for k in chunks]
+        return np.concatenate(parts), e
 
     # ---- any queries over the cells of some attributes
 
-    def variances(self, workload: Workload) -> Floats:
-        """The variance of every query, (queries,); infinite: no answer."""
-        total = np.zeros(workload.queries)
-        for members, rows in self.over_fibres(workload):
-            used = np.flatnonzero(np.diff(rows.indptr))
-            each = np.zeros(rows.shape[0])
-            if len(used):
-                operator = self.parts.get(members)
-                some = csr_array(rows[used])
-                each[used] = np.inf if operator is None else self._of_rows(operator, some)
-            total += each.reshape(workload.queries, -1).sum(axis=1)
-        return total
-
-    def covariance(self, first: Workload, second: Workload) -> Floats:
-        """Covariances of queries, all answerable, (queries of the first, queries of the second)."""
-        total = np.zeros((first.queries, second.queries))
-        others = dict(self.over_fibres(second))
-        for members, rows in self.over_fibres(first):
-            if members not in others or members not in self.parts:
-                continue
-            count = rows.shape[0] // first.queries
-            for k in range(count):
-                total += self._of_pairs(self.parts[members], rows[k::count], others[members][k::count])
-        return total
-
-    def _of_rows(self, operator: Operator, rows: csr_array) -> Floats:
-        """Variances of rows over the values; one column stands for the total."""
-        if rows.shape[1] == operator.size:
-            return operator.row_variances(rows)
-        return np.asarray(operator.variances(None)[0] * rows.toarray().ravel() ** 2)
-
-    def _of_pairs(self, operator: Operator, rows: csr_array, others: csr_array) -> Floats:
-        """Covariances of rows over the values; one column stands for the total."""
-        whole = csr_array(np.ones((1, operator.size)))
-        wide = [each if each.shape[1] == operator.size else whole for each in (rows, others)]
-        between = operator.row_covariances(*wide)
-        scales = [
-            np.ones(each.shape[0]) if each.shape[1] == operator.size else each.toarray().ravel()
-            for each in (rows, others)
-        ]
-        return np.asarray(scales[0][:, None] * between * scales[1][None, :])
-
-    def over_fibres(self, workload: Workload) -> Iterator[tuple[Set, csr_array]]:
-        """Every query over the values of orthonormal fibres of each set, (queries × fibres, n).
-
-        Of a workload that does not ask of the attribute there is one column, the total's, (queries × fibres, 1).
-
-        Raises:
-            PlanError: too many of them.
-        """
-        short = [j for j in workload.attributes if j != self.attribute]
-        n = int(self.sizes[self.attribute]) if self.attribute in workload.attributes else 1
-        m, matrix = workload.queries, workload.matrix.tocoo()
-        codes = np.unravel_index(matrix.col, workload.shape) if workload.attributes else ()
-        places = dict(zip(workload.attributes, codes, strict=True))
-        flat = np.zeros(len(matrix.col), dtype=np.int64)
-        for j in short:
-            flat = flat * int(self.sizes[j]) + places[j]
-        cells = int(np.prod([int(self.sizes[j]) for j in short], dtype=np.int64))
-        at = matrix.row.astype(np.int64) * n + places.get(self.attribute, np.zeros(len(flat), dtype=np.int64))
-        table = csr_array((matrix.data, (at, flat)), shape=(m * n, cells))
-        largest = abs(workload.matrix).max(axis=1).toarray().ravel() if matrix.nnz else np.zeros(m)
-        for members in subsets(tuple(short)):
-            onto: csr_array = csr_array(np.ones((1, 1)))
-            for j in short:
-                size = int(self.sizes[j])
-                onto = csr_array(kron(onto, contrasts(size) if j in members else np.full((1, size), 1.0 / size)))
-            fibres = onto.shape[0]
-            if table.nnz * fibres > _MOST:
-                raise PlanError("these queries are too many for a list; ask for products of rows, or for fewer.")
-            entries = csr_array(table @ onto.T).tocoo()
-            query = entries.row.astype(np.int64) // n
-            kept = np.abs(entries.data) > _ROUNDING * largest[query]
-            rows = (query * fibres + entries.col)[kept], (entries.row % n)[kept]
-            yield members, csr_array((entries.data[kept], rows), shape=(m * fibres, n))
+    @cached_property
+    def of_any(self) -> Contracted | OverFibres:
+        """What is known of queries that are no products of rows."""
+        if self.attribute < 0:
+            return Contracted(self.domain, self.strategies, self.noise_of)
+        return OverFibres(self.domain, self.attribute, self.parts)
 
 
-def subsets(members: Set) -> Iterator[Set]:
-    """All subsets of some attributes, small ones first."""
-    for size in range(len(members) + 1):
-        yield from combinations(sorted(members), size)
+def family_of(parts: Mapping[Set, Operator], attributes: int) -> tuple[SetFamily, tuple[Operator | None, ...]]:
+    """The family of these sets and all their subsets, and the operator of each; None where there is none."""
+    sizes = range(max(map(len, parts), default=0) + 1)
+    rows = [sorted(members for members in parts if len(members) == size) for size in sizes]
+    lattice = closure([np.array(each, dtype=np.int32).reshape(len(each), k) for k, each in enumerate(rows)], attributes)
+    return lattice, tuple(parts.get(tuple(members)) for members in lattice)
 
 
-def _outer(vectors: Sequence[Floats]) -> Floats:
-    """The outer product, in which nothing times infinity is nothing."""
-    with np.errstate(invalid="ignore"):
-        product = reduce(np.multiply.outer, vectors)
-    return np.where(np.isnan(product), 0.0, product)
+def _finite(values: Floats) -> Floats:
+    return np.where(np.isinf(values), 0.0, values)
+
+
+def _contracted(noise: Floats, parts: Sequence[tuple[Floats, Floats]]) -> Floats:
+    for d, e in parts:  # each step replaces the first axis, of length 2, by a last axis over the rows
+        noise = np.tensordot(noise, np.stack([e, d]), axes=(0, 0))
+    return np.asarray(noise)
 
 
 def coefficient(members: Set, asked: Sequence[int], sizes: Sequence[int]) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,9 @@ from scipy.sparse import csr_array
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
+from residua.linalg.modes import contrasts
 from residua.plans.cells import Grouping
-from residua.plans.product.facts import subsets
+from residua.plans.product.any_facts import subsets
 from residua.plans.product.piece_blocks import ProductBlocks
 from residua.plans.questions import combined, in_one_table
 from residua.plans.reading import Answerable, Combination, Reading
@@ -171,7 +172,7 @@ class ProductReading(Reading):
 
     def _listed(self, workload: Workload, chance: float) -> Floats:
         operator = self.blocks.pieces[0].operator
-        rows = next(rows for members, rows in self.plan.facts.over_fibres(workload) if not members)
+        rows = next(rows for members, rows in self.plan.facts.of_any.over_fibres(workload) if not members)
         if rows.shape[1] == 1 < operator.size:
             rows = csr_array(rows.toarray() * np.ones((1, operator.size)))
         return operator.row_reaches(rows, chance)
@@ -184,23 +185,12 @@ class ProductReading(Reading):
         measured = [np.zeros(0)]
         for number, piece in enumerate(self.blocks.pieces):
             values = piece.whitened(self.blocks.of_piece(number, self.measurements))
+            values = values.reshape(-1, *piece.sizes)
+            for axis, n in enumerate(piece.sizes, start=1):  # n numbers of rank n − 1
+                values = np.moveaxis(np.tensordot(contrasts(n), values, axes=(1, axis)), 0, axis)
             before = sum(i < self.plan.attribute for i in piece.members)
-            measured.append(np.moveaxis(values.reshape(-1, *piece.sizes), 0, before).ravel())
+            measured.append(np.moveaxis(values, 0, before).ravel())
         return grouping, rows, np.concatenate(measured)
-
-
-def rows_over_cells(plan: Any, attributes: tuple[int, ...]) -> Floats:
-    """Rows L with `LᵀL = Γ` over the cells of some attributes, the one with operators among them, (rows, cells)."""
-    sizes = [int(plan.domain.sizes[i]) for i in attributes]
-    rows = [np.zeros((0, math.prod(sizes)))]
-    for members, operator in plan.parts.items():
-        root = operator.root()
-        each = [
-            root if i == plan.attribute else np.eye(n) - 1.0 / n if i in members else np.ones((1, n))
-            for i, n in zip(attributes, sizes, strict=True)
-        ]
-        rows.append(np.asarray(reduce(np.kron, each)))
-    return np.concatenate(rows)
 
 
 def _on_axis(values: Floats, axis: int, ndim: int) -> Floats:

@@ -1,127 +1,251 @@
-"""Plans of operators along one attribute, crossed with residuals of short ones, and all that follows without data."""
+"""Product plans: how precisely each set of short attributes is measured, by itself or along one attribute.
+
+    Γ = Σ_T τ_T · ⊗_{i∈T} (R_iᵀR_i / unit_i²) ⊗ A_T
+
+T ranges over a downward-closed family of sets of short attributes, R_i is the integer strategy of attribute i
+(`strategy.py`; plain strategies centre), and A_T an operator along one long attribute (`operators/contract.py`) or, of
+plans without one, the number 1. With every strategy plain and no operators these are the residuals of marginals, with
+orthogonal projections. Facts are sums over subsets (`facts.py`).
+
+With Laplace noise and no operators, marginals are measured as they are; pooled by least squares, they have precisions
+as if their residuals had been measured (`table_blocks.py`).
+
+Reference: residual-planner, Theorems 4.2, 4.5 and 4.7.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array
 
-from residua.domain import Domain, domain_of_settings
-from residua.errors import PlanError, VerificationError
+from residua.domain import Domain
+from residua.errors import PlanError
 from residua.linalg.arrays import Floats
-from residua.plans.blocks import Blocks
-from residua.plans.bodies import check_claims, head_of_body, head_to_body
-from residua.plans.candidates import Candidate, candidates_of_body, candidates_to_body, tried
-from residua.plans.cells import MOST_COLUMNS, Grouping
+from residua.linalg.lattice import SetFamily
+from residua.plans.candidates import Candidate, tried
+from residua.plans.cells import Grouping
 from residua.plans.contract import Plan
-from residua.plans.noise import NORMAL, Noise
-from residua.plans.operators.contract import Operator, operator_of_body
-from residua.plans.operators.path import CorrelatedPath
-from residua.plans.packing import with_texts, with_texts_once
-from residua.plans.product.facts import ProductFacts, Set
-from residua.plans.product.piece_blocks import ProductBlocks
-from residua.plans.product.piece_reading import ProductReading, rows_over_cells
-from residua.plans.questions import combined, in_one_table
+from residua.plans.noise import LAPLACE, NORMAL, ORDERED, Noise
+from residua.plans.operators.contract import Operator
+from residua.plans.product.any_facts import Set
+from residua.plans.product.bounds import compared_with, dense_advice, gap_of_all
+from residua.plans.product.facts import Facts, family_of
+from residua.plans.product.files import product_of_body, product_to_body
+from residua.plans.product.measuring import estimator_of, measurements_of, saved_measurements
+from residua.plans.product.over_cells import rows_over_cells
+from residua.plans.product.residual_costs import ResidualCosts
+from residua.plans.product.shown import described, in_brief, listed_tables
+from residua.plans.product.table_blocks import MeasuredTables
+from residua.plans.product.totals import feasible
+from residua.plans.questions import combined
+from residua.plans.reading import Reading
+from residua.plans.strategy import Strategy, plain_strategies
 from residua.privacy import AddRemove, Guarantee, Unit
 from residua.privacy.exact import round_up
-from residua.quoting import Term as QuotedTerm
-from residua.workload import Workload
-from residua.workload.files import workload_of_body, workload_to_body
+from residua.quoting import Term
+from residua.workload import Workload, renumber
 
 
 @dataclass(frozen=True, eq=False)
 class ProductPlan(Plan):
-    """For each set of short attributes, an operator along one attribute: `Γ = Σ_T C_T ⊗ A_T`.
+    """What is measured of each set of attributes, and how precisely. Made by `rs.plan` and by the algebra.
 
-    Guarantee: measuring this plan satisfies `guarantee` for `unit`; no unbiased linear mechanism with noise of its kind
-    has a loss below this one's by more than a factor `1 + gap`.
+    Guarantee: measuring this plan costs at most `unit_pcost` (`unit_epsilon` with Laplace noise), within `guarantee`,
+    for the unit of protection `unit`.
 
     Args:
         domain: what the table may hold.
-        attribute: the position of the attribute along which operators measure.
-        parts: the operator of each set of short attributes, by their positions in order; the empty set is the
-            attribute by itself.
-        guarantee: what measuring the plan guarantees.
+        lattice: the sets T that may be measured, of short attributes where there are operators.
+        precisions: τ_T for each of them, (sets,); 0 means not measured.
+        guarantee: what measuring the plan guarantees; None when there is nothing to measure.
         unit: whom it protects.
-        workload: what was asked for.
+        workload: what was asked, if anything.
         objective: what the plan was optimised for, in words.
-        gap: how far from the best possible it may be.
+        gap: proven bound on how far the plan is from the best of its class (`bounds.py`), relative; `gap_any` is
+            against all plans whatever. Infinite when nothing is proven.
+        strategies: the integer strategy of each attribute of the domain; plain ones if left out.
+        attribute: the position of the attribute along which operators measure; −1 where there are none.
+        operators: A_T of each set of the family, where there is such an attribute; None where none is measured.
+        shares: with Laplace noise on whole marginals, ε_T of each set, (sets,); precisions are then those of all
+            tables pooled.
         candidates: with Laplace noise, what was tried, best first; the first is the one measured.
         lower_bound: no plan with Laplace noise has a smaller loss at this budget; loose; 0 when nothing is proven.
     """
 
-    kinds: ClassVar[tuple[str, ...]] = ("operators",)
+    kinds: ClassVar[tuple[str, ...]] = ("product",)
 
     domain: Domain
-    attribute: int
-    parts: Mapping[Set, Operator]
+    lattice: SetFamily
+    precisions: Floats
     guarantee: Guarantee | None
     unit: Unit = field(default_factory=AddRemove)
     workload: Workload | None = None
     objective: str = ""
     gap: float = np.inf
+    strategies: tuple[Strategy, ...] = ()
+    attribute: int = -1
+    operators: tuple[Operator | None, ...] = ()
+    shares: Floats | None = None
     candidates: tuple[Candidate, ...] = ()
     lower_bound: float = 0.0
 
+    @classmethod
+    def along(cls, domain: Domain, axis: int, parts: Mapping[Set, Operator], *promise: Any, **rest: Any) -> ProductPlan:
+        """The plan that measures each of these sets of short attributes by its operator along one attribute."""
+        lattice, operators = family_of(parts, len(domain))
+        measured = np.array([float(each is not None) for each in operators])
+        return cls(domain, lattice, measured, *promise, **{"attribute": axis, "operators": operators, **rest})
+
+    @classmethod
+    def of_tables(cls, domain: Domain, lattice: SetFamily, shares: Floats, *promise: Any, **rest: Any) -> ProductPlan:
+        """The plan that measures marginals as they are, with Laplace noise, each at its share of epsilon."""
+        return cls(domain, lattice, np.zeros(len(lattice)), *promise, **{"shares": shares, **rest})
+
     def __post_init__(self) -> None:
-        if not 0 <= self.attribute < len(self.domain):
+        if not self.strategies:
+            object.__setattr__(self, "strategies", plain_strategies(self.domain.sizes))
+        if [strategy.size for strategy in self.strategies] != self.domain.sizes.tolist():
+            raise PlanError("the strategies do not fit the domain; give one for each attribute.")
+        if self.shares is not None:
+            object.__setattr__(self, "shares", self.tables.shares)
+            object.__setattr__(self, "precisions", self.tables.pooled_precisions)
+        self._check_operators()
+        precisions = np.array(self.precisions, dtype=np.float64)
+        if precisions.shape != (len(self.lattice),):
+            raise PlanError(f"precisions has shape {precisions.shape}; give one for each of {len(self.lattice)} sets.")
+        if not (np.isfinite(precisions).all() and (precisions >= 0).all()):
+            raise PlanError("precisions must be finite and not negative.")
+        if self.attribute < 0 and any(strategy.cost == 0 for strategy in self.strategies):
+            precisions[self.costs == 0] = 0.0  # an empty block, of an attribute with one value, is known
+        precisions = feasible(self.lattice, precisions, self.strategies)
+        precisions.setflags(write=False)
+        object.__setattr__(self, "precisions", precisions)
+
+    def _check_operators(self) -> None:
+        if self.attribute < 0:
+            return
+        if self.attribute >= len(self.domain):
             raise PlanError("the plan measures an attribute that the domain lacks; plan again.")
-        for members, operator in self.parts.items():
-            if list(members) != sorted({*members} & set(range(len(self.domain)))) or self.attribute in members:
-                raise PlanError("a set of attributes is not in order, or holds the attribute itself; plan again.")
-            if operator.size != int(self.domain.sizes[self.attribute]):
-                raise PlanError("an operator does not fit the attribute; plan again.")
+        if len(self.operators) != len(self.lattice) or len(self.lattice.covers[self.attribute][0]):
+            raise PlanError("the operators do not fit the sets of short attributes; plan again.")
+        if any(each is not None and each.size != self.size for each in self.operators):
+            raise PlanError("an operator does not fit the attribute; plan again.")
+
+    # ---- what is measured
 
     @property
     def name(self) -> str:
-        """The attribute along which operators measure."""
-        return self.domain.names[self.attribute]
+        """The attribute along which operators measure, if there are any."""
+        return self.domain.names[self.attribute] if self.attribute >= 0 else ""
 
     @property
     def size(self) -> int:
         """How many values it has."""
-        return int(self.domain.sizes[self.attribute])
+        return int(self.domain.sizes[self.attribute]) if self.attribute >= 0 else 1
+
+    @cached_property
+    def parts(self) -> dict[Set, Operator]:
+        """`τ_T A_T` of each set that is measured along the attribute; none where there are no operators."""
+        measured = zip(self.lattice, self.operators, self.precisions.tolist(), strict=False)
+        return {
+            tuple(members): each if tau == 1.0 else each.scaled(tau)
+            for members, each, tau in measured
+            if each is not None and tau > 0
+        }
+
+    def with_parts(self, parts: Mapping[Set, Operator], **changes: Any) -> ProductPlan:
+        """The same plan with other operators, and other fields changed."""
+        lattice, operators = family_of(parts, len(self.domain))
+        measured = np.array([float(each is not None) for each in operators])
+        return replace(self, lattice=lattice, operators=operators, precisions=measured, **changes)
+
+    @cached_property
+    def tables(self) -> MeasuredTables:
+        """Marginals that are measured as they are: on which grids and with how much noise."""
+        assert self.shares is not None, "only plans with shares of epsilon measure whole tables"
+        return MeasuredTables(self.domain, self.lattice, self.shares)
 
     @property
-    def correlated(self) -> CorrelatedPath | None:
-        """The correlated noise along the attribute, where nothing else is measured."""
+    def by_residuals(self) -> bool:
+        """Whether numbers alone say how precisely residuals are measured: no operators, normal noise."""
+        return self.attribute < 0 and self.shares is None
+
+    @cached_property
+    def plain(self) -> bool:
+        """Whether every attribute is measured by the plain residual, as for marginals."""
+        return self.attribute < 0 and all(strategy.plain for strategy in self.strategies)
+
+    @cached_property
+    def axes(self) -> tuple[int, ...]:
+        """Positions of the attributes along which noise is correlated by their strategy."""
+        return tuple(i for i, strategy in enumerate(self.strategies) if strategy.tells)
+
+    @property
+    def correlated(self) -> Any:
+        """The correlated noise along the attribute, where nothing else is measured; or None."""
         operator = self.parts.get(()) if len(self.parts) == 1 else None
-        return operator if isinstance(operator, CorrelatedPath) else None
+        return operator if operator is not None and operator.correlated else None
 
     @property
     def noise(self) -> Noise:
-        """That of the operators."""
+        """That of the operators; Laplace on whole tables; else normal, correlated along axes."""
+        if self.shares is not None:
+            return LAPLACE
+        if self.attribute < 0:
+            return ORDERED if self.axes else NORMAL
         return next((operator.noise for operator in self.parts.values() if operator.has_values), NORMAL)
 
     @property
+    def comparison_class(self) -> str:
+        """What `gap` compares the plan with."""
+        return compared_with(self) or super().comparison_class
+
+    @property
     def measured_attributes(self) -> tuple[int, ...]:
-        """The attribute, and the short ones."""
+        """Positions of the attributes of which more than the total is measured."""
         along = {self.attribute} if any(operator.has_values for operator in self.parts.values()) else set()
-        return tuple(sorted({*along, *(i for members in self.parts for i in members)}))
+        return tuple(sorted({*along, *(i for i in range(len(self.domain)) if self.measures(i))}))
+
+    def measures(self, attribute: int) -> bool:
+        """Whether more than the total is measured of a short attribute, given by its position."""
+        with_attribute, _ = self.lattice.covers[attribute]
+        return bool((self.precisions[with_attribute] > 0).any())
 
     # ---- cost
 
+    @cached_property
+    def costs(self) -> Floats:
+        """Privacy cost of each block at precision 1, `Π_{i∈S} cost_i`, (sets,)."""
+        return self.lattice.products(np.array([strategy.cost for strategy in self.strategies]))
+
+    @cached_property
+    def residual_costs(self) -> ResidualCosts:
+        """What precisions of residuals cost, where numbers alone say how precisely they are measured."""
+        return ResidualCosts(self.domain, self.lattice, self.precisions, self.strategies, self.unit)
+
     def _priced(self, unit: Unit) -> Fraction:
-        return self.blocks.cost(unit) if self.parts else Fraction(0)
+        return self.blocks.cost(unit) if self.precisions.any() else Fraction(0)
+
+    def _as_pcost(self, price: Fraction) -> float:
+        """An epsilon-DP mechanism is `epsilon²/2`-zCDP, as Gaussian noise of pcost `epsilon²` is."""
+        return round_up(price if self.noise.gaussian else Fraction(round_up(price)) ** 2)
 
     @cached_property
     def pcost(self) -> float:
-        """The privacy cost for one record added or removed; `epsilon²` for Laplace noise."""
-        cost = self._priced(AddRemove())
-        return round_up(cost if self.noise.gaussian else Fraction(round_up(cost)) ** 2)
+        """`max diag Γ`: the privacy cost for one record added or removed; `epsilon²` for Laplace noise."""
+        return self.residual_costs.pcost if self.by_residuals else self._as_pcost(self._priced(AddRemove()))
 
     @cached_property
     def unit_pcost(self) -> float:
         """The privacy cost for the plan's unit of protection."""
-        cost = self._priced(self.unit)
-        return round_up(cost if self.noise.gaussian else Fraction(round_up(cost)) ** 2)
+        return self.residual_costs.unit_pcost if self.by_residuals else self._as_pcost(self._priced(self.unit))
 
     @cached_property
     def epsilon(self) -> float:
@@ -135,38 +259,49 @@ class ProductPlan(Plan):
 
     @property
     def slack(self) -> float:
-        """0 where the price is exact; infinite for replacements and limited persons, of whom a bound alone is known."""
+        """By how much, relative, the price is above what some change of the data costs at most."""
+        if self.by_residuals:
+            return self.residual_costs.slack
         return 0.0 if all(each.exactly_priced(self.unit) for each in self.parts.values()) else math.inf
 
     # ---- accuracy
 
     @cached_property
-    def facts(self) -> ProductFacts:
-        """What follows from the operators."""
-        return ProductFacts(self.domain.sizes, self.attribute, self.parts)
+    def noise_variances(self) -> Floats:
+        """`σ²_S = 1/τ_S` for every set, infinite where nothing is measured, (sets,)."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(1.0 / self.precisions)
+
+    @cached_property
+    def facts(self) -> Facts:
+        """What follows from the noise of all sets."""
+        return Facts(self.domain, self.lattice, self.noise_variances, self.strategies, self.attribute, self.parts)
 
     def _variances(self, workload: Workload) -> Floats:
-        if not workload.tabular:
-            return self.facts.variances(workload)
-        return np.concatenate([self.facts.table(term).ravel() for term in workload.terms()])
+        return self.facts.variances(workload)
 
     def _term_variances(self, workload: Workload) -> Floats:
-        if not workload.tabular:
-            return self.facts.variances(workload)
-        return np.array([self.facts.mean(term) for term in workload.terms()])
+        return self.facts.term_variances(workload) if workload.tabular else self.facts.variances(workload)
 
     def largest_variances(self, workload: Workload) -> Floats:
         """The largest variance of each term's queries, (terms,); of all ranges of many values a bound of it."""
         return np.array([self.facts.largest(term) for term in workload.terms()])
 
-    def _covariance(self, first: Workload, second: Workload) -> Floats:
-        if not first.tabular or not second.tabular:
-            return self.facts.covariance(*(each.listed() for each in (first, second)))
-        terms = [list(each.terms()) for each in (first, second)]
-        return np.block([[self.facts.pair(one, other) for other in terms[1]] for one in terms[0]])
+    def _cell_variances(self, positions: tuple[int, ...]) -> Floats:
+        shape = tuple(int(self.domain.sizes[i]) for i in positions)
+        if not self.plain:
+            return super()._cell_variances(positions)
+        number = int(self.lattice.find(np.array([positions], dtype=np.int32).reshape(1, -1))[0])
+        if number < 0 and 1 in shape:  # attributes with one value need not be in the family
+            return self.facts.cells(positions)
+        return np.broadcast_to(self.facts.cell_variances[number] if number >= 0 else np.inf, shape)
 
-    def _paired(self, first: QuotedTerm, second: QuotedTerm, crossed: tuple[int, ...]) -> Floats:
-        """Variances from those of products of rows; covariances from those of all queries."""
+    def _covariance(self, first: Workload, second: Workload) -> Floats:
+        return self.facts.covariance(first, second)
+
+    def _paired(self, first: Term, second: Term, crossed: tuple[int, ...]) -> Floats:
+        if self.attribute < 0:
+            return self.facts.paired(first, second, crossed)
         if first is second and not crossed:
             return self._variances(first.workload).reshape(first.shape)
         return super()._paired(first, second, crossed)
@@ -177,137 +312,103 @@ class ProductPlan(Plan):
         Raises:
             PlanError: the plan cannot answer it.
         """
-        members, total = in_one_table(self.domain, combined(self.domain, combination))
-        row = Workload.of_matrix(self.domain, members, csr_array(total.reshape(1, -1)), ("",), np.ones(1))
-        variance = float(self.facts.variances(row)[0])
+        variance = self.facts.of_any.combination(combined(self.domain, combination))
         if not np.isfinite(variance):
             raise PlanError("this plan does not answer this combination; plan for a workload that asks for it.")
         return variance
 
+    @property
+    def alike(self) -> bool:
+        """Whether all values of an attribute are treated alike, as by noise on marginals."""
+        return self.shares is not None
+
+    @cached_property
+    def gap_any(self) -> float:
+        """Proven bound on how far the plan is from any linear Gaussian plan whatever; infinite on large domains."""
+        return gap_of_all(self) if self.workload is not None and self.by_residuals else math.inf
+
     # ---- measuring
 
-    def compile(self) -> ProductBlocks:
-        """One piece per set of short attributes, with noise rounded up."""
-        if not self.parts:
-            raise VerificationError("the plan has nothing to measure; what it answers is already known.")
-        domain = self.domain
-        pieces = tuple(
-            operator.piece(members, tuple(int(domain.sizes[i]) for i in members))
-            for members, operator in self.parts.items()
-        )
-        return ProductBlocks(domain.sizes, self.attribute, pieces, domain.drops, domain.names)
+    def compile(self) -> Any:
+        """Whole tables, pieces along the attribute, or integer tables of residuals; with noise rounded up."""
+        return measurements_of(self)
 
-    def saved_blocks(self, arrays: Mapping[str, NDArray[Any]]) -> ProductBlocks:
-        """As compiled."""
-        return self.compile()
+    def saved_blocks(self, arrays: Mapping[str, NDArray[Any]]) -> Any:
+        """The sets, grids and scales that a file keeps of residuals; all others as compiled."""
+        return saved_measurements(self, arrays) if self.by_residuals else self.compile()
+
+    def reading(self, blocks: Any, measurements: NDArray[Any]) -> Reading:
+        """Tables rebuilt from what was measured of all sets."""
+        return estimator_of(self, blocks, measurements)
 
     @property
     def poses(self) -> str:  # type: ignore[override]
-        """That of an operator that has its own; otherwise of one attribute alone, or of tables crossed with others."""
+        """That of an operator that has its own; of one attribute alone, tables crossed with it, residuals, tables."""
+        if self.attribute < 0:
+            return "noisy tables" if self.shares is not None else "marginals" if self.plain else "products"
         own = next((operator.poses for operator in self.parts.values() if operator.poses), "")
         return own or ("an axis" if [*self.parts] == [()] else "fibres")
 
-    def reading(self, blocks: Blocks, measurements: NDArray[Any]) -> ProductReading:
-        """Tables rebuilt from the residuals of all sets."""
-        assert isinstance(blocks, ProductBlocks)
-        measured = {piece.members: piece.operator for piece in blocks.pieces}
-        return ProductReading(self.replaced(parts=measured), blocks, measurements)
+    @property
+    def family(self) -> ProductPlan | None:
+        """The plan itself, where its tables have the precisions of a family of residuals."""
+        return self if self.attribute < 0 else None
 
     # ---- algebra
 
+    def on(self, lattice: SetFamily) -> Floats:
+        """The plan's precisions on a family that holds its own, (sets,)."""
+        if self.lattice.same_sets(lattice):
+            return self.precisions
+        precisions = np.zeros(len(lattice))
+        precisions[renumber(self.lattice, lattice)] = self.precisions
+        return precisions
+
+    def scaled(self, factor: float) -> Self:
+        """The same plan with all its precisions multiplied by a number."""
+        if self.shares is not None:
+            return self.replaced(shares=self.shares * np.sqrt(factor))
+        return self.replaced(precisions=self.precisions * factor)
+
     def over_cells(self) -> tuple[Grouping, Floats]:
-        """Rows L with `LᵀL = Γ` over the cells of all measured attributes, of few cells.
+        """Rows L with `LᵀL = Γ` over the cells of all measured attributes, (rows, cells).
 
         Raises:
             PlanError: too many cells for a matrix, or Laplace noise.
         """
-        if not self.noise.gaussian:
-            return super().over_cells()
-        attributes = tuple(sorted({self.attribute, *self.measured_attributes}))
-        cells = math.prod(int(self.domain.sizes[i]) for i in attributes)
-        if cells > MOST_COLUMNS:
-            raise PlanError(
-                f"a plan along {self.name!r} over {cells:,} cells is too large for a matrix; combine it with plans "
-                "that take the same strategy, form=rs.Tree(like=other) or form=rs.Lattice(like=other), with plans over "
-                f"at most {MOST_COLUMNS:,} cells, or measure it by itself with rs.measure."
-            )
-        return Grouping(attributes, np.arange(cells)), rows_over_cells(self, attributes)
-
-    def scaled(self, factor: float) -> ProductPlan:
-        """The same plan with all precisions multiplied."""
-        return self.replaced(parts={members: each.scaled(factor) for members, each in self.parts.items()})
+        return rows_over_cells(self) if self.noise.gaussian else super().over_cells()
 
     # ---- what people are shown
 
     @property
+    def advice(self) -> str:
+        """Where the cells are so few that a matrix plan of the same queries could be better: how much, at most."""
+        exact = not self.by_residuals or self.plain or self.axes or self.workload is None
+        return "" if exact else dense_advice(self.workload, self)  # type: ignore[arg-type]
+
+    @property
     def remarks(self) -> tuple[tuple[str, str], ...]:
-        """How the attribute is measured, what else was tried, and whether the price is a bound alone."""
-        loose = (("Price", "a bound; what it really costs is not computed and may be much less"),)
-        if not self.parts:
-            return ()
-        along = [operator for operator in self.parts.values() if operator.has_values] or [*self.parts.values()]
-        heading, text = along[0].described(self.domain[self.name], self.name)
-        crossed = [self.domain.names[i] for i in self.measured_attributes if i != self.attribute]
-        text += f", crossed with {', '.join(crossed)} in {len(self.parts):,} sets" if crossed else ""
-        text += f"; {self.blocks.cells:,} integers are measured"
-        return ((heading, text), *tried(self.candidates, self.gap), *(loose if self.slack else ()))
+        """How it is measured, what was tried or might do better, and how loose its price can be."""
+        return (*described(self), *tried(self.candidates, self.gap), *super().remarks)
 
     @property
     def details(self) -> dict[str, Any]:
-        """That the price is a bound of unknown slack, where it is; and what else was tried."""
-        tried_ones = {"candidates": [vars(each) for each in self.candidates]} if self.candidates else {}
-        return {**tried_ones, "price_slack": None} if self.slack else tried_ones
+        """What was tried, how loose the price can be, and which tables are measured as they are."""
+        if self.shares is None:
+            return super().details
+        return {**super().details, "measured": listed_tables(self)}
 
     def __repr__(self) -> str:
-        cost = f"pcost={self.pcost:.6g}" if self.noise.gaussian else f"epsilon={self.epsilon:.6g}"
-        kinds = ", ".join(dict.fromkeys(operator.kind for operator in self.parts.values()))
-        return (
-            f"ProductPlan({self.size:,} values of {self.name!r} by {kinds or 'nothing'}, {len(self.parts):,} sets, "
-            f"{cost}, {self.guarantee!r}, gap={self.gap:.2g})"
-        )
+        return f"ProductPlan({in_brief(self)}, {self.guarantee!r}, gap={self.gap:.2g})"
 
     # ---- files
 
     def to_body(self) -> dict[str, Any]:
-        """The plan as plain values; long texts, which operators share, are kept once."""
-        texts: list[str] = []
-        parts = [{"members": list(members), "operator": each.to_body()} for members, each in self.parts.items()]
-        return {
-            **head_to_body("operators", self),
-            "attribute": self.attribute,
-            "parts": with_texts_once(parts, texts),
-            "texts": texts,
-            "workload": workload_to_body(self.workload),
-            "candidates": candidates_to_body(self.candidates),
-            "lower_bound": self.lower_bound,
-        }
+        """The plan as plain values."""
+        return product_to_body(self)
 
     @classmethod
     def of_body(cls, body: dict[str, Any]) -> ProductPlan:
         """The plan that plain values describe; every invariant is checked again."""
-        domain = domain_of_settings(body["domain"])
-        attribute, known = int(body["attribute"]), dict[str, Any]()
-        if not 0 <= attribute < len(domain):
-            raise ValueError("it measures an attribute that the domain lacks")
-        if len({tuple(part["members"]) for part in body["parts"]}) < len(body["parts"]):
-            raise ValueError("it measures a set of attributes twice")
-        along = domain[domain.names[attribute]]
-        bound = float(body["lower_bound"])
-        if not bound >= 0:
-            raise ValueError("its lower bound means nothing")
-        made = cls(
-            domain,
-            attribute,
-            {
-                tuple(int(i) for i in part["members"]): operator_of_body(
-                    with_texts(part["operator"], body["texts"]), along, known
-                )
-                for part in body["parts"]
-            },
-            workload=workload_of_body(domain, body["workload"]),
-            candidates=candidates_of_body(body["candidates"]),
-            lower_bound=bound,
-            **head_of_body(body),
-        )
-        check_claims(made)  # compiles and prices it: the verifier checks every array
-        return made
+        plan: ProductPlan = product_of_body(cls, body)
+        return plan
