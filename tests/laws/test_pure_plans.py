@@ -116,7 +116,7 @@ def _dense(plan):
     shape = [int(n) for n in plan.domain.sizes]
     rows, variances = [], []
     members = list(plan.lattice)
-    for number, t, s in zip(plan.measured, plan.tables.grids, plan.tables.scales, strict=True):
+    for number, t, s in zip(plan.tables.measured, plan.tables.grids, plan.tables.scales, strict=True):
         for cell in np.ndindex(*[shape[i] for i in members[number]]):
             indicator = np.zeros(shape)
             index = [slice(None)] * len(shape)
@@ -156,7 +156,7 @@ def test_pooled_estimates_are_dense_least_squares_and_agree(tmp_path):
     A, v = _dense(plan)
     y = np.empty(len(A))
     start = 0
-    for number, t in zip(plan.measured, plan.tables.grids, strict=True):
+    for number, t in zip(plan.tables.measured, plan.tables.grids, strict=True):
         cells = math.prod(int(plan.domain.sizes[i]) for i in plan.lattice.members(int(number)))
         at = release.blocks.layout.starts[number]
         y[start : start + cells] = release.measurements[at : at + cells] / float(t)

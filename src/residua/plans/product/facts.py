@@ -21,10 +21,12 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from residua.domain import Domain
+from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.linalg.lattice import SetFamily, closure
 from residua.plans.operators.contract import Operator
@@ -296,6 +298,20 @@ def family_of(parts: Mapping[Set, Operator], attributes: int) -> tuple[SetFamily
     rows = [sorted(members for members in parts if len(members) == size) for size in sizes]
     lattice = closure([np.array(each, dtype=np.int32).reshape(len(each), k) for k, each in enumerate(rows)], attributes)
     return lattice, tuple(parts.get(tuple(members)) for members in lattice)
+
+
+def require_operators(plan: Any) -> None:
+    """Refuses operators that do not fit the attribute and the sets of a plan.
+
+    Raises:
+        PlanError: they do not.
+    """
+    if plan.attribute >= len(plan.domain):
+        raise PlanError("the plan measures an attribute that the domain lacks; plan again.")
+    if len(plan.operators) != len(plan.lattice) or len(plan.lattice.covers[plan.attribute][0]):
+        raise PlanError("the operators do not fit the sets of short attributes; plan again.")
+    if any(each is not None and each.size != plan.size for each in plan.operators):
+        raise PlanError("an operator does not fit the attribute; plan again.")
 
 
 def _finite(values: Floats) -> Floats:

@@ -36,7 +36,7 @@ from residua.plans.noise import LAPLACE, NORMAL, ORDERED, Noise
 from residua.plans.operators.contract import Operator
 from residua.plans.product.any_facts import Set
 from residua.plans.product.bounds import compared_with, dense_advice, gap_of_all
-from residua.plans.product.facts import Facts, family_of
+from residua.plans.product.facts import Facts, family_of, require_operators
 from residua.plans.product.files import product_of_body, product_to_body
 from residua.plans.product.measuring import estimator_of, measurements_of, saved_measurements
 from residua.plans.product.over_cells import rows_over_cells
@@ -116,7 +116,8 @@ class ProductPlan(Plan):
         if self.shares is not None:
             object.__setattr__(self, "shares", self.tables.shares)
             object.__setattr__(self, "precisions", self.tables.pooled_precisions)
-        self._check_operators()
+        if self.attribute >= 0:
+            require_operators(self)
         precisions = np.array(self.precisions, dtype=np.float64)
         if precisions.shape != (len(self.lattice),):
             raise PlanError(f"precisions has shape {precisions.shape}; give one for each of {len(self.lattice)} sets.")
@@ -127,16 +128,6 @@ class ProductPlan(Plan):
         precisions = feasible(self.lattice, precisions, self.strategies)
         precisions.setflags(write=False)
         object.__setattr__(self, "precisions", precisions)
-
-    def _check_operators(self) -> None:
-        if self.attribute < 0:
-            return
-        if self.attribute >= len(self.domain):
-            raise PlanError("the plan measures an attribute that the domain lacks; plan again.")
-        if len(self.operators) != len(self.lattice) or len(self.lattice.covers[self.attribute][0]):
-            raise PlanError("the operators do not fit the sets of short attributes; plan again.")
-        if any(each is not None and each.size != self.size for each in self.operators):
-            raise PlanError("an operator does not fit the attribute; plan again.")
 
     # ---- what is measured
 
@@ -247,12 +238,12 @@ class ProductPlan(Plan):
         """The privacy cost for the plan's unit of protection."""
         return self.residual_costs.unit_pcost if self.by_residuals else self._as_pcost(self._priced(self.unit))
 
-    @cached_property
+    @property
     def epsilon(self) -> float:
         """What Laplace noise costs for one record added or removed, rounded up."""
         return super().epsilon if self.noise.gaussian else round_up(self._priced(AddRemove()))
 
-    @cached_property
+    @property
     def unit_epsilon(self) -> float:
         """What Laplace noise costs the plan's unit of protection, rounded up."""
         return super().epsilon if self.noise.gaussian else round_up(self._priced(self.unit))
