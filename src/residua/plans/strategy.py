@@ -3,8 +3,6 @@
 Each attribute's space is split by a spread vector v with `1ᵀv = 1` and `R v = 0`: a table is `x = v (1ᵀx) + F R x`, its
 total spread by v and the rest, which R measures. `[v, F]` is the pseudo-inverse of `[1ᵀ; R]`. The plain split of
 marginals is `v = 1/n`, `R = n I − 11ᵀ`; any other integer R has its own v. Facts are those of the integers.
-
-`Strategy` is what the lattice form asks of an attribute; how R is represented is up to the strategy.
 """
 
 from __future__ import annotations
@@ -220,7 +218,8 @@ class Plain(Strategy):
         if asked.plain:
             return np.full(self.size, self.cost), np.full(self.size, 1.0 / self.size**2)
         if not asked.indicators:
-            return _squares(asked.matrix() - asked.matrix().mean(axis=1, keepdims=True)), asked.times(self.spread) ** 2
+            centred = asked.matrix() - asked.matrix().mean(axis=1, keepdims=True)
+            return np.square(centred).sum(axis=1), asked.times(self.spread) ** 2
         sums = asked.times(np.ones(self.size))  # their squares are the same
         return _cleaned(sums - sums**2 / self.size, sums), (sums / self.size) ** 2
 
@@ -315,7 +314,7 @@ class Rows(Strategy):
     def variances(self, asked: AttributeQueries) -> tuple[Floats, Floats]:
         """From K and v; infinite where rows are outside."""
         if not asked.indicators:
-            d = _squares(asked.matrix() @ (self.recovery * self.unit))
+            d = np.square(asked.matrix() @ (self.recovery * self.unit)).sum(axis=1)
         else:
             d = _cleaned(asked.diagonal(self.inverse).copy(), asked.times(np.ones(self.size)))
         e = asked.times(self.spread) ** 2
@@ -377,11 +376,7 @@ OTHERS: dict[str, Callable[[Any, int], Strategy]] = {}  # what files call other 
 
 
 def strategy_of_body(body: dict[str, Any], size: int) -> Strategy:
-    """The strategy that plain values describe.
-
-    Raises:
-        ValueError: not whole numbers.
-    """
+    """The strategy that plain values describe; a ValueError where they are not whole numbers."""
     for key, read in OTHERS.items():
         if key in body:
             return read(body[key], size)
@@ -391,11 +386,6 @@ def strategy_of_body(body: dict[str, Any], size: int) -> Strategy:
     if not all(isinstance(entry, int) and abs(entry) < 2**62 for entry in rows.ravel()):
         raise ValueError("a strategy is not made of whole numbers")
     return Rows(size, rows.astype(np.int64))
-
-
-def _squares(rows: Floats) -> Floats:
-    """The squared length of each row, (rows,)."""
-    return np.asarray((rows**2).sum(axis=1))
 
 
 def _cleaned(squares: Floats, sizes: Floats) -> Floats:

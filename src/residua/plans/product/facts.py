@@ -292,12 +292,13 @@ class Facts:
         return OverFibres(self.domain, self.attribute, self.parts)
 
 
-def family_of(parts: Mapping[Set, Operator], attributes: int) -> tuple[SetFamily, tuple[Operator | None, ...]]:
-    """The family of these sets and all their subsets, and the operator of each; None where there is none."""
+def family_of(parts: Mapping[Set, Operator], attributes: int) -> tuple[SetFamily, tuple[Operator | None, ...], Floats]:
+    """The family of these sets and all their subsets, the operator of each, if any, and 1 where there is one."""
     sizes = range(max(map(len, parts), default=0) + 1)
     rows = [sorted(members for members in parts if len(members) == size) for size in sizes]
     lattice = closure([np.array(each, dtype=np.int32).reshape(len(each), k) for k, each in enumerate(rows)], attributes)
-    return lattice, tuple(parts.get(tuple(members)) for members in lattice)
+    operators = tuple(parts.get(tuple(members)) for members in lattice)
+    return lattice, operators, np.array([float(each is not None) for each in operators])
 
 
 def require_operators(plan: Any) -> None:

@@ -4,8 +4,7 @@
 
 T ranges over a downward-closed family of sets of short attributes, R_i is the integer strategy of attribute i
 (`strategy.py`; plain strategies centre), and A_T an operator along one long attribute (`operators/contract.py`) or, of
-plans without one, the number 1. With every strategy plain and no operators these are the residuals of marginals, with
-orthogonal projections. Facts are sums over subsets (`facts.py`).
+plans without one, the number 1. With every strategy plain and no operators these are the residuals of marginals.
 
 With Laplace noise and no operators, marginals are measured as they are; pooled by least squares, they have precisions
 as if their residuals had been measured (`table_blocks.py`).
@@ -99,8 +98,7 @@ class ProductPlan(Plan):
     @classmethod
     def along(cls, domain: Domain, axis: int, parts: Mapping[Set, Operator], *promise: Any, **rest: Any) -> ProductPlan:
         """The plan that measures each of these sets of short attributes by its operator along one attribute."""
-        lattice, operators = family_of(parts, len(domain))
-        measured = np.array([float(each is not None) for each in operators])
+        lattice, operators, measured = family_of(parts, len(domain))
         return cls(domain, lattice, measured, *promise, **{"attribute": axis, "operators": operators, **rest})
 
     @classmethod
@@ -153,8 +151,7 @@ class ProductPlan(Plan):
 
     def with_parts(self, parts: Mapping[Set, Operator], **changes: Any) -> ProductPlan:
         """The same plan with other operators, and other fields changed."""
-        lattice, operators = family_of(parts, len(self.domain))
-        measured = np.array([float(each is not None) for each in operators])
+        lattice, operators, measured = family_of(parts, len(self.domain))
         return replace(self, lattice=lattice, operators=operators, precisions=measured, **changes)
 
     @cached_property
@@ -224,8 +221,7 @@ class ProductPlan(Plan):
     def _priced(self, unit: Unit) -> Fraction:
         return self.blocks.cost(unit) if self.precisions.any() else Fraction(0)
 
-    def _as_pcost(self, price: Fraction) -> float:
-        """An epsilon-DP mechanism is `epsilon²/2`-zCDP, as Gaussian noise of pcost `epsilon²` is."""
+    def _as_pcost(self, price: Fraction) -> float:  # an epsilon-DP mechanism is `epsilon²/2`-zCDP
         return round_up(price if self.noise.gaussian else Fraction(round_up(price)) ** 2)
 
     @cached_property
@@ -283,9 +279,9 @@ class ProductPlan(Plan):
         if not self.plain:
             return super()._cell_variances(positions)
         number = int(self.lattice.find(np.array([positions], dtype=np.int32).reshape(1, -1))[0])
-        if number < 0 and 1 in shape:  # attributes with one value need not be in the family
-            return self.facts.cells(positions)
-        return np.broadcast_to(self.facts.cell_variances[number] if number >= 0 else np.inf, shape)
+        if number < 0:
+            return self.facts.cells(positions)  # attributes with one value need not be in the family
+        return np.broadcast_to(self.facts.cell_variances[number], shape)
 
     def _covariance(self, first: Workload, second: Workload) -> Floats:
         return self.facts.covariance(first, second)
@@ -310,7 +306,7 @@ class ProductPlan(Plan):
 
     @property
     def alike(self) -> bool:
-        """Whether all values of an attribute are treated alike, as by noise on marginals."""
+        """Noise on whole marginals treats all values of an attribute alike."""
         return self.shares is not None
 
     @cached_property
@@ -374,8 +370,8 @@ class ProductPlan(Plan):
     @property
     def advice(self) -> str:
         """Where the cells are so few that a matrix plan of the same queries could be better: how much, at most."""
-        exact = not self.by_residuals or self.plain or self.axes or self.workload is None
-        return "" if exact else dense_advice(self.workload, self)  # type: ignore[arg-type]
+        asked = self.workload if self.by_residuals and not self.plain and not self.axes else None
+        return "" if asked is None else dense_advice(asked, self)
 
     @property
     def remarks(self) -> tuple[tuple[str, str], ...]:
