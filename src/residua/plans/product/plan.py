@@ -127,8 +127,6 @@ class ProductPlan(Plan):
         precisions.setflags(write=False)
         object.__setattr__(self, "precisions", precisions)
 
-    # ---- what is measured
-
     @property
     def name(self) -> str:
         """The attribute along which operators measure, if there are any."""
@@ -271,7 +269,9 @@ class ProductPlan(Plan):
         return self.facts.term_variances(workload) if workload.tabular else self.facts.variances(workload)
 
     def largest_variances(self, workload: Workload) -> Floats:
-        """The largest variance of each term's queries, (terms,); of all ranges of many values a bound of it."""
+        """Along operators, of all ranges of many values a bound of it."""
+        if self.attribute < 0:
+            return super().largest_variances(workload)
         return np.array([self.facts.largest(term) for term in workload.terms()])
 
     def _cell_variances(self, positions: tuple[int, ...]) -> Floats:
