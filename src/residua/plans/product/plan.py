@@ -123,9 +123,8 @@ class ProductPlan(Plan):
             raise PlanError("precisions must be finite and not negative.")
         if self.attribute < 0 and any(strategy.cost == 0 for strategy in self.strategies):
             precisions[self.costs == 0] = 0.0  # an empty block, of an attribute with one value, is known
-        precisions = feasible(self.lattice, precisions, self.strategies)
-        precisions.setflags(write=False)
-        object.__setattr__(self, "precisions", precisions)
+        object.__setattr__(self, "precisions", feasible(self.lattice, precisions, self.strategies))
+        self.precisions.setflags(write=False)
 
     @property
     def name(self) -> str:
