@@ -16,7 +16,7 @@ from residua.source.uris import Address, is_uri, parse_uri, refuse_keys, shown_u
 
 if TYPE_CHECKING:
     from residua.cli.spec import Spec
-    from residua.source.counting import Tallies
+    from residua.source.tallies import Tallies
 
 _TABLE = "data"  # what a query calls the files of `path`
 

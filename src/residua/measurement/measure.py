@@ -29,8 +29,8 @@ from residua.release import Release, reserve
 from residua.source import Source, source_of
 from residua.source.bound import KEY_BYTES, Bound, bound_of, require_agreement
 from residua.source.checking import Checked
-from residua.source.counting import Tallies
 from residua.source.kept import SomeGroups
+from residua.source.tallies import Tallies
 
 if TYPE_CHECKING:
     from residua.source.spark import SparkSource

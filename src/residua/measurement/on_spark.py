@@ -17,7 +17,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, cast
 
 import numpy as np
@@ -35,10 +34,10 @@ from residua.release import Release
 from residua.release.folder import Reserved, reserve
 from residua.release.parts import FOLDER, OPEN_FOLDER, PartedIntegers, part_bytes, part_name
 from residua.source.bound import Bound
-from residua.source.counting import Tallies
-from residua.source.spark import SparkSource, asked, require_countable
+from residua.source.spark import SparkSource, asked
 from residua.source.spark_rows import NOTE, ROW_SQL, proven, row_of, sums_of
-from residua.source.spark_tasks import SparkTask, Tally, own_version
+from residua.source.spark_tasks import SparkTask, own_version
+from residua.source.tallies import Tallies, Tally
 
 _WATCH_SECONDS = 0.5
 _PROBES = 1000  # Spark cuts them into a task for each processor it has
@@ -127,13 +126,12 @@ def measured_on_executors(
             tally.add(bytes(outcome["note"]))
         else:
             digests[part_name(outcome["block"])] = _digest(json.loads(bytes(outcome["note"])), place)
-    require_countable(tally, data.weight)
+    tally.require_countable(data.weight)
     if len(digests) != parts:
         raise FileError(f"the release {str(place.final)!r} lacks a part; nothing of it is kept.")
     starts = [*task.block_starts, sets.cells]
     integers = cast("Integers", PartedIntegers(place.partial, starts, digests))
-    tallies = Tallies(MappingProxyType(tally.dropped), MappingProxyType(tally.other), tally.no_person, tally.loss)
-    release = Release(plan, blocks, integers, {**receipt, **tell(tallies)})
+    release = Release(plan, blocks, integers, {**receipt, **tell(Tallies(*tally.done))})
     place.commit(release, (starts, digests))
     return Release.load(place.final)
 

@@ -33,7 +33,7 @@ from residua.session.opening import (
 from residua.showing import Reported
 from residua.source import source_of
 from residua.source.bound import require_agreement
-from residua.source.counting import Tallies
+from residua.source.tallies import Tallies
 from residua.workload import Workload
 
 

@@ -14,9 +14,9 @@ from residua.errors import SourceError
 from residua.linalg.lattice import closure
 from residua.linalg.layout import Layout, layout_of
 from residua.machine import free_bytes
-from residua.source.counting import Counted, Counting, Tallies, count
+from residua.source.counting import Counted, Counting, count
 from residua.source.kept import KeptCodes
-from residua.source.problems import Problems
+from residua.source.tallies import Problems, Tallies
 
 if TYPE_CHECKING:
     from residua.domain import Domain

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -20,36 +19,15 @@ from residua.source.bound import Bound, Loss
 from residua.source.kept import Columns, KeptCodes, SomeGroups, Weights
 from residua.source.options import Options
 from residua.source.persons import Persons
-from residua.source.problems import Problems
+from residua.source.tallies import MOST_RECORDS, Problems, Tallies, Tally
 
 if TYPE_CHECKING:
     from residua.source.records import Records
 
 Progress = Callable[[int, int | None], None]  # rows read so far, about how many there are
-MOST_RECORDS = 2**62
+Coded = tuple[Any, list[NDArray[np.int32]], NDArray[np.intp] | None, Weights]  # a batch, codes, rows kept, weights
 _LEAST_ROWS, _MOST_ROWS = 1 << 16, 1 << 20
 _CODE_BYTES = 1 << 26
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Tallies:
-    """How many records followed a policy, for the curator's terminal only; what is printed of it holds no number.
-
-    Args:
-        dropped: for each attribute, the records that its policy `drop` left out (a record may be left out on account of
-            several).
-        other: for each attribute, the counted records that are in its cell of other values (before a bound chooses).
-        no_person: the records that were left out because nobody's.
-        loss: what the bound on each person's records left out; nothing where there is none.
-    """
-
-    dropped: Mapping[str, int]
-    other: Mapping[str, int]
-    no_person: int = 0
-    loss: Loss | None = None
-
-    def __repr__(self) -> str:
-        return "Tallies(confidential)"
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -102,29 +80,40 @@ def count(
 
     require_fitting(source, domain, layout)
     columns, hint = columns_needed(source, domain, bound is not None), source.rows_hint()
-    dropped, other = dict.fromkeys(domain.names, 0), dict.fromkeys(domain.names, 0)
-    problems = Problems(domain.names, source.show_values)
     with Counting(layout, source.options, bound, hint, way) as counting:
-        digest = Digest(counting.pool)
-        rows = records = 0
-        for batch in source.digested(columns, digest):
-            weights = weights_of(batch.column(len(domain)), source.weight, problems) if source.weight else None
-            records += batch.num_rows if weights is None else total_of(weights)
-            if records >= MOST_RECORDS:
-                raise SourceError(f"the counts in column {source.weight!r} add up to 2^62 or more; correct them.")
-            codes = encoded(batch, domain, counting.pool, problems)
-            if not problems:  # after the first one, the rest is read only to name every bad column at once
-                kept = tallied(codes, weights, domain, dropped, other)
-                if keep is not None:
-                    keep.add(batch, codes, kept, weights)
-                counting.add(batch, codes, kept, weights, problems)
-            rows += batch.num_rows
-            if progress is not None:
-                progress(rows, hint if bound is None or hint is None else 2 * hint)
-        problems.stop()
+        tally = Tally(domain, source.show_values, Digest(counting.pool))
+
+        def read() -> Iterator[Any]:
+            for batch in source.digested(columns, tally.digest):
+                yield batch
+                if progress is not None:
+                    progress(tally.digest.rows, hint if bound is None or hint is None else 2 * hint)
+
+        for batch, codes, kept, weights in coded(read(), source.weight, tally, counting.pool):
+            if keep is not None:
+                keep.add(batch, codes, kept, weights)
+            counting.add(batch, codes, kept, weights, tally.problems)
+        tally.require_countable(source.weight)
+        rows = tally.digest.rows
         tables = counting.finish(lambda chosen: progress(rows + chosen, 2 * rows) if progress else None)
-        tally = (MappingProxyType(dropped), MappingProxyType(other), counting.nobody, counting.loss)
-        return Counted(*tally, tables=tables, fingerprint=digest.fingerprint)
+        tally.no_person, tally.loss = counting.nobody, counting.loss
+        return Counted(*tally.done, tables=tables, fingerprint=tally.digest.fingerprint)
+
+
+def coded(batches: Iterator[Any], weight: str | None, tally: Tally, pool: Executor) -> Iterator[Coded]:
+    """The codes of every batch; after the first problem the rest is only read, to name every bad column at once.
+
+    Each with its codes, which rows are kept (all when not given), and how many records each row stands for.
+    """
+    domain, problems = tally.domain, tally.problems
+    for batch in batches:
+        weights = weights_of(batch.column(len(domain)), weight, problems) if weight is not None else None
+        tally.records = min(tally.records + (batch.num_rows if weights is None else total_of(weights)), MOST_RECORDS)
+        if tally.too_many:
+            return
+        codes = encoded(batch, domain, pool, problems)
+        if not problems:
+            yield batch, codes, tallied(codes, weights, tally), weights
 
 
 def require_fitting(source: Records, domain: Domain, layout: Layout) -> None:
@@ -168,8 +157,7 @@ class Counting:
         only: SomeGroups | None = None,
     ) -> None:
         self.pool = ThreadPoolExecutor(max_workers=processors())
-        self._accumulator = Accumulator(layout, rows, self.pool, way)
-        self._buffer = Buffer(layout, self._accumulator, only)
+        self._tables = CountedTables(layout, rows, self.pool, way, only)
         self._persons = None if bound is None else Persons(options, bound)
 
     def __enter__(self) -> Self:
@@ -195,44 +183,44 @@ class Counting:
     ) -> None:
         """Adds the kept rows (all when not given); the batch says whose they are."""
         if self._persons is None:
-            self._buffer.add(codes, kept, weights)
+            self._tables.add(codes, kept, weights)
         else:
-            self._persons.add(batch, codes, kept, weights, problems, self._buffer.add)
+            self._persons.add(batch, codes, kept, weights, problems, self._tables.add)
 
     def finish(self, progress: Callable[[int], None] = lambda rows: None) -> NDArray[np.int64]:
         """The counts, in the layout's buffer, read-only; says how many rows persons were chosen among."""
         if self._persons is not None:
-            self._persons.finish(self._buffer.add, progress)
-        self._buffer.flush()
-        tables = self._accumulator.finish()
-        tables.setflags(write=False)
-        return tables
+            self._persons.finish(self._tables.add, progress)
+        return self._tables.finish()
 
 
 class Buffer:
-    """Collects batches until there are enough rows for a pass over all tables to pay.
+    """Rows of codes, collected until there is no room for more.
 
     Args:
-        layout: the tables.
-        accumulator: where rows go.
+        sizes: how many values each attribute has, (attributes,).
+        capacity: how many rows there is room for.
+        used: the attributes whose codes are kept, the others stay zero; all when not given.
         only: the groups whose rows are collected, all when not given.
     """
 
-    def __init__(self, layout: Layout, accumulator: Accumulator, only: SomeGroups | None = None) -> None:
-        kind, attributes = smallest(int(layout.sizes.max())), len(layout.sizes)
-        each = layout.cells // max(sum(len(group.numbers) for group in layout), 1)
-        limit = (_CODE_BYTES if only is None else _CODE_BYTES >> 4) // (attributes * np.dtype(kind).itemsize)
-        self._capacity = max(min(max(4 * each, _LEAST_ROWS), _MOST_ROWS, limit), 1)
-        self._codes: Codes = np.zeros((attributes, self._capacity), dtype=kind)
-        self._used = sorted({i for group in layout for i in group.members.ravel().tolist()})  # the others stay zero
-        self._only = only
+    def __init__(
+        self, sizes: NDArray[np.int64], capacity: int, used: Sequence[int] | None = None, only: SomeGroups | None = None
+    ) -> None:
+        self._capacity = max(capacity, 1)
+        self.codes: Codes = np.zeros((len(sizes), self._capacity), dtype=smallest(int(sizes.max())))
+        self._used, self._only = range(len(sizes)) if used is None else used, only
         self._weights = np.empty(self._capacity, dtype=np.int64)
         self._weighted = False
-        self._rows = 0
-        self._accumulator = accumulator
+        self.rows = 0
 
-    def add(self, codes: Columns, kept: NDArray[np.intp] | None, weights: Weights) -> None:
-        """Adds the kept rows (all when not given)."""
+    @property
+    def weights(self) -> Weights:
+        """How many records each row stands for, one when not given."""
+        return self._weights if self._weighted else None
+
+    def add(self, codes: Columns, kept: NDArray[np.intp] | None, weights: Weights) -> Iterator[None]:
+        """Adds the kept rows (all when not given); stops whenever it is full, and is empty when it goes on."""
         self._weighted = weights is not None
         if kept is not None:
             codes = [column[kept] for column in codes]
@@ -241,28 +229,56 @@ class Buffer:
             codes, here = self._only.renumbered(codes)
             codes = [column[here] for column in codes]
             weights = None if weights is None else weights[here]
-        for low, high in self._portions(len(codes[0])):
-            room = slice(self._rows, self._rows + high - low)
+        low = 0
+        while low < len(codes[0]):
+            high = min(len(codes[0]), low + self._capacity - self.rows)
+            room = slice(self.rows, self.rows + high - low)
             for i in self._used:
-                self._codes[i, room] = codes[i][low:high]
+                self.codes[i, room] = codes[i][low:high]
             if weights is not None:
                 self._weights[room] = weights[low:high]
-            self._rows += high - low
-            if self._rows == self._capacity:
-                self.flush()
+            self.rows, low = room.stop, high
+            if self.rows == self._capacity:
+                yield
+                self.rows = 0
 
-    def _portions(self, rows: int) -> Iterator[tuple[int, int]]:
-        low = 0
-        while low < rows:
-            high = min(rows, low + self._capacity - self._rows)
-            yield low, high
-            low = high
 
-    def flush(self) -> None:
-        """Counts what is held."""
-        if self._rows:
-            self._accumulator.add(self._codes, self._rows, self._weights if self._weighted else None)
-            self._rows = 0
+class CountedTables:
+    """The tables of a layout, to which rows are added as soon as there are enough for a pass over all of them to pay.
+
+    Args:
+        layout: the tables.
+        rows: about how many rows there will be, if known.
+        pool: threads to count in.
+        way: how to count, chosen by cost when not given.
+        only: the groups whose rows are counted, all when not given.
+    """
+
+    def __init__(
+        self, layout: Layout, rows: int | None, pool: Executor, way: Way | None = None, only: SomeGroups | None = None
+    ) -> None:
+        self._accumulator = Accumulator(layout, rows, pool, way)
+        each = layout.cells // max(sum(len(group.numbers) for group in layout), 1)
+        room = _CODE_BYTES if only is None else _CODE_BYTES >> 4
+        limit = room // (len(layout.sizes) * np.dtype(smallest(int(layout.sizes.max()))).itemsize)
+        used = sorted({i for group in layout for i in group.members.ravel().tolist()})
+        self._buffer = Buffer(layout.sizes, min(max(4 * each, _LEAST_ROWS), _MOST_ROWS, limit), used, only)
+
+    def add(self, codes: Columns, kept: NDArray[np.intp] | None, weights: Weights) -> None:
+        """Adds the kept rows (all when not given)."""
+        for _ in self._buffer.add(codes, kept, weights):
+            self._count()
+
+    def _count(self) -> None:
+        self._accumulator.add(self._buffer.codes, self._buffer.rows, self._buffer.weights)
+
+    def finish(self) -> NDArray[np.int64]:
+        """The counts, in the layout's buffer, read-only. Nothing may be added afterwards."""
+        if self._buffer.rows:
+            self._count()
+        tables = self._accumulator.finish()
+        tables.setflags(write=False)
+        return tables
 
 
 def encoded(batch: Any, domain: Domain, pool: Executor, problems: Problems) -> list[NDArray[np.int32]]:
@@ -285,19 +301,17 @@ def encoded(batch: Any, domain: Domain, pool: Executor, problems: Problems) -> l
     return list(pool.map(column, range(len(domain))))
 
 
-def tallied(
-    codes: list[NDArray[np.int32]], weights: Weights, domain: Domain, dropped: dict[str, int], other: dict[str, int]
-) -> NDArray[np.intp] | None:
+def tallied(codes: Columns, weights: Weights, tally: Tally) -> NDArray[np.intp] | None:
     """Notes what the policies did, and says which rows are kept (nothing when all are)."""
-    gone = np.zeros(len(codes[0]), dtype=bool)
+    domain, gone = tally.domain, np.zeros(len(codes[0]), dtype=bool)
     for name, column in zip(domain.names, codes, strict=True):
         if "drop" in (domain[name].unknown, domain[name].missing):
             out = column < 0
-            dropped[name] += _records(out, weights)
+            tally.dropped[name] += _records(out, weights)
             gone |= out
     for name, column in zip(domain.names, codes, strict=True):
         if domain[name].has_other:
-            other[name] += _records((column == domain[name].size - 1) & ~gone, weights)
+            tally.other[name] += _records((column == domain[name].size - 1) & ~gone, weights)
     return np.flatnonzero(~gone) if gone.any() else None
 
 

@@ -21,7 +21,7 @@ from residua.errors import SourceError
 from residua.source.bound import Bound, Loss, Words, chosen_packed, packed, unpacked
 from residua.source.kept import Columns, Weights
 from residua.source.options import Options
-from residua.source.problems import Problems
+from residua.source.tallies import Problems
 
 _HELD_BYTES = 2**28  # of rows in memory; choosing takes about three times as much
 _PARTS = 256

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -35,7 +34,8 @@ from residua.source.spark_rows import (
     summed_partition,
     widened,
 )
-from residua.source.spark_tasks import Partition, SparkTask, Tally, counted_partition, digested_partition, own_version
+from residua.source.spark_tasks import Partition, SparkTask, counted_partition, digested_partition, own_version
+from residua.source.tallies import Tally
 from residua.source.uris import refuse_keys
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class SparkSource(Records):
         jobs = self.selected(self._own).mapInArrow(partial(digested_partition, self._own), ROW_SQL)
         for note in asked(self, lambda: jobs.toArrow()).column("note").to_pylist():
             tally.add(note)
-        require_countable(tally, self.weight)
+        tally.require_countable(self.weight)
         return tally.digest.fingerprint
 
     def count(
@@ -127,13 +127,11 @@ class SparkSource(Records):
                 counts = widened(bytes(row["counts"]))
                 start = starts[row["block"]]
                 tables[start : start + len(counts)] += counts
-        require_countable(tally, self.weight)
+        tally.require_countable(self.weight)
         if any(proven(notes, bounded=bound is not None) != tally.digest.fingerprint for notes in proofs.values()):
             raise SourceError("the data changed while it was counted; let nobody write to it meanwhile.")
         tables.setflags(write=False)
-        loss = tally.loss if bound is not None else None
-        done = (MappingProxyType(tally.dropped), MappingProxyType(tally.other), tally.no_person, loss)
-        return Counted(*done, tables=tables, fingerprint=tally.digest.fingerprint)
+        return Counted(*tally.done, tables=tables, fingerprint=tally.digest.fingerprint)
 
     def _tables(self, task: SparkTask) -> Iterator[Any]:
         """Rows of tables, whole or added up by block, and of notes."""
@@ -220,17 +218,6 @@ def block_bounds(tables: FlatTables, cells: int) -> tuple[int, ...]:
     ends = np.cumsum(tables.cells)
     blocks = (ends - tables.cells) // cells
     return (*np.flatnonzero(np.diff(blocks, prepend=-1)).tolist(), len(tables))
-
-
-def require_countable(tally: Tally, weight: str | None) -> None:
-    """Refuses what was found wrong, in the words of every engine.
-
-    Raises:
-        SourceError: there is a problem, or too many records.
-    """
-    if tally.too_many:
-        raise SourceError(f"the counts in column {weight!r} add up to 2^62 or more; correct them.")
-    tally.problems.stop()
 
 
 T = TypeVar("T")

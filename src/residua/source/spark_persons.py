@@ -18,14 +18,14 @@ from residua.source.persons import Gathering, Persons
 from residua.source.spark_rows import APART, BUCKETS, NOTE, proof_of_buckets, proof_of_records, proven, row_of, runs_of
 from residua.source.spark_tasks import (
     SparkTask,
-    Tally,
-    coded,
+    coded_partition,
     counting_of,
     domain_of,
     noted,
     pool_of,
     require_same_version,
 )
+from residua.source.tallies import Tally
 
 _HELD_BYTES = 1 << 26
 
@@ -73,7 +73,7 @@ def bucketed_partition(task: SparkTask, batches: Iterator[Any]) -> Iterator[Any]
     persons = Persons(task.options, task.bound, buckets)
     with noted(tally.problems), pool_of() as pool:
         require_same_version(task)
-        for batch, codes, kept, weights in coded(task, batches, tally, pool):
+        for batch, codes, kept, weights in coded_partition(task, batches, tally, pool):
             persons.add(batch, codes, kept, weights, tally.problems, buckets.add_apart)
             if buckets.bytes >= _HELD_BYTES:
                 yield from buckets.sent()
@@ -102,7 +102,7 @@ def chosen_partition(task: SparkTask, batches: Iterator[Any]) -> Iterator[Any]:
 
     with noted(tally.problems), pool_of() as pool:
         require_same_version(task)
-        counting = counting_of(task, tally.domain, True, pool)
+        counting = counting_of(task, tally.domain, pool)
         for bucket, run in runs_of(batches):
             if bucket == NOTE:
                 yield from (row_of(NOTE, b"", note) for _, note in run)

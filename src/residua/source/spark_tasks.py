@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
@@ -25,18 +25,16 @@ from residua.domain.domain import domain_of_settings
 from residua.errors import SourceError
 from residua.linalg.layout import Layout
 from residua.machine import processors
-from residua.source.accumulate import PLAIN_WORK, Accumulator, Codes, FlatTables, add_plainly, smallest
-from residua.source.bound import Bound, Loss
-from residua.source.counting import MOST_RECORDS, Buffer, columns_needed, encoded, tallied, total_of, weights_of
-from residua.source.digest import Digest
+from residua.source.accumulate import PLAIN_WORK, FlatTables, add_plainly, smallest
+from residua.source.bound import Bound
+from residua.source.counting import Buffer, Coded, CountedTables, coded, columns_needed
 from residua.source.kept import Columns, Weights
 from residua.source.options import Options
-from residua.source.problems import Problems
 from residua.source.records import Records
 from residua.source.spark_rows import NOTE, Parts, narrowed, proof_of_records, row_of
+from residua.source.tallies import Problems, Tally
 
 Rows = NDArray[np.intp] | None  # which rows of a batch, all when not given
-Coded = tuple[Any, list[NDArray[np.int32]], Rows, Weights]
 Prove = Callable[[], bytes]
 _HELD_CODES = 1 << 27  # bytes that codes of rows may take before they are counted
 
@@ -80,62 +78,6 @@ class SparkTask:
         return tuple(int(self.tables.cells[a:b].sum()) for a, b in pairwise(self.bounds))
 
 
-@dataclass
-class Tally:
-    """What was seen on the way, of one partition or of all; confidential."""
-
-    domain: Domain
-    show_values: bool
-    records: int = 0
-    digest: Digest = field(default_factory=Digest)
-    dropped: dict[str, int] = field(default_factory=dict)
-    other: dict[str, int] = field(default_factory=dict)
-    no_person: int = 0
-    loss: Loss | None = None
-    problems: Problems = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.dropped, self.other = dict.fromkeys(self.domain.names, 0), dict.fromkeys(self.domain.names, 0)
-        self.problems = Problems(self.domain.names, self.show_values)
-
-    @property
-    def too_many(self) -> bool:
-        """Whether there are more records than can be counted."""
-        return self.records >= MOST_RECORDS
-
-    def to_bytes(self) -> bytes:
-        """As JSON, with which it travels."""
-        plain = {name: getattr(self, name) for name in ("records", "dropped", "other", "no_person")}
-        loss = None if self.loss is None else [_sparse(self.loss.held), _sparse(self.loss.lost), self.loss.dropped]
-        more = {"digest": self.digest.parts, "loss": loss, "problems": self.problems.to_plain()}
-        return json.dumps({**plain, **more}).encode()
-
-    def add(self, note: bytes) -> None:
-        """Adds what another one says."""
-        plain = json.loads(note)
-        self.records = min(self.records + plain["records"], MOST_RECORDS)
-        self.no_person += plain["no_person"]
-        self.digest.merge(tuple(plain["digest"]))
-        for mine, theirs in ((self.dropped, plain["dropped"]), (self.other, plain["other"])):
-            for name, count in theirs.items():
-                mine[name] += count
-        if plain["loss"] is not None:
-            held, lost, dropped = plain["loss"]
-            self.loss = (self.loss or Loss.none()) + Loss(_dense(held), _dense(lost), dropped)
-        self.problems.add_plain(plain["problems"])
-
-
-def _sparse(counts: NDArray[np.int64]) -> list[list[int]]:
-    places = np.flatnonzero(counts)
-    return [places.tolist(), counts[places].tolist()]
-
-
-def _dense(sparse: Sequence[Sequence[int]]) -> NDArray[np.int64]:
-    counts = Loss.none().held
-    counts[np.array(sparse[0], dtype=np.int64)] = sparse[1]
-    return counts
-
-
 class Partition(Records):
     """The batches that reach one task, as a source that can be read once."""
 
@@ -159,12 +101,8 @@ class Partition(Records):
             yield batch.rename_columns(list(self._names)).select(list(columns))
 
 
-def coded(task: SparkTask, batches: Iterator[Any], tally: Tally, pool: ThreadPoolExecutor) -> Iterator[Coded]:
-    """The codes of every batch, while all columns go into the digest; nothing more after the first problem.
-
-    Each with its codes, which rows are kept (all when not given), and how many records each row stands for.
-    """
-    domain, problems = tally.domain, tally.problems
+def coded_partition(task: SparkTask, batches: Iterator[Any], tally: Tally, pool: ThreadPoolExecutor) -> Iterator[Coded]:
+    """The codes of every batch, while all columns go into the digest (`counting.coded`)."""
 
     def digested() -> Iterator[Any]:
         for batch in batches:
@@ -172,13 +110,8 @@ def coded(task: SparkTask, batches: Iterator[Any], tally: Tally, pool: ThreadPoo
             yield batch
 
     source = Partition(digested(), task.names, task.options).with_columns(dict(task.expressions))
-    weight = source.weight
-    for batch in source.batches(columns_needed(source, domain, task.bound is not None)):
-        weights = weights_of(batch.column(len(domain)), weight, problems) if weight is not None else None
-        tally.records = min(tally.records + (batch.num_rows if weights is None else total_of(weights)), MOST_RECORDS)
-        codes = encoded(batch, domain, pool, problems)
-        if not problems:  # after the first one, the rest is read only to name every bad column at once
-            yield batch, codes, tallied(codes, weights, domain, tally.dropped, tally.other), weights
+    columns = columns_needed(source, tally.domain, task.bound is not None)
+    yield from coded(source.batches(columns), source.weight, tally, pool)
 
 
 @contextmanager
@@ -211,8 +144,8 @@ def counted_partition(task: SparkTask, batches: Iterator[Any]) -> Iterator[Any]:
 
     with noted(tally.problems), pool_of() as pool:
         require_same_version(task)
-        counting = counting_of(task, tally.domain, task.options.weight is not None, pool)
-        for _, codes, kept, weights in coded(task, batches, tally, pool):
+        counting = counting_of(task, tally.domain, pool)
+        for _, codes, kept, weights in coded_partition(task, batches, tally, pool):
             yield from counting.add(codes, kept, weights, proof)
         if not tally.problems:
             yield from counting.finish(proof)
@@ -258,79 +191,60 @@ def require_same_version(task: SparkTask) -> None:
 class Whole:
     """All tables in one buffer, sent once at the end."""
 
-    def __init__(self, domain: Domain, layout: Layout, pool: ThreadPoolExecutor) -> None:
-        self._accumulator = Accumulator(layout, None, pool)
-        self._buffer = Buffer(layout, self._accumulator)
+    def __init__(self, layout: Layout, pool: ThreadPoolExecutor) -> None:
+        self._tables = CountedTables(layout, None, pool)
 
     def add(self, codes: Columns, kept: Rows, weights: Weights, prove: Prove) -> Iterator[Any]:
         """Adds rows (those kept); nothing is sent yet."""
-        self._buffer.add(list(codes), kept, weights)
+        self._tables.add(codes, kept, weights)
         yield from ()
 
     def finish(self, prove: Prove) -> Iterator[Any]:
         """The tables."""
-        self._buffer.flush()
-        yield row_of(0, narrowed(self._accumulator.finish()), prove())
+        yield row_of(0, narrowed(self._tables.finish()), prove())
 
 
 class InBlocks:
     """Codes of rows, held until they fill a buffer and then counted block by block: one block is held at a time."""
 
-    def __init__(
-        self, domain: Domain, tables: FlatTables, bounds: Sequence[int], weighted: bool, pool: ThreadPoolExecutor
-    ) -> None:
+    def __init__(self, sizes: NDArray[np.int64], tables: FlatTables, bounds: Sequence[int], pool: ThreadPoolExecutor):
         self._tables, self._bounds, self._pool = tables, bounds, pool
-        kind = smallest(int(domain.sizes.max()))
-        self._capacity = max(_HELD_CODES // (len(domain) * np.dtype(kind).itemsize), 1)
-        self._codes: Codes = np.empty((len(domain), self._capacity), dtype=kind)
-        self._weights = np.empty(self._capacity, dtype=np.int64) if weighted else None
-        self._rows = 0
+        each = len(sizes) * np.dtype(smallest(int(sizes.max()))).itemsize
+        self._buffer = Buffer(sizes, _HELD_CODES // each)
 
     def add(self, codes: Columns, kept: Rows, weights: Weights, prove: Prove) -> Iterator[Any]:
         """Adds rows (those kept); blocks are sent whenever the buffer is full."""
-        if kept is not None:
-            codes = [column[kept] for column in codes]
-            weights = None if weights is None else weights[kept]
-        low = 0
-        while low < len(codes[0]):
-            high = min(len(codes[0]), low + self._capacity - self._rows)
-            room = slice(self._rows, self._rows + high - low)
-            for target, column in zip(self._codes, codes, strict=True):
-                target[room] = column[low:high]
-            if self._weights is not None and weights is not None:
-                self._weights[room] = weights[low:high]
-            self._rows, low = room.stop, high
-            if self._rows == self._capacity:
-                yield from self._blocks(prove())
-                self._rows = 0
+        for _ in self._buffer.add(codes, kept, weights):
+            yield from self._blocks(prove())
 
     def finish(self, prove: Prove) -> Iterator[Any]:
         """The blocks of what is left; their digest, if that is nothing."""
         yield from self._blocks(prove())
 
     def _blocks(self, proof: bytes) -> Iterator[Any]:
-        plain = self._rows * len(self._tables) < PLAIN_WORK
-        for block in range(len(self._bounds) - 1):
-            if not self._rows:
+        held, rows = self._buffer, self._buffer.rows
+        plain = rows * len(self._tables) < PLAIN_WORK
+        for block, (first, stop) in enumerate(pairwise(self._bounds)):
+            if not rows:
                 yield row_of(block, b"", proof)
                 continue
-            part = self._tables.part(self._bounds[block], self._bounds[block + 1]).moved()
+            part = self._tables.part(first, stop).moved()
             counts = np.zeros(int(part.cells.sum()), dtype=np.int64)
             if plain:
-                add_plainly(part, self._codes, self._rows, self._weights, counts)
+                add_plainly(part, held.codes, rows, held.weights, counts)
             else:
                 from residua.source.kernel import add_compiled
 
-                add_compiled(part, self._codes, self._rows, self._weights, counts, self._pool)
+                add_compiled(part, held.codes, rows, held.weights, counts, self._pool)
             yield row_of(block, narrowed(counts), proof)
 
 
-def counting_of(task: SparkTask, domain: Domain, weighted: bool, pool: ThreadPoolExecutor) -> Whole | InBlocks:
+def counting_of(task: SparkTask, domain: Domain, pool: ThreadPoolExecutor) -> Whole | InBlocks:
     """The way a task counts."""
     if task.tables is not None:
-        return InBlocks(domain, task.tables, task.bounds, weighted, pool)
+        return InBlocks(domain.sizes, task.tables, task.bounds, pool)
     assert task.layout is not None
-    return Whole(domain, task.layout, pool)
+    return Whole(task.layout, pool)
 
 
 def pool_of() -> ThreadPoolExecutor:
