@@ -16,7 +16,7 @@ from residua.domain import Domain, Policy
 from residua.errors import SourceError
 from residua.linalg.layout import Layout
 from residua.source import Source, source_of
-from residua.source.bound import Bound, bound_of
+from residua.source.bound import PersonBound, bound_of
 from residua.source.counting import Counted, Progress
 from tests.conformance.engines import (
     ENGINES,
@@ -145,7 +145,7 @@ def test_an_engine_may_count_where_the_data_is() -> None:
             raise AssertionError("asked for records")
 
         def count(
-            self, domain: Domain, layout: Layout, progress: Progress | None = None, bound: Bound | None = None
+            self, domain: Domain, layout: Layout, progress: Progress | None = None, bound: PersonBound | None = None
         ) -> Counted:
             tables = np.array([30] if layout.cells == 1 else [10, 20], dtype=np.int64)
             return Counted({}, {}, tables=tables, fingerprint="elsewhere")

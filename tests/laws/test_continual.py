@@ -20,7 +20,7 @@ import residua as rs
 from residua.errors import FileError, LedgerError, PlanError, SourceError
 from residua.measurement.continual_folder import plan_mark, standing
 from residua.noise import correlated
-from residua.noise.causal import Drawn, begun, rounded_so_far
+from residua.noise.correlated import Drawn, begun, rounded_so_far
 from tests.statistics.copies import unlike
 
 DOMAIN = rs.Domain({"month": rs.Integers(1, 12)})

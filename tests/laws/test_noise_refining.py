@@ -9,12 +9,11 @@ from flint import arb, ctx
 
 from residua.linalg.path import OrderedNoise, prefix_path, range_path
 from residua.noise import correlated, fields, kernels, refining
-from residua.noise.causal import begun, rounded_so_far
+from residua.noise.correlated import begun, rounded_so_far
 from residua.noise.entropy import SystemEntropy
-from residua.noise.long_table import long_table
 from residua.noise.normals import Normals, normal
 from residua.noise.samplers import NORMAL
-from residua.noise.table import precision
+from residua.noise.table import long_table, precision
 from tests.laws.test_noise_bound import adversarial
 
 

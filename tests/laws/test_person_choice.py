@@ -18,7 +18,7 @@ from residua.errors import SourceError
 from residua.measurement.aside import aside_within
 from residua.measurement.ledger_amounts import allowance
 from residua.source import persons as gathering
-from residua.source.bound import Bound, bound_of, chosen
+from residua.source.bound import PersonBound, bound_of, chosen
 from residua.source.person_kernel import hash_texts
 from residua.source.spelling import id_texts, person_hashes
 from tests.laws.person_choices import DOMAIN, KEY, Record, chosen_plainly, counted, everyone_plainly, layout, siphash
@@ -351,7 +351,7 @@ def test_a_record_that_the_domain_drops_is_no_candidate() -> None:
 
 def test_a_bound_and_what_it_left_out_print_no_secret() -> None:
     bound = bound_of(rs.Person(2), DOMAIN, KEY)
-    assert isinstance(bound, Bound)
+    assert isinstance(bound, PersonBound)
     assert repr(bound) == "Bound(2, confidential)"
     found = source_of({"a": [(0, 0, 0)] * 5}).count(DOMAIN, layout(), None, bound)
     assert found.loss is not None

@@ -18,7 +18,7 @@ from residua.linalg.lattice import closure
 from residua.linalg.layout import layout_of
 from residua.source import Source, source_of, spark
 from residua.source.bound import bound_of
-from residua.source.spark_rows import ROW
+from residua.source.spark_tasks import ROW
 
 Reading = Callable[[], Iterator[Any]]
 SIZES = {"a": 4, "b": 3}

@@ -26,8 +26,7 @@ from residua.release.parts import PartedIntegers, part_name
 from residua.source.accumulate import tables_of_layout
 from residua.source.digest import Digest
 from residua.source.spark import block_bounds
-from residua.source.spark_rows import narrowed, row_of, sums_of, widened
-from residua.source.spark_tasks import own_version
+from residua.source.spark_tasks import narrowed, own_version, row_of, sums_of, widened
 
 ways = pytest.mark.parametrize("unnamed", [True, False], ids=["unnamed", "named"])
 

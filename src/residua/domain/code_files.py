@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.domain.labels import Labels, labels_of
+from residua.domain.labels import LabelArray, labels_of
 from residua.errors import DomainError
 
 _KEYS = {"file", "column"}
@@ -130,7 +130,7 @@ def levels_of_parents(children: Bytes, parents: Bytes, depth: int) -> tuple[Byte
     """
     width = max(children.dtype.itemsize, parents.dtype.itemsize)
     children, parents = children.astype(f"S{width}"), parents.astype(f"S{width}")
-    listed = Labels(children)
+    listed = LabelArray(children)
     above = np.where(parents == b"", -1, listed.codes(parents))
     is_parent = np.zeros(len(children), dtype=bool)
     is_parent[above[above >= 0]] = True

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from residua.domain.attributes import Attribute, Label, Policy
 from residua.domain.code_files import columns_of_file, levels_of_parents
-from residua.domain.labels import Labels, labels_of, packed_codes, packed_labels, unpacked_codes, unpacked_labels
+from residua.domain.labels import LabelArray, labels_of, packed_codes, packed_labels, unpacked_codes, unpacked_labels
 from residua.domain.levels import OTHER, CodedLevel, check_level_name, check_nested
 from residua.errors import DomainError
 
@@ -57,8 +57,8 @@ class CodeList(Attribute):
     def _validate(self) -> None:
         if isinstance(self.values, str):
             raise DomainError(f"values={self.values!r} is not a list of codes; pass an array or a list of text.")
-        values = self.values.array if isinstance(self.values, Labels) else labels_of(self.values, "values")
-        object.__setattr__(self, "values", Labels(values) if len(values) else ())
+        values = self.values.array if isinstance(self.values, LabelArray) else labels_of(self.values, "values")
+        object.__setattr__(self, "values", LabelArray(values) if len(values) else ())
 
     def _nested(self, given: Any) -> tuple[CodedLevel, ...]:
         if not isinstance(given, Mapping):
@@ -81,7 +81,7 @@ class CodeList(Attribute):
         if self.has_other:
             codes = np.append(codes, np.int32(len(labels)))
         codes.setflags(write=False)
-        return CodedLevel(name, Labels(labels, OTHER if self.has_other else None), codes)
+        return CodedLevel(name, LabelArray(labels, OTHER if self.has_other else None), codes)
 
     @classmethod
     def from_file(
@@ -146,7 +146,7 @@ class CodeList(Attribute):
     @cached_property
     def labels(self) -> Any:
         """A label for every cell, in the order of their codes."""
-        return Labels(self.values.array, OTHER) if self.has_other else self.values
+        return LabelArray(self.values.array, OTHER) if self.has_other else self.values
 
     def settings(self) -> dict[str, object]:
         """The declaration as plain values, for files, levels included."""

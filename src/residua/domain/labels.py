@@ -23,7 +23,7 @@ _MOST_PACKED = 2**31  # that text from a file may unpack to
 _CHUNK = 2**16
 
 
-class Labels(Sequence[str]):
+class LabelArray(Sequence[str]):
     """Distinct labels, as UTF-8 in an array of fixed width. Behaves as a tuple of text that is never made.
 
     Args:
@@ -117,7 +117,7 @@ class Labels(Sequence[str]):
         return len(self.array) if label == self.last else int(self.codes(np.array([label.encode()]))[0])
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, Labels):
+        if isinstance(other, LabelArray):
             return self is other or self.digest == other.digest
         return NotImplemented
 
@@ -125,7 +125,7 @@ class Labels(Sequence[str]):
         return hash(self.digest)
 
     def __repr__(self) -> str:
-        return f"Labels({len(self):,}: {self[0]!r} … {self[-1]!r})"
+        return f"LabelArray({len(self):,}: {self[0]!r} … {self[-1]!r})"
 
 
 def _text(label: bytes) -> str:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.domain.labels import Labels, labels_of
+from residua.domain.labels import LabelArray, labels_of
 from residua.errors import DomainError
 
 OTHER = "(other)"
@@ -59,7 +59,7 @@ class CodedLevel(Level):
         codes: the group of every cell of the attribute, an array of 32-bit integers.
     """
 
-    labels: Labels
+    labels: LabelArray
     codes: NDArray[np.int32]  # type: ignore[assignment]
 
     @cached_property
@@ -124,7 +124,7 @@ def levels_of(declared: object, cells: DeclaredCells, has_other: bool) -> tuple[
 def _as_arrays(name: str, labels: Sequence[str], codes: NDArray[np.int64]) -> Level:
     small = codes.astype(np.int32)
     small.setflags(write=False)
-    return CodedLevel(name, Labels(labels_of(list(labels), f"level {name!r}: its groups")), small)
+    return CodedLevel(name, LabelArray(labels_of(list(labels), f"level {name!r}: its groups")), small)
 
 
 def _by_numbers(groups: object) -> bool:

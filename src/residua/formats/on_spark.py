@@ -34,8 +34,7 @@ from residua.release import Release
 from residua.release.parts import PartedIntegers
 from residua.release.streamed import rebuilt_batches
 from residua.source.spark import asked
-from residua.source.spark_rows import ROW_SQL, row_of
-from residua.source.spark_tasks import own_version
+from residua.source.spark_tasks import ROW_SQL, own_version, row_of
 from residua.workload import Workload
 
 _MOST_TASKS = 10_000

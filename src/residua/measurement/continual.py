@@ -1,9 +1,9 @@
 """A time axis released as it grows: planned and paid for its whole horizon once, counted period by period.
 
 What is released of period k is a running sum on a grid, `y_k = y_{k−1} + t x_k + r_k − r_{k−1}`, with x_k the records
-of that period and r the rounded running sums of the plan's noise (`noise/causal.py`). All of them together have the law
-of one release of the plan, so that the cost is the plan's own, paid once; and because the noise is normal and its law
-does not depend on the data, later records may depend on what was released before (Denisov et al. 2022).
+of that period and r the rounded running sums of the plan's noise (`noise/correlated.py`). All of them together have the
+law of one release of the plan, so that the cost is the plan's own, paid once; and because the noise is normal and its
+law does not depend on the data, later records may depend on what was released before (Denisov et al. 2022).
 
 A folder holds the plan and what was released, which are public, and the normals drawn so far, which are confidential:
 beside a release they tell the true running sums. Each step is on disk before the next begins. Whatever is interrupted
@@ -27,7 +27,7 @@ from residua.linalg.path import OrderedNoise
 from residua.machine import require_locks
 from residua.measurement.continual_folder import (
     ContinualFolder,
-    Standing,
+    ContinualStanding,
     claimed,
     paid,
     plan_mark,
@@ -36,7 +36,7 @@ from residua.measurement.continual_folder import (
 )
 from residua.measurement.ledger import Ledger
 from residua.measurement.measure import checked_data, told_of_debit
-from residua.noise.causal import begun, rounded_so_far
+from residua.noise.correlated import begun, rounded_so_far
 from residua.plans.composition import priced
 from residua.plans.contract import Plan
 from residua.plans.tails import width
@@ -186,7 +186,7 @@ class Continual:
         row = csr_array((np.ones(1), ([0], [k])), shape=(1, self.horizon))
         return self._estimate(row, confidence)
 
-    def _released(self, data: Source, at: Standing) -> int:
+    def _released(self, data: Source, at: ContinualStanding) -> int:
         """The released running sum of the next period. The true count ends here."""
         blocks, plan, k = self._plan.compile(), self._plan, len(at.sums)
         checked = checked_data(data, plan.domain, blocks.most_records // 4)
@@ -205,7 +205,7 @@ class Continual:
         finally:
             checked.forget()
 
-    def _begun(self, at: Standing, fingerprint: str) -> Standing:
+    def _begun(self, at: ContinualStanding, fingerprint: str) -> ContinualStanding:
         """The next period, begun in the ledger with noise that is drawn to its last bit, or taken up again."""
         if at.is_begun:
             require_same_data(self._ledger, at, fingerprint)

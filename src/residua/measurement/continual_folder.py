@@ -27,7 +27,7 @@ from residua.files import digest_of, read_document, sync_folder, write_document
 from residua.folders import DAMAGE
 from residua.machine import lock
 from residua.measurement.ledger import Entry, Ledger
-from residua.noise.causal import Drawn
+from residua.noise.correlated import Drawn
 from residua.plans.contract import Plan
 from residua.plans.noise import Currency
 
@@ -38,7 +38,7 @@ _OLD = "nothing was released now: use the newest copy of the folder"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Standing:
+class ContinualStanding:
     """Where a continual release stands, by its ledger; the normals and the secret are confidential.
 
     Args:
@@ -166,7 +166,7 @@ def paid(folder: ContinualFolder, ledger: Ledger, plan: Plan, cost: Fraction, cu
             )
 
 
-def standing(folder: ContinualFolder, ledger: Ledger, planned: str) -> Standing:
+def standing(folder: ContinualFolder, ledger: Ledger, planned: str) -> ContinualStanding:
     """Where the release of this plan (`plan_mark`) stands, if the ledger says that this folder may go on with it.
 
     Raises:
@@ -204,10 +204,12 @@ def standing(folder: ContinualFolder, ledger: Ledger, planned: str) -> Standing:
         )
     if begun and _mark(ledger, secret, list(sums[: len(begun) - 1])) != before:
         raise FileError(f"the sums in {str(folder.path)!r} are not those that were released; {_OLD}.")
-    return Standing(token, sums, secret, drawn, lines[-1], head)
+    return ContinualStanding(token, sums, secret, drawn, lines[-1], head)
 
 
-def claimed(folder: ContinualFolder, ledger: Ledger, drawn: Drawn, at: Standing, fingerprint: str) -> Standing:
+def claimed(
+    folder: ContinualFolder, ledger: Ledger, drawn: Drawn, at: ContinualStanding, fingerprint: str
+) -> ContinualStanding:
     """Writes the ledger's line that begins the next period with these normals, and of this data.
 
     Raises:
@@ -219,10 +221,10 @@ def claimed(folder: ContinualFolder, ledger: Ledger, drawn: Drawn, at: Standing,
     detail |= {"sums": _mark(ledger, at.secret, list(at.sums)), "data": _mark(ledger, at.secret, fingerprint)}
     purpose = f"continual release, period {k + 1}"
     line = ledger.debit(0, purpose=purpose, dataset=_dataset_of(at.token), detail=detail, after=at.head)
-    return Standing(at.token, at.sums, at.secret, drawn, line, line.digest)
+    return ContinualStanding(at.token, at.sums, at.secret, drawn, line, line.digest)
 
 
-def require_same_data(ledger: Ledger, at: Standing, fingerprint: str) -> None:
+def require_same_data(ledger: Ledger, at: ContinualStanding, fingerprint: str) -> None:
     """Refuses to take up a period with other data than it was begun with: the difference would be seen.
 
     Raises:

@@ -27,7 +27,7 @@ from residua.privacy import Guarantee, Person, Unit
 from residua.privacy.exact import round_up
 from residua.release import Release, reserve
 from residua.source import Source, source_of
-from residua.source.bound import KEY_BYTES, Bound, bound_of, require_agreement
+from residua.source.bound import KEY_BYTES, PersonBound, bound_of, require_agreement
 from residua.source.checking import Checked
 from residua.source.kept import SomeGroups
 from residua.source.tallies import Tallies
@@ -192,7 +192,7 @@ def _measured(
     portions: Sequence[Portion],
     checked: Checked,
     domain: Domain,
-    bound: Bound | None,
+    bound: PersonBound | None,
     progress: Progress | None,
     notice: Notice,
 ) -> Integers:
@@ -281,7 +281,7 @@ def account_of(ledger: Ledger | str | Path | Callable[[], Ledger], unit: Unit) -
 
 
 def checked_data(
-    data: Source, domain: Domain, most: int = WORD, progress: Progress | None = None, bound: Bound | None = None
+    data: Source, domain: Domain, most: int = WORD, progress: Progress | None = None, bound: PersonBound | None = None
 ) -> Checked:
     """Reads the data once to see that it fits the domain, before anything is spent."""
 

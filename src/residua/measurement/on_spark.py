@@ -33,10 +33,9 @@ from residua.plans.product.set_blocks import SetBlocks
 from residua.release import Release
 from residua.release.folder import Reserved, reserve
 from residua.release.parts import FOLDER, OPEN_FOLDER, PartedIntegers, part_bytes, part_name
-from residua.source.bound import Bound
+from residua.source.bound import PersonBound
 from residua.source.spark import SparkSource, asked
-from residua.source.spark_rows import NOTE, ROW_SQL, proven, row_of, sums_of
-from residua.source.spark_tasks import SparkTask, own_version
+from residua.source.spark_tasks import NOTE, ROW_SQL, SparkTask, own_version, proven, row_of, sums_of
 from residua.source.tallies import Tallies, Tally
 
 _WATCH_SECONDS = 0.5
@@ -86,7 +85,7 @@ def measured_on_executors(
     blocks: Blocks,
     data: SparkSource,
     fingerprint: str,
-    bound: Bound | None,
+    bound: PersonBound | None,
     place: Reserved,
     receipt: Mapping[str, Any],
     tell: Callable[[Tallies], Mapping[str, Any]],

@@ -31,7 +31,7 @@ from residua.privacy import Guarantee, Person
 from residua.privacy.unit import record_count
 from residua.release.base import Estimate
 from residua.source import source_of
-from residua.source.bound import KEY_BYTES, MOST_TOLD, Bound, Loss, bound_of, require_agreement
+from residua.source.bound import KEY_BYTES, MOST_TOLD, Loss, PersonBound, bound_of, require_agreement
 from residua.source.counting import Counted
 
 MOST = 1024
@@ -229,7 +229,7 @@ def show_records_per_person(
     notice(without_records(lambda: _loss(data.count(domain, _total(domain), step, bound))))
 
 
-def _any_bound(domain: Domain) -> Bound | None:
+def _any_bound(domain: Domain) -> PersonBound | None:
     """Which records a bound would choose does not matter here, nor how many: so any key will do."""
     return bound_of(_ANY, domain, secrets.token_bytes(KEY_BYTES))
 

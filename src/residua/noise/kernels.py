@@ -341,7 +341,7 @@ def pair_sums(low, cut, high, eta, factors, z, rest, b, out, bounds, room):
             out[axis, 0, m - 1], out[axis, 1, m - 1] = plus(high_part, low_part, c[0], c[1])
 
 
-# ---- the second word of a normal (`long_table.py`)
+# ---- the second word of a normal (`table.py`)
 
 _SHIFT = 52 - SEGMENT_BITS
 _FIRST = (1023 + FIRST_BINADE) << SEGMENT_BITS

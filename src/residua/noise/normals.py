@@ -1,7 +1,7 @@
 """Standard normals of which only as many bits are drawn as are needed: as floats, as pairs of floats, as balls.
 
 A normal begins with one word (`table.py`). Where that leaves a rounding open, all normals of its axis get a second word
-(`long_table.py`), and in the end as many as it takes; what is beyond the tables (one in 131,072) is computed in balls
+(`table.py`), and in the end as many as it takes; what is beyond the tables (one in 131,072) is computed in balls
 from the start. Bits that were drawn are kept: a normal is one real number, seen more and more closely.
 """
 
@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from residua.linalg.arrays import Floats
 from residua.noise.entropy import Entropy, take
-from residua.noise.long_table import long_table
 from residua.noise.samplers import NORMAL
-from residua.noise.table import precision, table
+from residua.noise.table import long_table, precision, table
 
 GUARD_BITS = 128
 _WORD = (1 << 64) - 1

@@ -3,7 +3,7 @@
 **The bound in pairs.** δ = 2⁻¹⁰⁰, the relative error of an operation (`kernels.py`). R errs by less than
 `ε = (8n + 64) δ`: six operations per step, and κR/(κ + R) passes on no more than its share of earlier errors. κ + R, ψ
 and σ then err by less than `η/2`, `η = 64 (n + 16) δ`, which leaves room for the products and sums of the step itself;
-so with B from two words (`long_table.py`)
+so with B from two words (`table.py`)
 
     E_i = φ E_{i−1} + σ B + η (σ|ẑ| + ψ|Ĉ_{i−1}|) + δ|Ĉ_i|,
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from residua.errors import PrivacyError
 from residua.noise.entropy import Entropy, SystemEntropy, take
-from residua.noise.table import Table, Tail, precision, table
+from residua.noise.table import QuantileTable, Tail, precision, table
 
 Scale: TypeAlias = int | float | Fraction
 ScaleLike: TypeAlias = Scale | Sequence[Scale] | NDArray[Any]
@@ -35,7 +35,7 @@ _REMEDY = "give an int, a float, a Fraction, or an array of int64 or float64, fr
 
 
 @dataclass(frozen=True)
-class Scales:
+class NoiseScales:
     """One scale per leading index of a batch, or one for all.
 
     Attributes:
@@ -66,7 +66,7 @@ class Scales:
         return math.prod(shape[len(self.shape) :])
 
 
-def parse_scales(scale: ScaleLike) -> Scales:
+def parse_scales(scale: ScaleLike) -> NoiseScales:
     """Check `scale` and keep its exact value.
 
     Guarantee:
@@ -94,7 +94,7 @@ def parse_scales(scale: ScaleLike) -> Scales:
     else:
         raise PrivacyError(f"scale of type {given.dtype} has no exact value here; {_REMEDY}")
     floats.flags.writeable = False
-    return Scales(floats, fractions, given.shape)
+    return NoiseScales(floats, fractions, given.shape)
 
 
 def _exact(value: object) -> Fraction:
@@ -151,7 +151,7 @@ def refine(tail: Tail, scale: Fraction, word: int, entropy: Entropy) -> int:
 
 
 def _decide(
-    quantiles: Table, words: NDArray[np.uint64], scale: NDArray[np.float64] | float, draws: NDArray[np.int64]
+    quantiles: QuantileTable, words: NDArray[np.uint64], scale: NDArray[np.float64] | float, draws: NDArray[np.int64]
 ) -> NDArray[np.intp]:
     """Fill `draws` by floats and return the indices of those that the error bound leaves open."""
     z, bound = quantiles.evaluate(words)
@@ -165,7 +165,7 @@ def _decide(
     return np.flatnonzero(~(y < bound))
 
 
-def _floats(scales: Scales, start: int, count: int, cells: int) -> NDArray[np.float64] | float:
+def _floats(scales: NoiseScales, start: int, count: int, cells: int) -> NDArray[np.float64] | float:
     """Return the scales of the draws from `start` on, shape (count,), or one float if one holds for all."""
     if scales.floats.size == 1:
         return float(scales.floats[0])

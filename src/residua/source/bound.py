@@ -24,7 +24,7 @@ _WORD = 2**64
 
 
 @dataclass(frozen=True, repr=False)
-class Bound:
+class PersonBound:
     """At most `records` records of a person, and at most so many in each value of some attributes.
 
     Args:
@@ -83,7 +83,7 @@ class Bound:
         return np.array(rows, dtype=np.int64).reshape(-1, 4)
 
 
-def bound_of(unit: Unit, domain: Domain, key: bytes) -> Bound | None:
+def bound_of(unit: Unit, domain: Domain, key: bytes) -> PersonBound | None:
     """The bound that a unit of protection puts on the counting of a domain; none where it is no person.
 
     Raises:
@@ -101,7 +101,7 @@ def bound_of(unit: Unit, domain: Domain, key: bytes) -> Bound | None:
     order = tuple(sorted(range(len(domain)), key=lambda place: domain.names[place]))
     limits = tuple((domain.position(name), most) for name, most in unit.limits.items())
     sizes = tuple(int(size) for size in domain.sizes)
-    return Bound(unit.records, limits, order, sizes, key)
+    return PersonBound(unit.records, limits, order, sizes, key)
 
 
 def require_agreement(options: Options, unit: Unit, domain: Domain | None = None) -> None:
@@ -169,7 +169,7 @@ class Loss:
 
 
 def chosen(
-    persons: Words, codes: Any, weights: NDArray[np.int64] | None, bound: Bound
+    persons: Words, codes: Any, weights: NDArray[np.int64] | None, bound: PersonBound
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Which rows are counted, and how often each, of rows that are complete by person.
 
@@ -191,7 +191,7 @@ def chosen(
     return rows, counts
 
 
-def packed(persons: Words, codes: Any, weights: NDArray[np.int64] | None, bound: Bound) -> Words:
+def packed(persons: Words, codes: Any, weights: NDArray[np.int64] | None, bound: PersonBound) -> Words:
     """Rows as 64-bit numbers: the person (two), the codes, and the weight if there is one, (rows, 2 + words [+ 1])."""
     rows = np.zeros((len(persons), 2 + bound.words + (weights is not None)), dtype=np.uint64)
     rows[:, :2] = persons
@@ -202,7 +202,7 @@ def packed(persons: Words, codes: Any, weights: NDArray[np.int64] | None, bound:
     return rows
 
 
-def unpacked(rows: Words, bound: Bound) -> list[NDArray[np.int32]]:
+def unpacked(rows: Words, bound: PersonBound) -> list[NDArray[np.int32]]:
     """The codes of packed rows, a column per attribute, in the order of the domain."""
     codes: list[Any] = [None] * len(bound.order)
     for place, (word, factor, size) in zip(bound.order, bound.places, strict=True):
@@ -210,7 +210,9 @@ def unpacked(rows: Words, bound: Bound) -> list[NDArray[np.int32]]:
     return codes
 
 
-def chosen_packed(rows: Words, bound: Bound, *, weighted: bool) -> tuple[NDArray[np.int64], NDArray[np.int64], Loss]:
+def chosen_packed(
+    rows: Words, bound: PersonBound, *, weighted: bool
+) -> tuple[NDArray[np.int64], NDArray[np.int64], Loss]:
     """As `chosen`, of packed rows; and what was left out."""
     from residua.source.person_kernel import choose  # loads Numba
 

@@ -20,7 +20,7 @@ from residua.source.tallies import Problems, Tallies
 
 if TYPE_CHECKING:
     from residua.domain import Domain
-    from residua.source.bound import Bound
+    from residua.source.bound import PersonBound
     from residua.source.counting import Progress
     from residua.source.kept import SomeGroups
     from residua.source.records import Records
@@ -44,7 +44,13 @@ class Checked:
     """
 
     def __init__(
-        self, source: Records, domain: Domain, progress: Progress | None, bound: Bound | None, *, keep: bool = True
+        self,
+        source: Records,
+        domain: Domain,
+        progress: Progress | None,
+        bound: PersonBound | None,
+        *,
+        keep: bool = True,
     ) -> None:
         total = layout_of(closure([], len(domain)), domain.sizes)  # one table of one cell: how many records there are
         # Which records of a person are counted is decided by the ledger's key, after the debit: ids are kept as is.
@@ -67,7 +73,7 @@ class Checked:
         return self._codes is not None and self._codes.whole
 
     def count(
-        self, layout: Layout, progress: Progress | None, bound: Bound | None, only: SomeGroups | None = None
+        self, layout: Layout, progress: Progress | None, bound: PersonBound | None, only: SomeGroups | None = None
     ) -> Counted:
         """Counts the tables of a layout; where the codes are kept of some groups alone, if asked.
 
@@ -93,7 +99,7 @@ class Checked:
         source: Records,
         layout: Layout,
         progress: Progress | None,
-        bound: Bound | None,
+        bound: PersonBound | None,
         only: SomeGroups | None,
     ) -> Counted:
         assert self._codes is not None

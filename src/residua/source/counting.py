@@ -15,7 +15,7 @@ from residua.errors import SourceError
 from residua.linalg.layout import Layout
 from residua.machine import processors
 from residua.source.accumulate import Accumulator, Codes, Way, smallest
-from residua.source.bound import Bound, Loss
+from residua.source.bound import Loss, PersonBound
 from residua.source.kept import Columns, KeptCodes, SomeGroups, Weights
 from residua.source.options import Options
 from residua.source.persons import Persons
@@ -56,7 +56,7 @@ def count(
     domain: Domain,
     layout: Layout,
     progress: Progress | None = None,
-    bound: Bound | None = None,
+    bound: PersonBound | None = None,
     *,
     way: Way | None = None,
     keep: KeptCodes | None = None,
@@ -151,7 +151,7 @@ class Counting:
         self,
         layout: Layout,
         options: Options,
-        bound: Bound | None,
+        bound: PersonBound | None,
         rows: int | None,
         way: Way | None = None,
         only: SomeGroups | None = None,

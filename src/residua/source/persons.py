@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.errors import SourceError
-from residua.source.bound import Bound, Loss, Words, chosen_packed, packed, unpacked
+from residua.source.bound import Loss, PersonBound, Words, chosen_packed, packed, unpacked
 from residua.source.kept import Columns, Weights
 from residua.source.options import Options
 from residua.source.tallies import Problems
@@ -39,7 +39,7 @@ class Gathering:
         weighted: whether rows stand for several records.
     """
 
-    def __init__(self, bound: Bound, *, weighted: bool) -> None:
+    def __init__(self, bound: PersonBound, *, weighted: bool) -> None:
         self._bound, self._weighted = bound, weighted
         self._held: list[Words] = []
         self._bytes = 0
@@ -152,7 +152,7 @@ Count = Callable[[Columns, NDArray[np.intp] | None, NDArray[np.int64]], None]
 class Persons:
     """Rows on their way to the tables: each person's are gathered and chosen among; nobody's follow their policy."""
 
-    def __init__(self, options: Options, bound: Bound, gathering: Gathering | None = None) -> None:
+    def __init__(self, options: Options, bound: PersonBound, gathering: Gathering | None = None) -> None:
         self._names, self._policy = options.person, options.no_person
         self._bound = bound
         self._gathering = gathering or Gathering(bound, weighted=options.weight is not None)

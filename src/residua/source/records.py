@@ -20,7 +20,7 @@ from residua.sql import Expression, SqlError, engine_words, expression_sandbox, 
 if TYPE_CHECKING:
     from residua.domain import Domain
     from residua.linalg.layout import Layout
-    from residua.source.bound import Bound
+    from residua.source.bound import PersonBound
     from residua.source.checking import Checked
     from residua.source.counting import Counted, Progress
     from residua.source.digest import Digest
@@ -95,7 +95,7 @@ class Records(ABC):
         return None
 
     def count(
-        self, domain: Domain, layout: Layout, progress: Progress | None = None, bound: Bound | None = None
+        self, domain: Domain, layout: Layout, progress: Progress | None = None, bound: PersonBound | None = None
     ) -> Counted:
         """The true counts of every table of a layout: what `residua.measurement` asks for, and nothing else does.
 
@@ -119,7 +119,7 @@ class Records(ABC):
 
         return count(self, domain, layout, progress, bound)
 
-    def checked(self, domain: Domain, progress: Progress | None = None, bound: Bound | None = None) -> Checked:
+    def checked(self, domain: Domain, progress: Progress | None = None, bound: PersonBound | None = None) -> Checked:
         """Reads the records once to see that they fit the domain, before anything is spent (`residua.source.checking`).
 
         Args:

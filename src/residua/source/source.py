@@ -70,14 +70,14 @@ class Source(Records):
         Below a folder, names such as `year=2024` are columns of text (hive partitions); files whose names begin with
         a dot or an underscore are skipped.
         """
-        from residua.source.columnar_files import ParquetSource
+        from residua.source.files import ParquetSource
 
         return _source(ParquetSource(paths, options_of(options)))
 
     @staticmethod
     def feather(paths: Paths, **options: Unpack[SourceOptions]) -> Source:
         """Feather (Arrow IPC files), one file or many (a list, or a pattern)."""
-        from residua.source.columnar_files import FeatherSource
+        from residua.source.files import FeatherSource
 
         return _source(FeatherSource(paths, options_of(options)))
 

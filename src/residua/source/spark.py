@@ -20,21 +20,25 @@ from residua.errors import SourceError
 from residua.linalg.lattice import SetFamily
 from residua.linalg.layout import Layout
 from residua.source.accumulate import FlatTables, tables_of_layout
-from residua.source.bound import Bound
+from residua.source.bound import PersonBound
 from residua.source.counting import Counted, require_fitting
 from residua.source.options import NO_OPTIONS, Options
 from residua.source.records import Records, distinct, missing_columns, parsed_expression
-from residua.source.spark_rows import (
+from residua.source.spark_tasks import (
     BUCKETS,
     NOTE,
     ROW_SQL,
+    Partition,
+    SparkTask,
+    counted_partition,
+    digested_partition,
+    own_version,
     proven,
     received_batch,
     sent_batches,
     summed_partition,
     widened,
 )
-from residua.source.spark_tasks import Partition, SparkTask, counted_partition, digested_partition, own_version
 from residua.source.tallies import Tally
 from residua.source.uris import refuse_keys
 
@@ -108,7 +112,7 @@ class SparkSource(Records):
         return tally.digest.fingerprint
 
     def count(
-        self, domain: Domain, layout: Layout, progress: Progress | None = None, bound: Bound | None = None
+        self, domain: Domain, layout: Layout, progress: Progress | None = None, bound: PersonBound | None = None
     ) -> Counted:
         """Counted on the executors; see `Source.count`."""
         require_fitting(self, domain, layout)
@@ -168,7 +172,9 @@ class SparkSource(Records):
         nothing = "cast('' as binary)"
         return self.numbers(count).selectExpr("block", f"{nothing} as counts", f"{nothing} as note")
 
-    def task(self, domain: Domain, layout: Layout, bound: Bound | None = None, *, in_blocks: bool = False) -> SparkTask:
+    def task(
+        self, domain: Domain, layout: Layout, bound: PersonBound | None = None, *, in_blocks: bool = False
+    ) -> SparkTask:
         """What executors are told to count.
 
         Args:

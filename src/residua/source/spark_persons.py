@@ -12,18 +12,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.source.bound import Bound, Loss, Words, chosen_packed, packed, unpacked
+from residua.source.bound import Loss, PersonBound, Words, chosen_packed, packed, unpacked
 from residua.source.kept import Columns, Weights
 from residua.source.persons import Gathering, Persons
-from residua.source.spark_rows import APART, BUCKETS, NOTE, proof_of_buckets, proof_of_records, proven, row_of, runs_of
 from residua.source.spark_tasks import (
+    APART,
+    BUCKETS,
+    NOTE,
     SparkTask,
     coded_partition,
     counting_of,
     domain_of,
     noted,
     pool_of,
+    proof_of_buckets,
+    proof_of_records,
+    proven,
     require_same_version,
+    row_of,
+    runs_of,
 )
 from residua.source.tallies import Tally
 
@@ -33,7 +40,7 @@ _HELD_BYTES = 1 << 26
 class _Buckets(Gathering):
     """Packed rows by bucket, until they are sent."""
 
-    def __init__(self, bound: Bound, *, weighted: bool) -> None:
+    def __init__(self, bound: PersonBound, *, weighted: bool) -> None:
         super().__init__(bound, weighted=weighted)
         self._packed: list[Words] = []
         self._apart: list[Words] = []
