@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from residua.compiling import compiled, compiled_inline
-from residua.noise.table import FIRST_BINADE, SEGMENT_BITS, STEP_BITS
 
 _compiled: Any = compiled  # without fastmath: the error bounds count operations
 _inline: Any = compiled_inline
@@ -343,17 +342,13 @@ def pair_sums(low, cut, high, eta, factors, z, rest, b, out, bounds, room):
 
 # ---- the second word of a normal (`table.py`)
 
-_SHIFT = 52 - SEGMENT_BITS
-_FIRST = (1023 + FIRST_BINADE) << SEGMENT_BITS
-_STEP = 2.0**-STEP_BITS
-
 
 @_compiled
-def evaluate(words, seconds, positions, bits, rows, high, low, bounds):
-    """ẑ as pairs and their bounds, (n,) each."""
+def evaluate(words, seconds, positions, bits, rows, shift, first, step, high, low, bounds):
+    """ẑ as pairs and their bounds, (n,) each; shift and first number segments, positions are in units of 1/step."""
     last = rows.shape[0] - 1
     for i in range(words.size):
-        j = min((bits[i] >> _SHIFT) - _FIRST, last)
+        j = min((bits[i] >> shift) - first, last)
         if j < 0:
             high[i], low[i], bounds[i] = 0.0, 0.0, np.inf
             continue
@@ -361,7 +356,7 @@ def evaluate(words, seconds, positions, bits, rows, high, low, bounds):
         v = words[i] >> np.uint64(1)
         off = np.int64(v - np.uint64(positions[i]))  # exact: in whole numbers that wrap around
         beyond = np.float64(off) + np.float64(seconds[i]) * 2.0**-64
-        ta, tb = two_sum((positions[i] - r[0]) * _STEP, beyond * _STEP)
+        ta, tb = two_sum((positions[i] - r[0]) * step, beyond * step)
         q = r[27]
         for n in range(26, 18, -1):
             q = r[n] + ta * q

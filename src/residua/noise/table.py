@@ -95,6 +95,8 @@ LAST_BINADE = 62
 SEGMENT_BITS = 5
 STEP_BITS = 48  # with second words, positions are evaluated in units of 2⁴⁸
 
+# The exponent and leading mantissa bits of a float number its segment.
+_SHIFT, _FIRST = 52 - SEGMENT_BITS, (1023 + FIRST_BINADE) << SEGMENT_BITS
 _BITS = 192  # of the balls in the proof: their own radius is far below every term
 _UNIT = arb(2) ** -53
 
@@ -180,11 +182,10 @@ def _evaluate(
     magnitudes: NDArray[np.float64],
     bounds: NDArray[np.float64],
 ) -> None:
-    # The exponent and leading mantissa bits of a float number its segment. A position that was rounded up to
-    # 2⁶³ belongs to the last segment, whose right end it is.
-    shift, first, last = 52 - SEGMENT_BITS, (1023 + FIRST_BINADE) << SEGMENT_BITS, rows.shape[0] - 1
+    # A position that was rounded up to 2⁶³ belongs to the last segment, whose right end it is.
+    last = rows.shape[0] - 1
     for i in range(positions.size):
-        j = min((bits[i] >> shift) - first, last)
+        j = min((bits[i] >> _SHIFT) - _FIRST, last)
         if j < 0:
             magnitudes[i], bounds[i] = 0.0, np.inf
             continue
@@ -222,7 +223,8 @@ class LongTable:
 
         positions = (words >> np.uint64(1)).view(np.int64).astype(np.float64)
         high, low, bounds = np.empty((3, len(words)))
-        evaluate(words, seconds, positions, positions.view(np.int64), self.rows, high, low, bounds)
+        known = (positions.view(np.int64), self.rows, _SHIFT, _FIRST, 2.0**-STEP_BITS)
+        evaluate(words, seconds, positions, *known, high, low, bounds)
         return high, low, bounds
 
 
