@@ -13,8 +13,9 @@ import numpy as np
 
 from residua.domain import Attribute, Domain
 from residua.domain.words import said, title_of
+from residua.formats.about import MEASURES
 from residua.published.quality import COLUMN, FLAGS, grades, shortened, shortened_to
-from residua.published.streaming import batches, decimals
+from residua.published.streaming import axis_labels, batches, decimals
 from residua.published.table import Table
 from residua.showing import printable
 
@@ -82,46 +83,37 @@ class Cube:
     def __len__(self) -> int:
         return len(self.table)
 
+    @property
+    def has_bars(self) -> bool:
+        """Whether there are error bars, and flags by them."""
+        return isinstance(self.table, Table)
+
+    @cached_property
+    def measure_names(self) -> tuple[str, ...]:
+        """The columns of numbers that say something."""
+        return tuple(name for name in MEASURES if self.has_bars and not self._unknown(name)) or ("estimate",)
+
     @cached_property
     def measures(self) -> dict[str, np.ndarray[Any, np.dtype[np.float64]]]:
         """Column → numbers, flat: estimate, and where there are any stddev, lower, upper."""
         columns = self.table.columns if self.full else shortened(self.table.columns)
-        wanted = [name for name in ("estimate", "stddev", "lower", "upper") if name in columns]
-        kept = [name for name in wanted if name == "estimate" or not np.isnan(columns[name]).all()]
         # An infinite standard error says that a number is not told, like no number at all.
-        return {name: np.where(np.isinf(columns[name]), np.nan, columns[name]) for name in kept}
-
-    @cached_property
-    def grades(self) -> np.ndarray[Any, np.dtype[np.int64]] | None:
-        """The place of each number's flag in `FLAGS`; None where there is no standard error."""
-        columns = self.table.columns
-        return grades(columns["estimate"], columns["stddev"]) if "stddev" in columns else None
+        return {name: np.where(np.isinf(columns[name]), np.nan, columns[name]) for name in self.measure_names}
 
     def flags(self, names: Sequence[str]) -> list[str | None]:
-        """Each number's flag by its name among these three; None for a number that is not told."""
-        assert self.grades is not None
-        finite = np.isfinite(self.table.columns["estimate"]).tolist()
-        return [names[i] if known else None for i, known in zip(self.grades.tolist(), finite, strict=True)]
-
-    @cached_property
-    def measure_names(self) -> tuple[str, ...]:
-        """The columns of `measures`, without making them."""
-        if not isinstance(self.table, Table):
-            return tuple(self.measures)
-        return tuple(name for name in ("estimate", "stddev", "lower", "upper") if not self._unknown(name))
+        """Each number's flag by its name among these three; None for a number that is not told, or has no error bar."""
+        if not self.has_bars:
+            return [None] * len(self)
+        columns = self.table.columns
+        places = grades(columns["estimate"], columns["stddev"]).tolist()
+        finite = np.isfinite(columns["estimate"]).tolist()
+        return [names[i] if known else None for i, known in zip(places, finite, strict=True)]
 
     @cached_property
     def complete(self) -> bool:
         """Whether every number is there, without making the columns."""
-        if not isinstance(self.table, Table):
-            return all(bool(np.isfinite(values).all()) for values in self.measures.values())
-        given = [self.table.estimates, *([] if self._unknown("stddev") else [self.table.stddev])]
+        given = [self.table.estimates, *([self.table.stddev] if "stddev" in self.measure_names else [])]
         return all(bool(np.isfinite(values).all()) for values in given)
-
-    @property
-    def has_flags(self) -> bool:
-        """Whether there are `grades`, without making them."""
-        return isinstance(self.table, Table) or self.grades is not None
 
     @property
     def flag_column(self) -> str:
@@ -136,7 +128,7 @@ class Cube:
     def tidy(self) -> dict[str, Any]:
         """All columns of the table, flags among them, as tidy files have them."""
         keys = {name: self.table.columns[name] for name in self.table.keys}
-        flagged = {} if self.grades is None else {self.flag_column: self.flags(FLAGS)}
+        flagged = {self.flag_column: self.flags(FLAGS)} if self.has_bars else {}
         return {**keys, **blank(self.measures), **flagged}
 
     @property
@@ -149,7 +141,7 @@ class Cube:
         """What `tidy` holds as Arrow record batches; of a large table of a release, one at a time is made."""
         import pyarrow as pa
 
-        if not isinstance(self.table, Table):
+        if not self.has_bars:
             yield from pa.table(self.tidy).to_batches()
             return
         flags = pa.array(FLAGS)
@@ -201,10 +193,9 @@ def cube_of(
         known: the axes of attributes by their values, kept from table to table.
     """
     domain: Domain = table.domain
-    given = table.labels or [domain[name].labels for name in table.attributes]
     dimensions = tuple(
         _known(known, domain[name], name, labels, language)
-        for name, labels in zip(table.attributes, given, strict=True)
+        for name, labels in zip(table.attributes, axis_labels(table), strict=True)
     )
     named = " × ".join(table.attributes)
     stem = table.title or named or "(total)"

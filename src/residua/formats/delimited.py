@@ -171,7 +171,7 @@ class Beside:
         """A table as a resource of a data package."""
         fields = [self._field(each) for each in cube.dimensions]
         fields += [self._field_of_measure[name] for name in cube.measure_names]
-        if cube.has_flags:
+        if cube.has_bars:
             fields.append(_text({"name": self._named(cube.flag_column), "type": "string", "constraints": _FLAGGED}))
         head = {
             "profile": "tabular-data-resource",
@@ -188,7 +188,7 @@ class Beside:
         """A table as CSVW describes it."""
         rest = [self._column(each) for each in cube.dimensions]
         rest += [self._columns_of_measures[name, cube.complete] for name in cube.measure_names]
-        if cube.has_flags:
+        if cube.has_bars:
             flag = {"base": "string", "format": "|".join(FLAGS)}
             rest.append(self._described(cube.flag_column, flag, "how reliable the number is", required=cube.complete))
         columns = [f'{{"name": "c{i}", {text[1:]}' for i, text in enumerate(rest, start=1)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from residua.domain import Categories, Domain
+from residua.domain import Domain
 from residua.errors import PlanError, ResiduaError
 from residua.folders import sync_files, whole_folder
-from residua.formats.about import About, about
+from residua.formats.about import about
 from residua.formats.cube import Cube, Dimension, cube_of
 from residua.formats.long import NAMES, numbered, write_long
 from residua.formats.writer import Writer
@@ -28,7 +28,7 @@ from residua.release import Release
 from residua.release.queried import MOST_ROWS, refusal, require_listable, too_long
 from residua.workload import Workload
 
-AXIS, TITLE = "query", "Queries"
+TITLE = "Queries"  # of answers to single queries
 RECORDS, OTHER = "records", "as each query says"
 # Format → the module and the class that writes it, and the extra that it needs.
 FORMATS: dict[str, tuple[str, str, str]] = {
@@ -172,39 +172,15 @@ def _tables(published: Any, confidence: float | None) -> Iterator[Any]:
     return chain(tables, answered(published, **options))
 
 
-# ---- answers to single queries as a table of one axis, so that every format can hold them
-
-
-@dataclass(frozen=True, eq=False)
-class Answered:
-    """Published answers, as formats see a table: one attribute, `query`, whose values are the labels of the queries.
-
-    Args:
-        domain: that attribute.
-        columns: labels and numbers.
-    """
-
-    domain: Domain
-    columns: dict[str, Any]
-    labels: None = None
-    title: str = TITLE
-    attributes: tuple[str, ...] = (AXIS,)
-    keys: tuple[str, ...] = (AXIS,)
-
-    def __len__(self) -> int:
-        return len(self.columns[AXIS])
-
-
-def answered(published: Any, **options: Any) -> Iterator[Answered]:
-    """What was asked as queries, as one table; nothing where all is tables."""
+def answered(published: Any, **options: Any) -> Iterator[Any]:
+    """What was asked as single queries, as a table of one axis, so that every format can hold it; or nothing."""
     workload: Workload | None = published.plan.workload
     asked = None if workload is None else workload.single_queries
     if asked is None:
         return
-    columns = published.answers(asked, **options).columns
+    table = published.answers(asked, **options)
     seen: Counter[str] = Counter()
-    labels = tuple(numbered(label, seen) for label in columns[AXIS])
-    yield Answered(Domain({AXIS: Categories(labels)}), {**columns, AXIS: list(labels)})
+    yield replace(table, labels=(tuple(numbered(label, seen) for label in table.labels[0]),), title=TITLE)
 
 
 def unit_of(workload: Workload | None) -> str:
@@ -212,6 +188,3 @@ def unit_of(workload: Workload | None) -> str:
     parts = () if workload is None else workload.parts
     rows = [part.matrix.data for part in parts if not part.tabular]
     return RECORDS if all(np.isin(each, (0.0, 1.0)).all() for each in rows) else OTHER
-
-
-__all__ = ["FORMATS", "About", "Cube", "Writer", "export", "writer_of"]

@@ -63,7 +63,7 @@ def dataset(cube: Cube, about: About) -> dict[str, Any]:
     when = str(about.receipt.get("time", ""))
     if when:
         content["updated"] = when
-    if cube.grades is not None:
+    if cube.has_bars:
         content["status"] = [code for code in cube.flags(CODES) for _ in measures]
         content["extension"]["status"] = {"label": dict(zip(CODES, FLAGS, strict=True))}
     return content

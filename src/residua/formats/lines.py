@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.formats.cube import Cube, Dimension
-from residua.projection.tables import ProjectedTable
 from residua.published.quality import FLAGS, THRESHOLDS, places_of
 from residua.published.streaming import decimals, of_one_type
 from residua.published.table import Table
@@ -130,12 +129,9 @@ class Lines:
         Raises:
             OtherForm: a number that these loops do not write.
         """
-        table = cube.table
-        bars = isinstance(table, Table)
-        if cube.full or not (bars or isinstance(table, ProjectedTable)) or (bars and len(cube.measure_names) != 4):
-            return None
-        names = [*table.keys, *(cube.measure_names if bars else ("estimate",)), *([cube.flag_column] if bars else [])]
-        if len(set(names)) != len(names):
+        table, bars = cube.table, cube.has_bars
+        names = [*table.keys, *cube.measure_names, *([cube.flag_column] if bars else [])]
+        if cube.full or (bars and len(cube.measure_names) != 4) or len(set(names)) != len(names):
             return None
         try:
             labels = self._labels.of(cube.dimensions)

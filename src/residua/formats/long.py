@@ -28,7 +28,7 @@ from residua.formats.writer import Behind
 from residua.linalg.arrays import Floats
 from residua.linalg.layout import batches
 from residua.published.quality import COLUMN, FLAGS, grades, shortened
-from residua.published.streaming import codes_along
+from residua.published.streaming import axis_labels, codes_along
 from residua.release import Release
 from residua.release.queried import MOST_ROWS
 from residua.release.streamed import rebuilt_batches
@@ -274,7 +274,7 @@ def _one_by_one(published: Any) -> Iterator[LongCells]:
     for table in published.tables(most=MOST_ROWS):
         title = numbered(table.title if table.attributes else TOTAL, seen)
         order = np.argsort(published.domain.positions(table.attributes))
-        given = table.labels or [published.domain[name].labels for name in table.attributes]
+        given = axis_labels(table)
         labels = tuple(tuple(map(str, given[i])) for i in order)
         errors = getattr(table, "stddev", None)
         if errors is not None:

@@ -34,7 +34,7 @@ class Px(Writer):
 def lines(cube: Cube, about: About) -> Iterator[str]:
     """A table in PX, line by line."""
     measures = {name: TITLES[name] for name in cube.measures}
-    heads = [*measures.values(), *([_QUALITY] if cube.grades is not None else [])]
+    heads = [*measures.values(), *([_QUALITY] if cube.has_bars else [])]
     names = _names(cube)
     first, others = _languages(cube, about)
     when = "".join(c for c in str(about.receipt.get("time", ""))[:16] if c.isdigit())
@@ -55,7 +55,7 @@ def lines(cube: Cube, about: About) -> Iterator[str]:
     yield f"VALUES({_text(MEASURE)})={_list(heads)};\n"
     for name, each in zip(names, cube.dimensions, strict=True):
         yield f"CODES({_text(name)})={_list(each.codes)};\n"
-    yield f"CODES({_text(MEASURE)})={_list([*measures, *(['quality'] if cube.grades is not None else [])])};\n"
+    yield f"CODES({_text(MEASURE)})={_list([*measures, *(['quality'] if cube.has_bars else [])])};\n"
     for language in others:
         yield from _translated(cube, names, language, about.counts)
     yield f"NOTEX={_text('#'.join(about.notes))};\n"
@@ -64,12 +64,12 @@ def lines(cube: Cube, about: About) -> Iterator[str]:
             yield f"NOTE({_text(name)})={_text(each.description)};\n"
     for name, title in measures.items():
         yield f"VALUENOTE({_text(MEASURE)},{_text(title)})={_text(about.measures[name])};\n"
-    if cube.grades is not None:
+    if cube.has_bars:
         words = ", ".join(f"{i + 1}: {flag}" for i, flag in enumerate(FLAGS))
         yield f"VALUENOTE({_text(MEASURE)},{_text(_QUALITY)})={_text(words)};\n"
     yield f"SOURCE={_text(f'residua {about.version}')};\nDATA=\n"
     columns = [values.tolist() for values in cube.measures.values()]
-    grades = [[flag or _NOTHING] for flag in cube.flags("123")] if cube.grades is not None else [[]] * len(cube)
+    grades = [[flag or _NOTHING] for flag in cube.flags("123")] if cube.has_bars else [[]] * len(cube)
     for row, grade in zip(zip(*columns, strict=True), grades, strict=True):
         yield " ".join([*(f"{value:.15g}" if np.isfinite(value) else _NOTHING for value in row), *grade]) + "\n"
     yield ";\n"

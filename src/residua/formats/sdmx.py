@@ -103,7 +103,7 @@ def structures(cube: Cube, about: About, ids: list[str]) -> list[Any]:
     for measure, i in _ATTRIBUTES.items():
         if measure in cube.measures:
             attribute(i, about.measures[measure], DataType.DOUBLE)
-    if cube.grades is not None:
+    if cube.has_bars:
         attribute(_FLAG, "Quality of the number", DataType.STRING, flags)
     attribute(_UNIT, "Unit", DataType.STRING)
     scheme = ConceptScheme(id=f"CS_{name}", agency=AGENCY, version=VERSION, name=cube.title, items=concepts)
@@ -115,7 +115,7 @@ def structures(cube: Cube, about: About, ids: list[str]) -> list[Any]:
         id=name, agency=AGENCY, version=VERSION, name=cube.title, description=about.protection,
         structure=definition, annotations=notes,
     )  # fmt: skip
-    return [*lists, *([flags] if cube.grades is not None else []), scheme, definition, flow]
+    return [*lists, *([flags] if cube.has_bars else []), scheme, definition, flow]
 
 
 def _valid(message: str) -> bytes:
@@ -147,7 +147,7 @@ def data(cube: Cube, about: About, ids: list[str]) -> bytes:
     numbers = blank(cube.measures)
     columns[_VALUE] = numbers["estimate"]
     columns |= {i: numbers[measure] for measure, i in _ATTRIBUTES.items() if measure in numbers}
-    if cube.grades is not None:
+    if cube.has_bars:
         columns[_FLAG] = cube.flags(CODES)
     columns[_UNIT] = [about.counts] * count
     buffer = io.BytesIO()

@@ -81,7 +81,7 @@ class Workbook(Writer):
         self.row += 1
         keys = len(cube.dimensions)
         heads = [each.title for each in cube.dimensions] + [TITLES[m] for m in cube.measures]
-        heads += ["Quality"] if cube.grades is not None else []
+        heads += ["Quality"] if cube.has_bars else []
         sheet.set_column(0, max(keys - 1, 0), 22)
         sheet.set_column(keys, len(heads), 14)
         sheet.freeze_panes(4, keys)
@@ -95,7 +95,7 @@ class Workbook(Writer):
     def _rows(self, sheet: Any, cube: Cube, keys: int) -> None:
         titles = [[_label(*each) for each in zip(axis.labels, axis.titles, strict=True)] for axis in cube.dimensions]
         columns = [values.tolist() for values in cube.measures.values()]
-        flags = [None] * len(cube) if cube.grades is None else cube.flags(FLAGS)
+        flags = cube.flags(FLAGS)
         style = self.styles[f"n{min(cube.decimals, 6)}"]
         for i, cell in enumerate(np.ndindex(*cube.shape)):
             for j, along in enumerate(cell):

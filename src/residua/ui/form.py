@@ -12,7 +12,7 @@ from typing import Any
 from residua.cli.objectives import NUMBERS, OBJECTIVES
 from residua.errors import SpecError
 from residua.ui.parts import form_of_attribute, form_of_table, has_wish, settings_of_attribute, settings_of_table
-from residua.ui.typed import joined, number, rest_of, rest_text, whole, written
+from residua.ui.typed import number, rest_of, rest_text, whole, with_rest, written
 
 KEPT = ("source", "ledger", "session", "plan")
 _LEAST = "least"
@@ -130,7 +130,7 @@ def _privacy(form: Any) -> dict[str, Any]:
         settings["records"] = whole("the records of one person", form["records"])
     if form.get("unit") == "replace":
         settings["replace"] = True
-    return joined("[privacy]", settings, rest_of("[privacy]", form.get("rest", "")))
+    return with_rest("[privacy]", settings, form)
 
 
 def _objective_form(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -154,4 +154,4 @@ def _objective(form: Any, *, wishes: bool) -> dict[str, Any]:
             settings["p"] = number("p", form["p"])
         if form.get("count"):
             settings["count"] = whole("the number of tables with the largest errors", form["count"])
-    return joined("[objective]", settings, rest_of("[objective]", form.get("rest", "")))
+    return with_rest("[objective]", settings, form)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
@@ -16,6 +17,7 @@ import tomli_w
 
 from residua.errors import SpecError
 
+Read = Callable[[str, Any], Any]  # where, and what a field holds → the value
 _WHOLE = re.compile(r"[+-]?\d{1,4000}")
 _MOST_REST = 2**20
 
@@ -68,6 +70,64 @@ def texts(where: str, given: object) -> list[str]:
     return given
 
 
+def truth(where: str, text: object) -> bool:
+    """True or false.
+
+    Raises:
+        SpecError: the text is neither.
+    """
+    if text not in ("true", "false"):
+        raise SpecError(f"{where}: {_shown(text)} is neither true nor false; correct it, or choose text.")
+    return text == "true"
+
+
+def listed(read: Read) -> Read:
+    """What reads a list of texts, by what reads one."""
+    return lambda where, given: [read(where, one) for one in texts(where, given)]
+
+
+def as_written(where: str, text: object) -> Any:
+    """What a field holds, whatever it is: the specification's reader judges it."""
+    return text
+
+
+@dataclass(frozen=True)
+class Field:
+    """A setting that has a field of its own.
+
+    Args:
+        read: what reads it.
+        optional: whether it is left out where the field is empty.
+        name: what the form calls it; as the setting is called, if left out.
+        many: whether the field holds a list.
+    """
+
+    read: Read
+    optional: bool = False
+    name: str = ""
+    many: bool = False
+
+
+def read_fields(where: str, fields: Mapping[str, Field], form: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that the fields of a form say."""
+    given = {key: form.get(one.name or key) for key, one in fields.items()}
+    return {
+        key: one.read(f"{where}, {key}", given[key]) for key, one in fields.items() if given[key] or not one.optional
+    }
+
+
+def filled(fields: Mapping[str, Field], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a form that some settings make. Whether they are right is checked by reading them back."""
+    return {one.name or key: _texts_of(settings.get(key, [] if one.many else "")) for key, one in fields.items()}
+
+
+def _texts_of(value: Any) -> Any:
+    """A value as a field holds it: a text, or a list of such; of a table, pairs."""
+    if isinstance(value, Mapping):
+        return [[key, _texts_of(one)] for key, one in value.items()]
+    return [_texts_of(one) for one in value] if isinstance(value, list) else written(value)
+
+
 def written(value: object) -> str:
     """A value of TOML as the text of a field."""
     if isinstance(value, bool):
@@ -96,12 +156,13 @@ def rest_of(where: str, text: object) -> dict[str, Any]:
         raise SpecError(f"{where}: the further settings are not TOML: {problem}; correct them.") from None
 
 
-def joined(where: str, settings: dict[str, Any], rest: dict[str, Any]) -> dict[str, Any]:
+def with_rest(where: str, settings: dict[str, Any], form: Mapping[str, Any]) -> dict[str, Any]:
     """Settings of fields and of the text beside them.
 
     Raises:
         SpecError: something is said in both.
     """
+    rest = rest_of(where, form.get("rest", ""))
     twice = sorted(set(settings) & set(rest))
     if twice:
         raise SpecError(f"{where}: {twice[0]} is in a field and in the further settings; say it once.")
