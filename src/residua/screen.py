@@ -4,27 +4,35 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable
-from typing import Literal
 
 from rich.console import Console
 from rich.table import Table as RichTable
 
 from residua.showing import printable
 
-Side = Literal["left", "right"]
 ANY_WIDTH = 10_000
 
 
 class PlainTable:
-    """A table without lines; a column is a title and "left" or "right". Every cell is one line."""
+    """A table without lines. Every cell is one line.
 
-    def __init__(self, *columns: tuple[str, Side]) -> None:
+    Args:
+        texts: the titles of the first columns, flush left.
+        numbers: those of the others, flush right.
+        rows: one cell per column each.
+    """
+
+    def __init__(self, texts: Iterable[str], numbers: Iterable[str], rows: Iterable[Iterable[str]] = ()) -> None:
         self.grid = RichTable(box=None, pad_edge=False, header_style="bold")
-        for title, justify in columns:
-            self.grid.add_column(printable(title), justify=justify)
+        for title in texts:
+            self.grid.add_column(printable(title))
+        for title in numbers:
+            self.grid.add_column(printable(title), justify="right")
+        for row in rows:
+            self.add_row(*row)
 
     def add_row(self, *cells: str) -> None:
-        """Adds a row, one cell per column."""
+        """Adds a row."""
         self.grid.add_row(*map(printable, cells))
 
 

@@ -45,10 +45,7 @@ def print_ledger(path: Path, *, as_json: bool) -> None:
     name, half = ("epsilon", 1) if ledger.currency == "epsilon" else ("rho", 2)
     out.print(f"Of     {ledger.population}")
     out.print(f"Budget {ledger.budget!r}, for {ledger.unit}")
-    table = PlainTable(
-        *((title, "left") for title in ("#", "time (UTC)", "purpose")),
-        *((title, "right") for title in ("noise", name, "share")),
-    )
+    table = PlainTable(["#", "time (UTC)", "purpose"], ["noise", name, "share"])
     whole = spent + remaining
     for entry in entries:
         share = f"{float(entry.cost / whole):.1%}"

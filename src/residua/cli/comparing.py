@@ -31,19 +31,13 @@ def print_comparison(spec: Spec, *, as_json: bool) -> None:
         print_json([{name: getattr(one, name) for name in names} for one in figures])
         return
     best = min(one.pcost_for_targets for one in figures)
-    table = PlainTable(
-        ("plan", "left"),
-        ("largest variance / target", "right"),
-        ("root mean square error", "right"),
-        ("rho to meet all targets", "right"),
-        ("× the least", "right"),
-    )
+    heads = ("largest variance / target", "root mean square error", "rho to meet all targets", "× the least")
+    table = PlainTable(["plan"], heads)
     for one in figures:
         times = f"{one.pcost_for_targets / best:,.2f}×"
         table.add_row(one.name, f"{one.max_ratio:,.4g}", f"{one.rmse:,.4g}", f"{one.pcost_for_targets / 2:,.4g}", times)
-    out.print(
-        f"At {budget!r}, for {spec.unit}; targets: {'as specified' if spec.targets is not None else '1 / weight'}"
-    )
+    targets = "as specified" if spec.targets is not None else "1 / weight"
+    out.print(f"At {budget!r}, for {spec.unit}; targets: {targets}")
     out.print(table)
 
 
@@ -56,16 +50,12 @@ def print_side_by_side(first: Path, second: Path, *, as_json: bool, everything: 
         promised = [{"plan": str(path), **promises(plan)} for path, plan in zip(paths, plans, strict=True)]
         print_json({"plans": promised, "tables": rows})
         return
-    facts = PlainTable(("", "left"), ("A", "left"), ("B", "left"))
-    facts.add_row("plan", *map(str, paths))
-    for title in ("guarantee", "protects", "objective", "gap"):
-        facts.add_row(title, *(promises(plan)[title] for plan in plans))
-    out.print(facts)
+    facts = [["plan", *map(str, paths)]]
+    facts += [[title, *(promises(p)[title] for p in plans)] for title in ("guarantee", "protects", "objective", "gap")]
+    out.print(PlainTable(["", "A", "B"], [], facts))
     for sentence in changes(*plans):
         out.print(sentence)
-    table = PlainTable(
-        ("table", "left"), ("queries", "right"), ("A stddev", "right"), ("B stddev", "right"), ("B / A", "right")
-    )
+    table = PlainTable(["table"], ["queries", "A stddev", "B stddev", "B / A"])
     for row in rows[:limit]:
         a, b = row["A"], row["B"]
         ratio = f"{b / a:,.3f}" if a and b else ""

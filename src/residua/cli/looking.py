@@ -172,7 +172,7 @@ def print_choice(
         print_json({"candidates": columns, "rho_to_finish": left, "recommendation": advice and vars(advice)})
         return
     first = next(iter(signals.values()))
-    table = PlainTable(("query", "left"), ("estimate", "right"), *((f"SNR under {name}", "right") for name in signals))
+    table = PlainTable(["query"], ["estimate", *(f"SNR under {name}" for name in signals)])
     for i in range(min(len(first), ROWS_SHOWN)):
         ratios = (f"{s.lower[i]:,.1f} to {s.upper[i]:,.1f}" for s in signals.values())
         table.add_row(first.labels[i], f"{first.estimates[i]:,.1f}", *ratios)
@@ -222,7 +222,7 @@ def _print_group_choice(
     print_spent(session)
     if advice is None:
         return
-    table = PlainTable(("recommended", "left"), ("groups", "right"))
+    table = PlainTable(["recommended"], ["groups"])
     steps = int(advice.stepping.sum())
     for candidate, count in advice.counts.items():
         if candidate is not None:

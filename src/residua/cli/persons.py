@@ -54,10 +54,8 @@ def print_looked(
         counts = [{"records": label, "persons": n} for label, n in zip(look.labels, look.counts.tolist(), strict=True)]
         print_json({"counts": counts, "stddev": look.stddev, "share": share, "recommended": bound})
         return
-    table = PlainTable(("records", "left"), ("persons", "right"))
-    for label, count in zip(look.labels, look.counts.tolist(), strict=True):
-        table.add_row(label, f"{count:,}")
-    out.print(table)
+    counted = list(zip(look.labels, look.counts.tolist(), strict=True))
+    out.print(PlainTable(["records"], ["persons"], ([label, f"{count:,}"] for label, count in counted)))
     out.print(f"Each with a standard deviation of {look.stddev:.4g}; debit {look.sequence} of {spec.ledger_path}")
     if bound is None:
         out.print(why)
@@ -90,7 +88,7 @@ def print_true(spec: Spec, *, show_values: bool) -> None:
     )
     if not records:
         return
-    table = PlainTable(*((title, "right") for title in ("bound", "persons cut", "records left out", "share")))
+    table = PlainTable([], ["bound", "persons cut", "records left out", "share"])
     for bound in _BOUNDS:
         left = int(held @ np.maximum(sizes - bound, 0))
         table.add_row(f"{bound:,}", f"{int(held[bound + 1 :].sum()):,}", f"{left:,}", f"{left / records:.1%}")

@@ -96,13 +96,10 @@ def _plain(value: Any) -> Any:
 
 def print_table(table: Columns, *, rows: int | None = ROWS_SHOWN) -> None:
     """Published numbers, with error bars where there are any, and what the bars mean."""
-    names = list(table.columns)
-    shown = PlainTable(*((name, "left" if name in table.keys else "right") for name in names))
     count = len(table) if rows is None else min(len(table), rows)
-    for i in range(count):
-        cells = (table.columns[name][i] for name in names)
-        shown.add_row(*(as_text(cell, table.decimals, thousands=",") for cell in cells))
-    out.print(shown)
+    cells = zip(*(column[:count] for column in table.columns.values()), strict=True)
+    texts = ((as_text(cell, table.decimals, thousands=",") for cell in row) for row in cells)
+    out.print(PlainTable(table.keys, list(table.columns)[len(table.keys) :], texts))
     if count < len(table):
         out.print(f"… {len(table) - count:,} more rows (--all shows them, --csv writes them)")
     if table.note:

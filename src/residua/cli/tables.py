@@ -135,13 +135,13 @@ def write_tables(
 
 
 def _write_tables(published: object, target: Path, form: OutputForm, format: str, described: dict[str, Any]) -> None:
-    shown = PlainTable(("table", "left"), ("rows", "right"), ("file", "left"))
+    shown = PlainTable(["table", "file"], ["rows"])
     with progress_bar() as show:
 
         def list_table(cube: Cube, path: Path) -> None:
             show("writing tables", cube.number, None)
             if cube.number <= ROWS_LISTED:
-                shown.add_row(cube.title, f"{len(cube):,}", str(path))
+                shown.add_row(cube.title, str(path), f"{len(cube):,}")
 
         described |= {"full": form.full, "spreadsheet": form.spreadsheet, "told": list_table}
         written = len(export(published, target, format, **described))
@@ -155,7 +155,7 @@ def _write_tables(published: object, target: Path, form: OutputForm, format: str
 
 def _list_tables(published: Any, sure: dict[str, Any]) -> None:
     """Lists all tables that were asked for; last those that are too long to be written."""
-    shown, seen = PlainTable(("table", "left"), ("rows", "right")), Counter[str]()
+    shown, seen = PlainTable(["table"], ["rows"]), Counter[str]()
     for table in published.tables(most=MOST_ROWS, **sure):
         shown.add_row(numbered(table.title, seen), f"{len(table):,}")
     for title, numbers in too_long(published.plan.workload):

@@ -116,7 +116,7 @@ def _error_lines(plan: Plan, workload: Any, everything: bool, hint: str) -> Part
     sized, ranged = noun != "queries", noun == "terms"
     heads = [_HEADS[noun][0], *([_HEADS[noun][1]] if sized else []), "rms stddev" if ranged else "stddev"]
     heads += [*(["largest"] if ranged else []), "weight"]
-    table = PlainTable(*((head, "right" if i else "left") for i, head in enumerate(heads)))
+    table = PlainTable(heads[:1], heads[1:])
     largest = plan.largest_variances(workload) if ranged else stddevs
     for i, title in enumerate(islice(workload.titles(), shown)):
         sizes = [f"{int(workload.cells[i]):,}"] if sized else []
