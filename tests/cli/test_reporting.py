@@ -65,7 +65,7 @@ def test_tables_in_a_format_are_listed_with_their_files(tmp_path: Path, format: 
     wanted = [
         str(path.relative_to(tmp_path)).replace("again", "t") for path in release.export(tmp_path / "again", format)
     ]
-    assert [line.split()[-1] for line in done.out.splitlines()[1:]] == wanted
+    assert [line.split()[-2] for line in done.out.splitlines()[1:]] == wanted
 
 
 def test_what_is_printed_of_a_plan_is_what_the_command_prints(tmp_path: Path) -> None:

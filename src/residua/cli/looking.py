@@ -6,7 +6,6 @@ With groups, each has a verdict of its own: what the look recommends is written 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any
@@ -21,22 +20,16 @@ from residua.release import Release
 from residua.screen import PlainTable
 from residua.session import Choice, GroupChoice, Session, Verdicts
 from residua.session.missing import name_of, same_plan
-from residua.session.recommend import REACH, By, answerable, check_rule, judged_by
+from residua.session.recommend import REACH, answerable, check_rule, judged_by
 
 _MOST_LISTED = 2**22
 _CANDIDATE = "candidate"
 
 
-@dataclass(frozen=True)
-class SnrRule:
-    """When a candidate is good enough: a share of the queries with a signal-to-noise ratio."""
-
-    share: float
-    snr: float
-    by: By
+Rule = dict[str, Any]  # as `Choice.recommend` takes it: when a candidate is good enough
 
 
-def asked_rule(share: float | None, snr: float | None, by: str) -> SnrRule | None:
+def asked_rule(share: float | None, snr: float | None, by: str) -> Rule | None:
     """The rule that was asked for, None if none was; a rule that means nothing is refused before anything is spent."""
     judged = judged_by(by)
     if share is None and snr is None:
@@ -44,7 +37,7 @@ def asked_rule(share: float | None, snr: float | None, by: str) -> SnrRule | Non
     if share is None or snr is None:
         raise SpecError("--share and --snr belong together; give both, such as --share 0.5 --snr 20.")
     check_rule(share, snr, judged)
-    return SnrRule(share, snr, judged)
+    return {"share": share, "snr": snr, "by": judged}
 
 
 def take_look(session: Session, candidates: Mapping[str, Plan], digests: Mapping[str, str]) -> Choice:
@@ -126,7 +119,7 @@ def require_listable(candidates: Mapping[str, Plan]) -> None:
         )
 
 
-def require_groups(spec: SessionSpec, rule: SnrRule | None, verdicts: Path | None) -> None:
+def require_groups(spec: SessionSpec, rule: Rule | None, verdicts: Path | None) -> None:
     """Refuses, before anything is spent, a file of verdicts where there are none."""
     if verdicts is None:
         return
@@ -158,14 +151,14 @@ def _in_groups(choice: Choice) -> GroupChoice:
 
 
 def print_choice(
-    session: Session, choice: Choice, rule: SnrRule | None, *, as_json: bool = False, verdicts: Path | None = None
+    session: Session, choice: Choice, rule: Rule | None, *, as_json: bool = False, verdicts: Path | None = None
 ) -> None:
     """Estimates so far, signal-to-noise bounds under every candidate, and what the rule recommends."""
     if isinstance(choice, GroupChoice):
         _print_group_choice(session, choice, rule, as_json=as_json, verdicts=verdicts)
         return
     signals = {name: choice.signal(name) for name in choice.candidates}
-    advice = None if rule is None else choice.recommend(**asdict(rule))
+    advice = None if rule is None else choice.recommend(**rule)
     left = {name: float(session.price(plan) / 2) for name, plan in choice.candidates.items()}
     if as_json:
         columns = {name: signal.columns for name, signal in signals.items()}  # null where a candidate cannot answer
@@ -206,10 +199,10 @@ def _same(choice: Choice, candidates: Mapping[str, Plan], digests: Mapping[str, 
 
 
 def _print_group_choice(
-    session: Session, choice: GroupChoice, rule: SnrRule | None, *, as_json: bool, verdicts: Path | None
+    session: Session, choice: GroupChoice, rule: Rule | None, *, as_json: bool, verdicts: Path | None
 ) -> None:
     """What each candidate would cost to finish and, by the rule, how many groups should have which."""
-    advice = None if rule is None else choice.recommend(**asdict(rule))
+    advice = None if rule is None else choice.recommend(**rule)
     left = {name: float(session.price(plan) / 2) for name, plan in choice.candidates.items()}
     if verdicts is not None and advice is not None:
         _write(choice, advice, verdicts)

@@ -89,10 +89,9 @@ def plan(
     With a what-if the specification stays as it is; --save keeps the plan, and residua release --plan measures it.
     """
     from residua.cli.objectives import WhatIf
-    from residua.cli.opening import require_plan_or_free
     from residua.cli.show import killable, print_json
     from residua.cli.spec import read_spec
-    from residua.cli.steps import make_plan, print_plan
+    from residua.cli.steps import make_plan, print_plan, require_plan_or_free
     from residua.report.plan_text import plan_facts
 
     if save is not None:

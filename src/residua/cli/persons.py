@@ -20,14 +20,7 @@ _BOUNDS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 75, 100, 150, 20
 
 
 def print_looked(
-    spec: Spec,
-    rho: float | None,
-    epsilon: float | None,
-    most: int,
-    share: float,
-    *,
-    as_json: bool,
-    show_values: bool,
+    spec: Spec, rho: float | None, epsilon: float | None, most: int, share: float, *, as_json: bool, show_values: bool
 ) -> None:
     """Spends on a look, and prints the counts with noise, what each bound would leave out, and a bound to take."""
     _require_person(spec)
@@ -50,11 +43,11 @@ def print_looked(
         bound: int | None = look.recommend(share)
     except PrivacyError as problem:
         bound, why = None, str(problem)
+    counted = list(zip(look.labels, look.counts.tolist(), strict=True))
     if as_json:
-        counts = [{"records": label, "persons": n} for label, n in zip(look.labels, look.counts.tolist(), strict=True)]
+        counts = [{"records": label, "persons": count} for label, count in counted]
         print_json({"counts": counts, "stddev": look.stddev, "share": share, "recommended": bound})
         return
-    counted = list(zip(look.labels, look.counts.tolist(), strict=True))
     out.print(PlainTable(["records"], ["persons"], ([label, f"{count:,}"] for label, count in counted)))
     out.print(f"Each with a standard deviation of {look.stddev:.4g}; debit {look.sequence} of {spec.ledger_path}")
     if bound is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from residua.cli.show import command_name, err, out, progress_bar
 from residua.errors import FileError, PlanError
@@ -15,36 +15,19 @@ from residua.estimation.folder import is_estimates
 from residua.folders import require_free
 from residua.projection import Projected, project
 from residua.projection.folder import is_projection
-from residua.projection.problem import Metric
 from residua.projection.statement import METRICS, WARNING
 from residua.release import Release
 
 
-def run_projection(
-    folder: Path,
-    target: Path,
-    *,
-    total: str | None,
-    known: Sequence[Path],
-    metric: str | None,
-    shrink: bool | None,
-    simulations: int | None,
-) -> None:
-    """Projects a saved release, writes the projection, and says what it is."""
+def run_projection(folder: Path, target: Path, total: str | None, known: Sequence[Path], **how: Any) -> None:
+    """Projects a saved release, as `rs.project` does, writes the projection, and says what it is."""
     require_free(target, "projection")
     if is_projection(folder):
         raise PlanError(f"{str(folder)!r} is a projection already; project the release that it was made from.")
     release = Release.load(folder)
     with progress_bar() as show:
-        projected = project(
-            release,
-            total=_total(total, "released", "free"),
-            known=_read_facts(known),
-            metric=cast("Metric | None", metric),  # `project` refuses any other
-            shrink=shrink,
-            simulations=simulations,
-            progress=lambda rounds, left: show("projecting", rounds, None),
-        )
+        facts: dict[str, Any] = {"total": _total(total, "released", "free"), "known": _read_facts(known)}
+        projected = project(release, **facts, **how, progress=lambda rounds, left: show("projecting", rounds, None))
         projected.save(target)
     out.print(f"Wrote {target}: a projection of {folder}; no data was touched and nothing was spent.")
     out.print(WARNING)
@@ -59,7 +42,7 @@ def run_projection(
     _advise(target, "PROJECTION.md")
 
 
-def run_estimation(folder: Path, target: Path, *, total: str | None, known: Sequence[Path]) -> None:
+def run_estimation(folder: Path, target: Path, total: str | None, known: Sequence[Path]) -> None:
     """Estimates from a saved release, writes the estimates, and says what they are."""
     require_free(target, "folder of estimates")
     if is_projection(folder) or is_estimates(folder):

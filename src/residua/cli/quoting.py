@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from residua.cli.opening import load_published, plan_at
+from residua.cli.steps import load_published, plan_at
 from residua.domain import Domain, Label, between
 from residua.errors import FileError, PlanError
 from residua.quoting import Quotable

@@ -45,7 +45,7 @@ def table(
     from residua.cli.tables import print_marginal
 
     form = OutputForm(quality, suppress, csv, json, everything, spreadsheet, full)
-    print_marginal(folder, attributes or [], confidence, simultaneous, form, rounded=rounded)
+    print_marginal(folder, attributes or [], form, rounded=rounded, confidence=confidence, simultaneous=simultaneous)
 
 
 def tables(
@@ -108,7 +108,7 @@ def answers(
     from residua.cli.tables import print_answers
 
     form = OutputForm(False, None, csv, json, everything, spreadsheet, full)
-    print_answers(folder, confidence, simultaneous, form)
+    print_answers(folder, form, confidence=confidence, simultaneous=simultaneous)
 
 
 def project(
@@ -141,7 +141,7 @@ def project(
     """Make tables non-negative, meeting public facts. Touches no data and costs nothing."""
     from residua.cli.projecting import run_projection
 
-    run_projection(folder, out, total=total, known=known or [], metric=metric, shrink=shrink, simulations=simulate)
+    run_projection(folder, out, total, known or [], metric=metric, shrink=shrink, simulations=simulate)
 
 
 def estimate(
@@ -156,7 +156,7 @@ def estimate(
     """
     from residua.cli.projecting import run_estimation
 
-    run_estimation(folder, out, total=total, known=known or [])
+    run_estimation(folder, out, total, known or [])
 
 
 def rows(

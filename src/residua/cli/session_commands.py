@@ -164,7 +164,7 @@ def adapt(
     """Look, learn how strong interactions are, spend the rest where it helps estimates most. Goes on after a crash."""
     from residua.cli.sessions import read_session_spec, run_adaptation
 
-    run_adaptation(read_session_spec(spec), name, out, estimates, look, scores, show_values=show_values)
+    run_adaptation(read_session_spec(spec), name, out, estimates, look=look, scores=scores, show_values=show_values)
 
 
 @app.command()

@@ -31,7 +31,6 @@ from residua.files import require_path
 from residua.folders import require_free
 from residua.measurement import Ledger
 from residua.plans import by_group, independent
-from residua.plans.blockwise.plan import BlockwisePlan
 from residua.plans.contract import Plan
 from residua.plans.planners.lattice import common_ground
 from residua.privacy import Guarantee, PureDP
@@ -214,8 +213,9 @@ def _planned(named: NamedPlan, ground: Plan | None) -> Plan:
         raise SpecError(
             "[objective] axis is for a plan by itself, and plans of a session share noise that suits all; remove it."
         )
-    listed = not spec.workload.tabular and not isinstance(ground, BlockwisePlan)
-    return make_plan(spec, None if listed or isinstance(spec.guarantee, PureDP) else ground)
+    of_sets = ground is not None and ground.family is not None  # which tables alone are planned like
+    apart = (of_sets and not spec.workload.tabular) or isinstance(spec.guarantee, PureDP)
+    return make_plan(spec, None if apart else ground)
 
 
 def print_status(session: Session, *, as_json: bool = False) -> None:
@@ -269,23 +269,16 @@ def print_spent(session: Session) -> None:
 
 
 def run_adaptation(
-    spec: SessionSpec,
-    name: str,
-    target: Path,
-    estimates: Path | None,
-    look: float,
-    scores: float,
-    *,
-    show_values: bool,
+    spec: SessionSpec, name: str, target: Path, estimates: Path | None, *, show_values: bool, **shares: float
 ) -> None:
-    """Adapts a session to the tables of a plan, within its budget."""
+    """Adapts a session to the tables of a plan, within its budget; shares are as for `Session.adapt`."""
     require_free(target)
     if estimates is not None:
         require_free(estimates, "folder of estimates")
     wanted = spec.named(name).spec
     checked_source(wanted)
     with opened(spec, show_values=show_values) as session:
-        adapted = session.adapt(wanted.workload, cast("Guarantee", wanted.guarantee), look=look, scores=scores)
+        adapted = session.adapt(wanted.workload, cast("Guarantee", wanted.guarantee), **shares)
     for step, cost in adapted.spent.items():
         out.print(f"Step {step:<7} rho {float(cost / 2):.6g}")
     write_release(session, adapted.release, target)

@@ -1,7 +1,8 @@
-"""The steps of the pipeline as the command runs them: read, plan, release."""
+"""The steps of the pipeline as the command runs them: open what a path holds, plan, release."""
 
 from __future__ import annotations
 
+import io
 from contextlib import nullcontext
 from fractions import Fraction
 from functools import partial
@@ -10,9 +11,11 @@ from typing import TYPE_CHECKING, cast
 
 from residua.cli.show import err, out, progress_bar
 from residua.cli.sources import notice, open_source
-from residua.cli.spec import Spec
+from residua.cli.spec import Spec, read_spec
 from residua.errors import FileError, SpecError
-from residua.estimation import plan_estimates
+from residua.estimation import Estimated, plan_estimates
+from residua.estimation.estimated import MODEL_BASED
+from residua.estimation.folder import is_estimates
 from residua.folders import require_free
 from residua.measurement import Ledger, measure
 from residua.measurement.aside import aside_of
@@ -26,6 +29,9 @@ from residua.plans.planners.axis import Axis
 from residua.plans.planners.lattice import Lattice
 from residua.plans.planners.offers import Planner
 from residua.privacy.currencies import stated
+from residua.projection import Projected
+from residua.projection.folder import is_projection
+from residua.projection.statement import BIASED
 from residua.release import Release, reserve
 from residua.release.folder import Reserved
 from residua.report.plan_text import plan_lines, privacy_lines
@@ -37,6 +43,46 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from residua.privacy import Guarantee
+
+
+_PLAN = b'{"format":"residua plan"'  # how every saved plan begins
+
+
+def bias_of(published: object) -> str:
+    """What is said below every table of a projection or of estimates; nothing of a release."""
+    return MODEL_BASED if isinstance(published, Estimated) else BIASED if isinstance(published, Projected) else ""
+
+
+def load_published(path: Path) -> Release | Projected | Estimated:
+    """Reads a release, a projection or estimates."""
+    if is_estimates(path):
+        return Estimated.load(path)
+    return Projected.load(path) if is_projection(path) else Release.load(path)
+
+
+def plan_at(path: Path) -> Plan:
+    """A saved plan, or the best one for a specification."""
+    return Plan.load(path) if is_plan(path) else make_plan(read_spec(path))
+
+
+def require_plan_or_free(path: Path) -> None:
+    """Refuses to write a plan over anything that is not a plan: the ledger, the data, the specification.
+
+    Raises:
+        FileError: the file is something else, or the folder around it is missing or closed to us.
+    """
+    if not is_plan(path) or path.is_symlink():
+        taken = "exists and is not a plan of residua; choose another name, only a plan is replaced."
+        require_free(path, argument="save", taken=taken)
+
+
+def is_plan(path: Path) -> bool:
+    """Whether a file is a saved plan, by how it begins."""
+    try:
+        with path.open("rb") if path.is_file() else io.BytesIO() as file:
+            return file.read(len(_PLAN)) == _PLAN
+    except OSError:
+        return False
 
 
 def print_plan(plan: Plan, *, everything: bool = False) -> None:

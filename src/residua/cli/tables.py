@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from residua.cli.objectives import USUAL_CONFIDENCE
-from residua.cli.opening import bias_of, load_published
 from residua.cli.show import OutputForm, err, out, print_json, progress_bar
+from residua.cli.steps import bias_of, load_published
 from residua.domain import Domain
 from residua.errors import PlanError
 from residua.folders import require_free
@@ -23,17 +23,9 @@ from residua.screen import PlainTable
 ROWS_LISTED = 500  # tables that are written are listed on the terminal, up to so many
 
 
-def print_marginal(
-    folder: Path,
-    attributes: Sequence[str],
-    confidence: float | None,
-    simultaneous: Any,
-    form: OutputForm,
-    *,
-    rounded: bool,
-) -> None:
+def print_marginal(folder: Path, attributes: Sequence[str], form: OutputForm, *, rounded: bool, **asked: Any) -> None:
     """One table, with error bars if it is a release's."""
-    published, sure = _opened(folder, confidence=confidence, simultaneous=simultaneous)
+    published, sure = _opened(folder, **asked)
     if rounded and isinstance(published, Release):
         raise PlanError("--rounded is for projections and estimates; run residua project on the release first.")
     names, queries = _split_queries(published.domain, attributes)
@@ -43,9 +35,9 @@ def print_marginal(
     form.print(table, bias=bias_of(published))
 
 
-def print_answers(folder: Path, confidence: float | None, simultaneous: Any, form: OutputForm) -> None:
+def print_answers(folder: Path, form: OutputForm, **asked: Any) -> None:
     """The answers to everything that was asked."""
-    published, sure = _opened(folder, confidence=confidence, simultaneous=simultaneous)
+    published, sure = _opened(folder, **asked)
     form.print(published.answers(**sure), bias=bias_of(published))
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property, lru_cache
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
+
+from msgspec import Raw
+from msgspec.json import encode
 
 from residua.formats.about import About
 from residua.formats.cube import Cube, Dimension
@@ -35,7 +37,7 @@ class Delimited(Writer):
         self.lines = Lines(spreadsheet=self.spreadsheet)
         self.job: list[tuple[Path, Cube]] = []
         self.cells = self.cells_of_job = 0
-        self.listings: list[tuple[Listing, Callable[[Cube, str], str]]] = []
+        self.listings: list[tuple[Listing, Callable[[Cube, str], dict[str, Any]]]] = []
         if self.format != "csvw":
             head: dict[str, Any] = {
                 "profile": "tabular-data-package",
@@ -124,19 +126,18 @@ class Listing:
     """A JSON document that ends in a long list, written entry by entry."""
 
     def __init__(self, path: Path, head: dict[str, Any], name: str) -> None:
-        self.file = path.open("w", encoding="utf-8")
-        text = json.dumps(head, ensure_ascii=False, indent=1)
-        self.file.write(f"{text[:-2]},\n {json.dumps(name)}: [")
-        self.first = True
+        self.file = path.open("wb")
+        self.file.write(encode(head)[:-1] + b"," + encode(name) + b":[")
+        self.between = b"\n"
 
-    def add(self, entry: str) -> None:
-        """Writes an entry, which is JSON already."""
-        self.file.write(("\n" if self.first else ",\n") + entry)
-        self.first = False
+    def add(self, entry: dict[str, Any]) -> None:
+        """Writes an entry."""
+        self.file.write(self.between + encode(entry))
+        self.between = b",\n"
 
     def close(self) -> None:
         """Ends the document, and waits until the disk has it."""
-        self.file.write("\n]}\n")
+        self.file.write(b"\n]}\n")
         self.file.flush()
         os.fsync(self.file.fileno())
         self.file.close()
@@ -148,7 +149,7 @@ def _inert_batch(cube: Cube) -> Any:
     return pyarrow.table(inert_columns(cube.tidy)).combine_chunks().to_batches()[0]
 
 
-# ---- what stands beside the files, as JSON: what is said of an axis is made into text once, and put together per table
+# ---- what stands beside the files: what is said of an axis is made once, and put together for each table
 
 
 _KEPT = 1024  # axes
@@ -167,13 +168,17 @@ class Beside:
         self._field = lru_cache(maxsize=_KEPT)(self._make_field)
         self._column = lru_cache(maxsize=_KEPT)(self._make_column)
 
-    def resource(self, cube: Cube, path: str) -> str:
+    def resource(self, cube: Cube, path: str) -> dict[str, Any]:
         """A table as a resource of a data package."""
-        fields = [self._field(each) for each in cube.dimensions]
-        fields += [self._field_of_measure[name] for name in cube.measure_names]
+        fields: list[Any] = [self._field(each) for each in cube.dimensions]
+        fields += [
+            {"name": name, "type": "number", "description": self.about.measures[name], "unit": self.about.counts}
+            for name in cube.measure_names
+        ]
         if cube.has_bars:
-            fields.append(_text({"name": self._named(cube.flag_column), "type": "string", "constraints": _FLAGGED}))
-        head = {
+            flagged = {"enum": FLAGS}
+            fields.append({"name": self._named(cube.flag_column), "type": "string", "constraints": flagged})
+        return {
             "profile": "tabular-data-resource",
             "name": f"table-{cube.number:04d}",
             "path": path,
@@ -181,47 +186,43 @@ class Beside:
             "format": "csv",
             "mediatype": "text/csv",
             "encoding": "utf-8",
+            "schema": {"fields": fields, **_primary([self._named(each.name) for each in cube.dimensions])},
         }
-        return _entry(head, "schema", "fields", fields, [self._named(each.name) for each in cube.dimensions])
 
-    def csvw(self, cube: Cube, path: str) -> str:
+    def csvw(self, cube: Cube, path: str) -> dict[str, Any]:
         """A table as CSVW describes it."""
-        rest = [self._column(each) for each in cube.dimensions]
-        rest += [self._columns_of_measures[name, cube.complete] for name in cube.measure_names]
+        told = cube.complete
+        columns = [self._column(each) for each in cube.dimensions]
+        for name in cube.measure_names:
+            words = f"{self.about.measures[name]}; unit: {self.about.counts}"
+            columns.append(self._described(name, "number", words, required=told))
         if cube.has_bars:
             flag = {"base": "string", "format": "|".join(FLAGS)}
-            rest.append(self._described(cube.flag_column, flag, "how reliable the number is", required=cube.complete))
-        columns = [f'{{"name": "c{i}", {text[1:]}' for i, text in enumerate(rest, start=1)]
+            columns.append(self._described(cube.flag_column, flag, "how reliable the number is", required=told))
+        named = [{"name": f"c{i}", **column} for i, column in enumerate(columns, start=1)]
+        keys = _primary([f"c{i + 1}" for i in range(len(cube.dimensions))])
         head = {"url": path, "dc:title": cube.title, "dc:description": self.about.protection}
-        return _entry(head, "tableSchema", "columns", columns, [f"c{i + 1}" for i in range(len(cube.dimensions))])
+        return {**head, "tableSchema": {"columns": named, **keys}}
 
     def _named(self, name: str) -> str:
         return inert(name) if self.spreadsheet else name
 
-    def _make_field(self, each: Dimension) -> str:
-        field: dict[str, Any] = {
+    def _make_field(self, each: Dimension) -> Raw:
+        labels = each.labels if each.whole else [self._named(str(label)) for label in each.labels]
+        field = {
             "name": self._named(each.name),
             "type": "integer" if each.whole else "string",
             "title": each.title,
+            **({"description": each.description} if each.description else {}),
+            "categories": [
+                {"value": label, "label": title, "code": code}
+                for label, title, code in zip(labels, each.titles, each.codes, strict=True)
+            ],
+            "constraints": {"required": True, "enum": labels},
         }
-        if each.description:
-            field["description"] = each.description
-        labels = each.labels if each.whole else [self._named(str(label)) for label in each.labels]
-        field["categories"] = [
-            {"value": label, "label": title, "code": code}
-            for label, title, code in zip(labels, each.titles, each.codes, strict=True)
-        ]
-        field["constraints"] = {"required": True, "enum": list(labels)}
-        return _text(field)
+        return Raw(encode(field))
 
-    @cached_property
-    def _field_of_measure(self) -> dict[str, str]:
-        return {
-            name: _text({"name": name, "type": "number", "description": words, "unit": self.about.counts})
-            for name, words in self.about.measures.items()
-        }
-
-    def _make_column(self, each: Dimension) -> str:
+    def _make_column(self, each: Dimension) -> dict[str, Any]:
         words = ": ".join(filter(None, (each.title if each.title != each.name else "", each.description)))
         meant = [
             f"{label}: {title}" for label, title in zip(each.labels, each.titles, strict=True) if title != str(label)
@@ -229,26 +230,10 @@ class Beside:
         words = ". ".join(filter(None, (words.rstrip("."), "; ".join(meant))))
         return self._described(each.name, "integer" if each.whole else "string", words)
 
-    @cached_property
-    def _columns_of_measures(self) -> dict[tuple[str, bool], str]:
-        return {
-            (name, complete): self._described(name, "number", f"{words}; unit: {self.about.counts}", required=complete)
-            for name, words in self.about.measures.items()
-            for complete in (False, True)
-        }
-
-    def _described(self, name: str, datatype: Any, words: str, *, required: bool = True) -> str:
+    def _described(self, name: str, datatype: Any, words: str, *, required: bool = True) -> dict[str, Any]:
         column = {"titles": self._named(name), "datatype": datatype, "required": required}
-        return _text(column | ({"dc:description": words} if words else {}))
+        return column | ({"dc:description": words} if words else {})
 
 
-_FLAGGED = {"enum": list(FLAGS)}
-
-
-_text = json.JSONEncoder(ensure_ascii=False).encode  # json.dumps makes an encoder at every call
-
-
-def _entry(head: dict[str, Any], schema: str, parts: str, texts: Iterable[str], keys: list[str]) -> str:
-    """An object of which one member, the schema, is put together from text."""
-    primary = f', "primaryKey": {_text(keys)}' if keys else ""
-    return f'{_text(head)[:-1]}, "{schema}": {{"{parts}": [{", ".join(texts)}]{primary}}}}}'
+def _primary(keys: list[str]) -> dict[str, list[str]]:
+    return {"primaryKey": keys} if keys else {}
