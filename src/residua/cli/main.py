@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 
 from residua.cli import quoting_commands, release_commands, session_commands
-from residua.cli.continual import continual
 from residua.cli.options import AsJson, Everything, OnExecutors, ReportPath, ReportTitle, ShowValues, SpecPath
 from residua.errors import GapWarning, ResiduaError
 
@@ -194,9 +193,6 @@ def persons(
         print_true(read_spec(spec), show_values=show_values)
     else:
         print_looked(read_spec(spec), rho, epsilon, most, share, as_json=json, show_values=show_values)
-
-
-app.command()(continual)
 
 
 @app.command()

@@ -25,6 +25,18 @@ _MOST = 1e150  # its square is still a number
 SPENDING = ("rho", "mu", "epsilon", "delta")
 
 
+def section(content: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """A section of a specification, empty where there is none.
+
+    Raises:
+        SpecError: it is not a table.
+    """
+    settings = content.get(name, {})
+    if not isinstance(settings, Mapping):
+        raise SpecError(f"{name} is not a table; write [{name}] and its keys below.")
+    return settings
+
+
 def objective_of(settings: Mapping[str, Any], has_targets: bool) -> Objective | None:
     """The objective that `[objective]` names; None where targets, or estimates, say what is best."""
     name = settings.get("minimise")
@@ -103,10 +115,7 @@ class WhatIf:
     def changed(self, content: Mapping[str, Any]) -> dict[str, Any]:
         """The tables of a specification file with these changes; the file's own mistakes stay for its reader."""
         content = dict(content)
-        for section in ("privacy", "objective"):
-            if not isinstance(content.get(section, {}), Mapping):
-                return content
-        privacy, objective = dict(content.get("privacy", {})), dict(content.get("objective", {}))
+        privacy, objective = dict(section(content, "privacy")), dict(section(content, "objective"))
         spending = {key: value for key, value in asdict(self).items() if key in SPENDING and value is not None}
         target = {key: getattr(self, key) for key in TARGETS if getattr(self, key, None) is not None}
         if "confidence" in target and "margin" not in target:

@@ -164,16 +164,22 @@ class Asking:
         return between(self.label(name, first) if first else None, self.label(name, last) if last else None)
 
     def _split(self, text: str) -> tuple[str, str | None]:
-        """An attribute and what follows the equals sign after its name; the longest name that fits."""
-        names = [name for name in self.domain.names if text == name or text.startswith(f"{name}=")]
-        if not names:
-            name, equals, value = text.partition("=")
-            self.domain.position(name)  # says so, with the nearest name
-            return name, value if equals else None
-        name = max(names, key=len)
-        return name, None if text == name else text[len(name) + 1 :]
+        return split_attribute(self.domain, text)
 
     def _is_level(self, name: str, value: str) -> bool:
         attribute = self.domain[name]
         known = {str(label) for label in attribute.labels}
         return value not in known and any(level.name == value for level in attribute.hierarchy)
+
+
+def split_attribute(domain: Domain, text: str) -> tuple[str, str | None]:
+    """An attribute and what follows the equals sign after its name; the longest name that fits.
+
+    Raises:
+        DomainError: there is no such attribute.
+    """
+    names = [name for name in domain.names if text == name or text.startswith(f"{name}=")]
+    if not names:
+        domain.position(text.partition("=")[0])  # says so, with the nearest name
+    name = max(names, key=len)
+    return name, None if text == name else text[len(name) + 1 :]

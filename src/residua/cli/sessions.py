@@ -19,10 +19,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from residua.cli.objectives import SPENDING
+from residua.cli.objectives import SPENDING, section
 from residua.cli.show import err, out, print_json, progress_bar
 from residua.cli.sources import notice, open_source
-from residua.cli.spec import Spec, known_keys, read_content, spec_of
+from residua.cli.spec import Spec, flag, known_keys, read_content, spec_of
 from residua.cli.steps import checked_source, make_plan
 from residua.errors import FileError, SessionError, SpecError
 from residua.estimation import estimate
@@ -121,15 +121,11 @@ def _by(settings: Mapping[str, Any], spec: Spec) -> tuple[str, ...]:
 def _plan(content: Mapping[str, Any], name: str, settings: Any, path: Path) -> NamedPlan:
     where = f"[plan.{name}]"
     known_keys(where, settings, _PLAN)
-    independent = settings.get("independent", False)
-    if not isinstance(independent, bool):
-        raise SpecError(f"{where} independent = {independent!r} is not true or false; write one of them.")
+    independent = flag(where, settings, "independent")
     privacy = settings.get("privacy")
     if privacy is not None:
         known_keys(f"[plan.{name}.privacy]", privacy, set(SPENDING))
-    if not isinstance(content.get("privacy", {}), Mapping):
-        raise SpecError("privacy is not a table; write [privacy] and its keys below.")
-    shared = dict(content.get("privacy", {}))
+    shared = dict(section(content, "privacy"))
     if privacy is not None:  # the unit stays the file's own: a session protects one
         shared = {**{key: value for key, value in shared.items() if key not in SPENDING}, **privacy}
     own = {

@@ -35,7 +35,7 @@ from typing import Any
 
 import numpy as np
 
-from residua.cli.objectives import NUMBERS, SPENDING, TARGETS, WhatIf, objective_of, target_of
+from residua.cli.objectives import NUMBERS, SPENDING, TARGETS, WhatIf, objective_of, section, target_of
 from residua.cli.sources import refuse_credentials
 from residua.domain import Domain, domain_of_settings
 from residua.errors import FileError, PrivacyError, ResiduaError, SpecError
@@ -140,18 +140,18 @@ def spec_of(content: Mapping[str, Any], path: Path, where: str = "") -> Spec:
 
 def _spec(content: Mapping[str, Any], folder: Path) -> Spec:
     known_keys("the specification", content, {*_SECTIONS, "domain", "workload", "plan"})
-    for section, known in _SECTIONS.items():
-        if not isinstance(content.get(section, {}), Mapping):
-            raise SpecError(f"{section} is not a table; write [{section}] and its keys below.")
-        known_keys(f"[{section}]", content.get(section, {}), known)
-    refuse_credentials(content.get("source", {}))
+    for name, known in _SECTIONS.items():
+        known_keys(f"[{name}]", section(content, name), known)
+    source, privacy, objective, ledger = (
+        section(content, name) for name in ("source", "privacy", "objective", "ledger")
+    )
+    refuse_credentials(source)
     if "domain" not in content:
         raise SpecError("there is no domain; declare each attribute in a [domain.NAME] table.")
     declared, expressions = _expressions(content["domain"])
     domain = domain_of_settings(declared, folder)
     workload, targets = _workload(domain, content.get("workload"))
-    privacy, objective = content.get("privacy", {}), content.get("objective", {})
-    dense, axis = (_flag("objective", objective, key) for key in ("dense", "axis"))
+    dense, axis = (flag("[objective]", objective, key) for key in ("dense", "axis"))
     if dense and axis:
         raise SpecError("[objective] has both dense and axis, which are two forms of plans; give one.")
     if dense:
@@ -165,7 +165,6 @@ def _spec(content: Mapping[str, Any], folder: Path) -> Spec:
         )
     if axis and (least or isinstance(guarantee, PureDP)):
         raise SpecError("[objective] axis is for normal noise; remove it, or give a delta, or rho or mu.")
-    ledger = content.get("ledger", {})
     if not isinstance(ledger.get("path", ""), str) or "\0" in ledger.get("path", ""):
         raise SpecError(f"[ledger] path = {ledger['path']!r} is not a path; name the ledger's file.")
     require_path(folder / ledger.get("path", ""))
@@ -178,23 +177,24 @@ def _spec(content: Mapping[str, Any], folder: Path) -> Spec:
         guarantee=guarantee,
         least_epsilon=least,
         targets=targets,
-        unit=_unit(privacy, content.get("source", {})),
+        unit=_unit(privacy, source),
         minimise=objective_of(objective, targets is not None),
         for_estimates=objective.get("minimise") == "estimates",
         tolerance=objective.get("tolerance"),
         axis=axis,
-        source=content.get("source", {}),
+        source=source,
         expressions=expressions,
         ledger=ledger,
         ledger_budget=_guarantee("ledger", ledger),
-        **_left_out(privacy, content.get("source", {})),
+        **_left_out(privacy, source),
     )
 
 
-def _flag(section: str, settings: Mapping[str, Any], key: str) -> bool:
+def flag(where: str, settings: Mapping[str, Any], key: str) -> bool:
+    """A setting that is true or false, and false where it is left out."""
     value = settings.get(key, False)
     if not isinstance(value, bool):
-        raise SpecError(f"[{section}] {key} = {value!r} is not true or false; write one of them.")
+        raise SpecError(f"{where} {key} = {value!r} is not true or false; write one of them.")
     return value
 
 
@@ -321,7 +321,7 @@ def _unit(settings: Mapping[str, Any], source: Mapping[str, Any]) -> Unit:
             f"[privacy] {stray[0]} bounds what each person contributes, but [source] does not say whose each record "
             'is; write person = "id" there.'
         )
-    if _flag("privacy", settings, "replace"):
+    if flag("[privacy]", settings, "replace"):
         if "records" in settings:
             raise SpecError("[privacy] has both records and replace; give one.")
         return ReplaceOne()

@@ -9,20 +9,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from residua.cli.objectives import NUMBERS, OBJECTIVES
+from residua.cli.objectives import OBJECTIVES, SPENDING, section
 from residua.errors import SpecError
 from residua.ui.parts import form_of_attribute, form_of_table, has_wish, settings_of_attribute, settings_of_table
-from residua.ui.typed import number, rest_of, rest_text, whole, with_rest, written
+from residua.ui.typed import Field, filled, number, read_fields, rest_of, rest_text, whole, with_rest, written
 
 KEPT = ("source", "ledger", "session", "plan")
 _LEAST = "least"
 _RULES = "impossible"
+_CURRENCIES = {"rho": ("rho",), "mu": ("mu",), "approx": ("epsilon", "delta"), "pure": ("epsilon",)}
+_NUMBERS = {"p": Field(number, optional=True), "count": Field(whole, optional=True)}  # of objectives
 MOST_PARTS = 2_000  # attributes, or entries
 
 
 def kept_of(content: Mapping[str, Any]) -> dict[str, Any]:
     """What the page never sees."""
-    return {section: content[section] for section in KEPT if section in content}
+    return {name: content[name] for name in KEPT if name in content}
 
 
 def form_of(content: Mapping[str, Any]) -> dict[str, Any]:
@@ -35,10 +37,7 @@ def form_of(content: Mapping[str, Any]) -> dict[str, Any]:
     unknown = sorted(set(content) - sections - set(KEPT))
     if unknown:
         raise SpecError(f"the specification has an unknown section {unknown[0]!r}; remove or correct it.")
-    for section in ("domain", "privacy", "objective"):
-        if not isinstance(content.get(section, {}), Mapping):
-            raise SpecError(f"{section} is not a table; write [{section}] and its keys below.")
-    domain, tables = dict(content.get("domain", {})), content.get("workload", [])
+    domain, tables = dict(section(content, "domain")), content.get("workload", [])
     if not isinstance(tables, list):
         raise SpecError("workload is not a list of tables; write [[workload]].")
     rules = domain.pop(_RULES) if isinstance(domain.get(_RULES), list) else None
@@ -46,8 +45,8 @@ def form_of(content: Mapping[str, Any]) -> dict[str, Any]:
         "attributes": [form_of_attribute(name, settings) for name, settings in domain.items()],
         "rules": "" if rules is None else rest_text({_RULES: rules}),
         "tables": [form_of_table(settings) for settings in tables],
-        "privacy": _privacy_form(content.get("privacy", {}), has_person(content)),
-        "objective": _objective_form(content.get("objective", {})),
+        "privacy": _privacy_form(section(content, "privacy"), has_person(content)),
+        "objective": _objective_form(section(content, "objective")),
     }
 
 
@@ -72,7 +71,7 @@ def content_of(form: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, An
     privacy = _privacy(form.get("privacy", {}))
     objective = _objective(form.get("objective", {}), wishes=any(map(has_wish, workload)))
     content = {**kept, "privacy": privacy, "objective": objective, "workload": workload, "domain": domain}
-    return {section: value for section, value in content.items() if value}
+    return {name: value for name, value in content.items() if value}
 
 
 def has_person(content: Mapping[str, Any]) -> bool:
@@ -91,19 +90,18 @@ def _parts(form: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
 
 
 def _privacy_form(settings: Mapping[str, Any], person: bool) -> dict[str, Any]:
-    given = {key for key in ("rho", "mu", "epsilon", "delta") if key in settings}
+    given = {key for key in SPENDING if key in settings}
     held = {"records", "replace", *given}
-    form: dict[str, Any] = {"by": "budget", "currency": "rho", "value": "", "delta": ""}
-    if not given:
-        form["by"] = "wishes"
-    elif settings.get("epsilon") == _LEAST and given == {"epsilon"}:
-        form |= {"by": "wishes", "currency": "pure"}
-    elif given in ({"rho"}, {"mu"}, {"epsilon"}, {"epsilon", "delta"}):
-        key = min(given - {"delta"})
-        form["currency"] = key if key != "epsilon" else "approx" if "delta" in given else "pure"
-        form |= {"value": written(settings[key]), "delta": written(settings.get("delta", ""))}
-    else:  # a mistake of the file, shown as it is
-        form["by"], held = "wishes", held - given
+    form: dict[str, Any] = {"by": "wishes", "currency": "rho", "value": "", "delta": ""}
+    currency = next((name for name, keys in _CURRENCIES.items() if given == set(keys)), None)
+    if currency is None:  # none, or a mistake of the file, shown as it is
+        held -= given
+    elif currency == "pure" and settings["epsilon"] == _LEAST:
+        form["currency"] = currency
+    else:
+        value = settings[_CURRENCIES[currency][0]]
+        form = {"by": "budget", "currency": currency, "value": written(value)}
+        form["delta"] = written(settings.get("delta", ""))
     unit = "person" if person else "replace" if settings.get("replace") is True else "records"
     if unit != "replace":
         held -= {"replace"}
@@ -115,15 +113,12 @@ def _privacy(form: Any) -> dict[str, Any]:
     if not isinstance(form, Mapping):
         raise SpecError("the form has no budget; reload the page.")
     settings: dict[str, Any] = {}
-    currency, where = form.get("currency"), "the budget"
+    currency = form.get("currency")
     if form.get("by") == "wishes":
         settings |= {"epsilon": _LEAST} if currency == "pure" else {}
-    elif currency in ("rho", "mu"):
-        settings[str(currency)] = number(where, form.get("value"))
-    elif currency in ("approx", "pure"):
-        settings["epsilon"] = number(where, form.get("value"))
-        if currency == "approx":
-            settings["delta"] = number("delta", form.get("delta"))
+    elif str(currency) in _CURRENCIES:
+        fields = {key: Field(number, name=key if key == "delta" else "value") for key in _CURRENCIES[str(currency)]}
+        settings = read_fields("the budget", fields, form)
     else:
         raise SpecError(f"{currency!r} is no currency of budgets; reload the page.")
     if form.get("records"):
@@ -136,10 +131,9 @@ def _privacy(form: Any) -> dict[str, Any]:
 def _objective_form(settings: Mapping[str, Any]) -> dict[str, Any]:
     minimise = settings.get("minimise", "")
     known = minimise in list(OBJECTIVES)  # whatever the file says, a list perhaps
-    held = {"minimise", *NUMBERS} if known else set(NUMBERS)
+    held = {"minimise", *_NUMBERS} if known else set(_NUMBERS)
     rest = {key: value for key, value in settings.items() if key not in held}
-    numbers = {key: written(settings.get(key, "")) for key in NUMBERS}
-    return {"minimise": minimise if known else "", **numbers, "rest": rest_text(rest)}
+    return {"minimise": minimise if known else "", **filled(_NUMBERS, settings), "rest": rest_text(rest)}
 
 
 def _objective(form: Any, *, wishes: bool) -> dict[str, Any]:
@@ -149,9 +143,5 @@ def _objective(form: Any, *, wishes: bool) -> dict[str, Any]:
     settings: dict[str, Any] = {}
     minimise = form.get("minimise")
     if minimise and not (wishes and minimise != "max"):
-        settings["minimise"] = str(minimise)
-        if form.get("p"):
-            settings["p"] = number("p", form["p"])
-        if form.get("count"):
-            settings["count"] = whole("the number of tables with the largest errors", form["count"])
+        settings = {"minimise": str(minimise), **read_fields("[objective]", _NUMBERS, form)}
     return with_rest("[objective]", settings, form)

@@ -43,17 +43,17 @@ def answer(request: Request) -> dict[str, Any]:
     return {**facts, "seconds": time.perf_counter() - started}
 
 
-def _spec(request: Request, key: str = "content") -> Spec:
-    return spec_of(request[key], Path(request["folder"]) / request["name"])
+def _spec(request: Request, content: Any = None) -> Spec:
+    return spec_of(request["content"] if content is None else content, Path(request["folder"]) / request["name"])
 
 
 def _facts(request: Request) -> dict[str, Any]:
-    beside = [spec_of(content, Path(request["folder"]) / request["name"]) for content in request.get("beside", [])]
+    beside = [_spec(request, content) for content in request.get("beside", [])]
     return facts_of(_spec(request), request.get("options", {}), beside)
 
 
 def _report(request: Request) -> dict[str, Any]:
-    beside = make_plan(_spec(request, "beside")) if request.get("beside") else None
+    beside = make_plan(_spec(request, request["beside"])) if request.get("beside") else None
     return {"text": report_html(make_plan(_spec(request)), title=request["title"], beside=beside)}
 
 
@@ -89,20 +89,14 @@ def _sentence(text: str, request: Request) -> str:
 
 def _place(request: Request) -> list[Any] | None:
     """Which attribute or entry is wrong by itself, if one is."""
-    content, folder = request["content"], Path(request["folder"]) / request["name"]
+    content = request["content"]
     domain = content.get("domain", {})
     attributes = [name for name in domain if not (name == "impossible" and isinstance(domain[name], list))]
-    alone = {"workload": [{"ways": [0]}], "privacy": {"rho": 1.0}}
-    parts = [
-        *(("attributes", i, {"domain": {name: domain[name]}, **alone}) for i, name in enumerate(attributes)),
-        *(
-            ("tables", i, {"domain": domain, "workload": [entry], "privacy": {"rho": 1.0}})
-            for i, entry in enumerate(content.get("workload", []))
-        ),
-    ]
-    for what, i, part in parts:
+    alone = [("attributes", i, {name: domain[name]}, {"ways": [0]}) for i, name in enumerate(attributes)]
+    alone += [("tables", i, domain, entry) for i, entry in enumerate(content.get("workload", []))]
+    for what, i, declared, entry in alone:
         try:
-            spec_of(part, folder)
+            _spec(request, {"domain": declared, "workload": [entry], "privacy": {"rho": 1.0}})
         except ResiduaError:
             return [what, i]
         except Exception:
