@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from inspect import Parameter
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
 import typer
 
+Command = TypeVar("Command", bound=Callable[..., None])
 SpecPath = Annotated[Path, typer.Argument(metavar="SPEC.toml", help="The specification file.")]
 ReleasePath = Annotated[Path, typer.Argument(metavar="DIR", help="A release folder (or a projection's).")]
 Known = Annotated[
@@ -36,3 +40,35 @@ ShowValues = Annotated[
 ]
 ReportPath = Annotated[Path, typer.Option(help="The page to write; an older report is replaced.")]
 ReportTitle = Annotated[str | None, typer.Option(help="What the page is called.")]
+# How numbers are shown: the fields of `OutputForm`.
+OUTPUT: Mapping[str, Any] = {
+    "quality": Quality,
+    "suppress": Suppress,
+    "csv": AsCsv,
+    "json": AsJson,
+    "everything": Everything,
+    "spreadsheet": Spreadsheet,
+    "full": Full,
+}
+
+
+def with_output(command: Command) -> Command:
+    """A command with the options of output in place of its `**form`."""
+    own = inspect.signature(command, eval_str=True).parameters.values()
+    return declared(command, [*(one for one in own if one.kind is not Parameter.VAR_KEYWORD), *shared(OUTPUT)])
+
+
+def shared(options: Mapping[str, Any]) -> list[Parameter]:
+    """Options that are false or nothing where they are left out."""
+    return [
+        Parameter(key, Parameter.KEYWORD_ONLY, annotation=kind, default=False if kind.__origin__ is bool else None)
+        for key, kind in options.items()
+    ]
+
+
+def declared(command: Command, parameters: Iterable[Parameter]) -> Command:
+    """A command that Typer sees with these parameters; it calls it by their names."""
+    alike = [one.replace(kind=Parameter.KEYWORD_ONLY) for one in parameters]
+    command.__signature__ = inspect.Signature(alike)  # type: ignore[attr-defined]
+    command.__annotations__ = {one.name: one.annotation for one in alike}
+    return command

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from residua.cli import options
+from residua.cli.options import OUTPUT, Confidence, declared, shared
 
 if TYPE_CHECKING:
     from residua.cli.quoting import Asking
@@ -36,19 +36,12 @@ _ASKED: dict[str, Any] = {
         list[str] | None,
         typer.Option(help="A number for a label, high=150000, such as of an endless bin. Repeatable."),
     ],
-    "confidence": options.Confidence,
+    "confidence": Confidence,
     "simultaneous": Annotated[bool, typer.Option("--simultaneous", help="Intervals that all hold together.")],
     "records": Annotated[
         float | None,
         typer.Option(help="Before any data: how accurate it would be with so many records, spread evenly."),
     ],
-}
-_SHOWN: dict[str, Any] = {
-    "quality": options.Quality,
-    "suppress": options.Suppress,
-    "csv": options.AsCsv,
-    "json": options.AsJson,
-    "everything": options.Everything,
 }
 _FLAGS = ("quality", "suppress")
 _COMMANDS: dict[str, Callable[..., None]] = {}
@@ -66,32 +59,18 @@ def _command(name: str, *without: str, **otherwise: Any) -> Callable[[Ask], Ask]
 
     def declare(ask: Ask) -> Ask:
         own = list(inspect.signature(ask).parameters.values())[1:]
-        shared = {key: kind for key, kind in (_ASKED | _SHOWN | otherwise).items() if key not in without}
+        options = {key: kind for key, kind in {**_ASKED, **OUTPUT, **otherwise}.items() if key not in without}
 
         def command(place: Path, **given: Any) -> None:
             from residua.cli.quoting import Asking
             from residua.cli.show import OutputForm
 
-            asking = Asking(place, **{key: given[key] for key in _ASKED if key in given})
-            quoted = ask(asking, **{one.name: given[one.name] for one in own})
-            form = OutputForm(**{"everything": True} | {key: given[key] for key in _SHOWN if key in given})
-            form.print(quoted, {"quoted": quoted.what})
+            asking = Asking(place, **{key: given.pop(key) for key in _ASKED if key in given})
+            quoted = ask(asking, **{one.name: given.pop(one.name) for one in own})
+            OutputForm(**{"everything": True} | given).print(quoted, {"quoted": quoted.what})
 
-        parameters = [
-            inspect.Parameter("place", inspect.Parameter.KEYWORD_ONLY, annotation=Place),
-            *(one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own),
-            *(
-                inspect.Parameter(
-                    key,
-                    inspect.Parameter.KEYWORD_ONLY,
-                    annotation=kind,
-                    default=False if kind.__origin__ is bool else None,
-                )
-                for key, kind in shared.items()
-            ),
-        ]
-        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # Typer reads it, and hints
-        command.__annotations__ = {one.name: one.annotation for one in parameters}
+        place = inspect.Parameter("place", inspect.Parameter.KEYWORD_ONLY, annotation=Place)
+        declared(command, [place, *own, *shared(options)])
         command.__doc__ = ask.__doc__
         _COMMANDS[name] = command
         return ask

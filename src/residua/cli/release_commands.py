@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from residua.cli.options import (
-    AsCsv,
     AsJson,
     Confidence,
-    Everything,
     Full,
     Known,
     OnExecutors,
-    Quality,
     ReleasePath,
     Simultaneous,
     Spreadsheet,
-    Suppress,
+    with_output,
 )
 
 
+@with_output
 def table(
     folder: ReleasePath,
     attributes: Annotated[
@@ -31,21 +29,15 @@ def table(
     ] = None,
     confidence: Confidence = None,
     simultaneous: Simultaneous = None,
-    csv: AsCsv = False,
     rounded: Annotated[bool, typer.Option("--rounded", help="Whole numbers, of a projection.")] = False,
-    everything: Everything = False,
-    spreadsheet: Spreadsheet = False,
-    full: Full = False,
-    quality: Quality = False,
-    suppress: Suppress = None,
-    json: AsJson = False,
+    **form: Any,
 ) -> None:
     """Show one table, of a release with error bars."""
     from residua.cli.show import OutputForm
     from residua.cli.tables import print_marginal
 
-    form = OutputForm(quality, suppress, csv, json, everything, spreadsheet, full)
-    print_marginal(folder, attributes or [], form, rounded=rounded, confidence=confidence, simultaneous=simultaneous)
+    asked = {"confidence": confidence, "simultaneous": simultaneous}
+    print_marginal(folder, attributes or [], OutputForm(**form), rounded=rounded, **asked)
 
 
 def tables(
@@ -93,22 +85,13 @@ def count(
     print_count(folder, condition, confidence, as_json=json)
 
 
-def answers(
-    folder: ReleasePath,
-    confidence: Confidence = None,
-    simultaneous: Simultaneous = None,
-    csv: AsCsv = False,
-    everything: Everything = False,
-    spreadsheet: Spreadsheet = False,
-    full: Full = False,
-    json: AsJson = False,
-) -> None:
+@with_output
+def answers(folder: ReleasePath, confidence: Confidence = None, simultaneous: Simultaneous = None, **form: Any) -> None:
     """Show the answers to all that was asked. Of a projection they have no error bars."""
     from residua.cli.show import OutputForm
     from residua.cli.tables import print_answers
 
-    form = OutputForm(False, None, csv, json, everything, spreadsheet, full)
-    print_answers(folder, form, confidence=confidence, simultaneous=simultaneous)
+    print_answers(folder, OutputForm(**form), confidence=confidence, simultaneous=simultaneous)
 
 
 def project(

@@ -30,11 +30,11 @@ By = Annotated[str, typer.Option(help="Recommend by the 'estimate', or its 'lowe
 @app.command("open")
 def open_(spec: PlansPath) -> None:
     """Make the session and its ledger, or check that they are there. Spends nothing."""
-    from residua.cli.sessions import opened, print_status, read_session_spec
+    from residua.cli import sessions
 
-    with opened(read_session_spec(spec), create=True) as session:
+    with sessions.opened(sessions.read_session_spec(spec), create=True) as session:
         pass
-    print_status(session)
+    sessions.print_status(session)
 
 
 @app.command()
@@ -50,21 +50,20 @@ def look(
     show_values: ShowValues = False,
 ) -> None:
     """Measure what the candidates have in common, and show what each would make of it."""
-    from residua.cli.looking import asked_rule, print_choice, print_look_price, require_groups, take_look
-    from residua.cli.sessions import opened, plans_of, read_session_spec
+    from residua.cli import looking, sessions
     from residua.cli.steps import checked_source
 
-    rule = asked_rule(share, snr, by)
-    read = read_session_spec(spec)
-    require_groups(read, rule, verdicts)
+    rule = looking.asked_rule(share, snr, by)
+    read = sessions.read_session_spec(spec)
+    looking.require_groups(read, rule, verdicts)
     checked_source(read.any)
-    plans = plans_of(read, names or [], least=2)
-    with opened(read, show_values=show_values) as session:
-        choice = None if price else take_look(session, plans, read.digests)
+    plans = sessions.plans_of(read, names or [], least=2)
+    with sessions.opened(read, show_values=show_values) as session:
+        choice = None if price else looking.take_look(session, plans, read.digests)
     if choice is None:
-        print_look_price(session, plans, as_json=json)
+        looking.print_look_price(session, plans, as_json=json)
         return
-    print_choice(session, choice, rule, as_json=json, verdicts=verdicts)
+    looking.print_choice(session, choice, rule, as_json=json, verdicts=verdicts)
 
 
 @app.command()
@@ -80,13 +79,12 @@ def step(
     show_values: ShowValues = False,
 ) -> None:
     """Drop the first candidate of the open choice and look further; with groups, in those a file says so of."""
-    from residua.cli import looking
-    from residua.cli.sessions import opened, read_session_spec
+    from residua.cli import looking, sessions
 
     rule = looking.asked_rule(share, snr, by)
-    read = read_session_spec(spec)
+    read = sessions.read_session_spec(spec)
     looking.require_groups(read, rule, verdicts)
-    with opened(read, show_values=show_values) as session:
+    with sessions.opened(read, show_values=show_values) as session:
         choice = looking.open_choice(session, number)
         rest = dict(list(choice.candidates.items())[1:])
         looking.require_unchanged(choice, rest, read.digests)
@@ -106,28 +104,26 @@ def finish(
     show_values: ShowValues = False,
 ) -> None:
     """Pay what is left of a candidate of the open choice (with --groups, of each group's) and write the release."""
-    from residua.cli.looking import finished_choice, open_choice, require_unchanged
-    from residua.cli.sessions import opened, read_session_spec, write_release
+    from residua.cli import looking, sessions
     from residua.folders import require_free
 
     require_free(out)
-    read = read_session_spec(spec)
-    with opened(read, show_values=show_values) as session:
-        choice = open_choice(session, number)
-        require_unchanged(choice, list(choice.candidates) if name is None else [name], read.digests)
-        finished = finished_choice(choice, name, groups)
-    write_release(session, finished, out)
+    read = sessions.read_session_spec(spec)
+    with sessions.opened(read, show_values=show_values) as session:
+        choice = looking.open_choice(session, number)
+        looking.require_unchanged(choice, list(choice.candidates) if name is None else [name], read.digests)
+        finished = looking.finished_choice(choice, name, groups)
+    sessions.write_release(session, finished, out)
 
 
 @app.command()
 def stop(spec: PlansPath, number: Number = None) -> None:
     """Close the open choice without finishing a candidate. Spends nothing more."""
-    from residua.cli.looking import open_choice
-    from residua.cli.sessions import opened, print_status, read_session_spec
+    from residua.cli import looking, sessions
 
-    with opened(read_session_spec(spec)) as session:
-        open_choice(session, number).stop()
-    print_status(session)
+    with sessions.opened(sessions.read_session_spec(spec)) as session:
+        looking.open_choice(session, number).stop()
+    sessions.print_status(session)
 
 
 @app.command()
@@ -138,17 +134,17 @@ def release(
     show_values: ShowValues = False,
 ) -> None:
     """Measure what is missing of a plan, and write the release. What is answered already costs nothing."""
-    from residua.cli.sessions import opened, plans_of, read_session_spec, write_release
+    from residua.cli import sessions
     from residua.cli.steps import checked_source
     from residua.folders import require_free
 
     require_free(out)
-    read = read_session_spec(spec)
+    read = sessions.read_session_spec(spec)
     checked_source(read.any)
-    [plan] = plans_of(read, [name]).values()
-    with opened(read, show_values=show_values) as session:
+    [plan] = sessions.plans_of(read, [name]).values()
+    with sessions.opened(read, show_values=show_values) as session:
         released = session.release(plan, purpose=f"release {name}")
-    write_release(session, released, out)
+    sessions.write_release(session, released, out)
 
 
 @app.command()
@@ -162,19 +158,21 @@ def adapt(
     show_values: ShowValues = False,
 ) -> None:
     """Look, learn how strong interactions are, spend the rest where it helps estimates most. Goes on after a crash."""
-    from residua.cli.sessions import read_session_spec, run_adaptation
+    from residua.cli import sessions
 
-    run_adaptation(read_session_spec(spec), name, out, estimates, look=look, scores=scores, show_values=show_values)
+    sessions.run_adaptation(
+        sessions.read_session_spec(spec), name, out, estimates, look=look, scores=scores, show_values=show_values
+    )
 
 
 @app.command()
 def status(spec: PlansPath, json: AsJson = False) -> None:
     """Show what the session has measured and spent, and what is being chosen."""
-    from residua.cli.sessions import opened, print_status, read_session_spec
+    from residua.cli import sessions
 
-    with opened(read_session_spec(spec)) as session:
+    with sessions.opened(sessions.read_session_spec(spec)) as session:
         pass
-    print_status(session, as_json=json)
+    sessions.print_status(session, as_json=json)
 
 
 @app.command()
@@ -184,9 +182,9 @@ def report(
     title: ReportTitle = None,
 ) -> None:
     """Write one self-contained page about all that the session has measured. Spends nothing."""
-    from residua.cli.sessions import opened, read_session_spec
+    from residua.cli import sessions
     from residua.cli.show import out as screen
 
-    with opened(read_session_spec(spec)) as session:
+    with sessions.opened(sessions.read_session_spec(spec)) as session:
         session.report(out, title=title)
     screen.print(f"Wrote {out}: one page, to be opened in any browser or printed")
