@@ -27,6 +27,7 @@ EARLY = ("prefix 64", "prefix 256", "random ranges 64")  # where SM-II's stoppin
 ALL_RANGES = """
 import resource, time
 from residua.linalg.intervals import Intervals
+from residua.linalg.intervals import Intervals
 from residua.plans.solver import least_privacy
 start = time.process_time()
 found = least_privacy(Intervals.every(256))

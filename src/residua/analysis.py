@@ -15,13 +15,16 @@ from residua.plans.planners.explicit import dense_of_strategy, explicit_targets
 from residua.plans.planners.marginals import MarginalGame
 from residua.plans.planners.plan import independent, plan
 from residua.plans.questions import require_workload
-from residua.plans.solver.baselines import hierarchical, identity
+from residua.plans.search.level_weights import hierarchy
+from residua.plans.search.strategies import Judged
 from residua.plans.solver.closed_form import ResidualCoefficients
+from residua.plans.solver.queries import MatrixQueries, to_matrix
 from residua.plans.targets import Targets, targets_of
 from residua.privacy import AddRemove, Guarantee, PureDP, Unit
 from residua.workload import Workload
 
 MOST_BASELINE_CELLS = 4096
+BRANCHINGS = range(2, 17)
 _RECORD = AddRemove()
 
 
@@ -53,7 +56,7 @@ def baselines(workload: Workload, guarantee: Guarantee, *, unit: Unit = _RECORD)
         >>> import residua as rs, numpy as np
         >>> domain = rs.Domain({"x": rs.Integers(0, 31)})
         >>> sorted(baselines(rs.explicit(domain, np.tril(np.ones((32, 32)))), rs.GDP(mu=1.0)))
-        ['hierarchical, branching 2', 'identity', 'independent noise']
+        ['hierarchical, branching 3', 'identity', 'independent noise']
     """
     if isinstance(guarantee, PureDP):
         raise PlanError(
@@ -63,9 +66,14 @@ def baselines(workload: Workload, guarantee: Guarantee, *, unit: Unit = _RECORD)
     plans: dict[str, Plan] = {"independent noise": independent(workload, guarantee, unit=unit)}
     if workload.plain or workload.matrix.shape[1] > MOST_BASELINE_CELLS:
         return plans
-    cells = np.arange(workload.matrix.shape[1])
-    for baseline in (identity(workload.matrix), hierarchical(workload.matrix)):
-        plans[baseline.name] = dense_of_strategy(workload, baseline.strategy, cells, guarantee, unit, baseline.name)
+    n = workload.matrix.shape[1]
+    judged, trees = Judged(MatrixQueries(to_matrix(workload.matrix)), False), {}
+    for branching in BRANCHINGS[: max(n - 1, 1)]:
+        tree = hierarchy(n, branching)
+        tree = tree / np.sqrt(tree.sum(axis=0).max())  # every cell is in one node of each level
+        trees[judged.profile_loss(tree.T @ tree)] = f"hierarchical, branching {branching}", tree
+    for name, strategy in (("identity", np.eye(n)), trees[min(trees)]):
+        plans[name] = dense_of_strategy(workload, strategy, np.arange(n), guarantee, unit, name)
     return plans
 
 

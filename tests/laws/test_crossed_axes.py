@@ -19,7 +19,7 @@ from residua.plans import ProductPlan
 from residua.plans.operators.correlated import Ordered
 from residua.plans.planners.crossed_noise import least_of_all
 from residua.plans.product.totals import known, to_measure
-from residua.plans.solver.maxima import best_noise
+from residua.plans.solver.closed_form import Spending
 from residua.testing import check_plan
 from tests.statistics.copies import unlike
 
@@ -278,7 +278,7 @@ def test_noise_is_best_where_blocks_tell_of_others():
     lattice = closure([all_sets(3, 2)], 3)
     for tells in (np.array([0.5, 0.0, 0.0]), np.array([0.5, 0.4, 0.0])):
         u, cost = rng.uniform(0.1, 3, len(lattice)), rng.uniform(0.5, 1, len(lattice))
-        noise, bound = best_noise(lattice, u, cost, tells)
+        noise, _, bound = Spending(lattice, tells, lattice.sum_over_subsets(cost, tells)).respond(u)
         M = np.stack([known(lattice, unit, tells) for unit in np.eye(len(lattice))]).T
         tau = cvxpy.Variable(len(lattice), nonneg=True)
         loss = cvxpy.sum(cvxpy.multiply(u, cvxpy.inv_pos(M @ tau)))

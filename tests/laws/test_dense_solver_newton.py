@@ -5,10 +5,14 @@ import pytest
 
 from residua.errors import PlanError
 from residua.plans.solver import level
-from residua.plans.solver.dense_response import Responder
-from residua.plans.solver.hessian import CholeskySystem, ConjugateGradientSystem, curvature, kernel_root
-from residua.plans.solver.problem import prepare
-from residua.plans.solver.queries import MatrixQueries
+from residua.plans.solver.dense_response import (
+    CholeskySystem,
+    ConjugateGradientSystem,
+    Responder,
+    curvature,
+    kernel_root,
+)
+from residua.plans.solver.queries import MatrixQueries, prepare
 from tests.papers.workloads import age_pyramid, pl94, prefixes, published_ranges, random_ranges
 
 
@@ -138,7 +142,7 @@ def test_a_turned_mechanism_follows_the_weights_to_first_order(name):
     e = np.random.default_rng(4).normal(size=len(theta))
 
     def at(weights):
-        return level._round(problem.queries, responder, weights)
+        return level.round_of(problem.queries, responder, weights)
 
     here, response = at(theta), responder.respond(theta[d:], theta[:d])
     np.testing.assert_allclose(here.f * here.levels[:d], response.costs, rtol=1e-10)
@@ -176,7 +180,7 @@ def test_newton_needs_few_rounds(name):
     for tolerance, most in ((1e-3, coarse), (1e-6, fine)):
         found = level.fit(problem, tolerance, 30)
         assert found.gap <= tolerance
-        assert found.iterations <= most
+        assert found.rounds <= most
 
 
 @pytest.mark.parametrize("seed", [0, 1, 23, 51])
@@ -184,6 +188,6 @@ def test_newton_arrives_from_any_start(seed, monkeypatch):
     """From weights over six decades, where early steps go too far: the next ones bring them back."""
     W = random_ranges(12, seed)
     start = 10.0 ** np.random.default_rng(seed).uniform(-3, 3, sum(W.shape))
-    monkeypatch.setattr(level, "_norms", lambda matrix: start[: sum(matrix.shape)])
+    monkeypatch.setattr(level, "norms", lambda matrix: start[: sum(matrix.shape)])
     found = level.fit(prepare(W, np.ones(len(W))), 1e-6, 100)
     assert found.gap <= 1e-6

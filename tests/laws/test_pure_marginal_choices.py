@@ -10,7 +10,7 @@ import pytest
 
 import residua as rs
 from residua.linalg.lattice import closure
-from residua.plans.search.split import Split, _exchanges, exchanged
+from residua.plans.search.split import EpsilonSplit, _exchanges, exchanged
 
 CASES = [
     ((3, 4, 6), ["ac", "a", "b", "c", "ab", "abc"]),
@@ -29,7 +29,7 @@ def _split(sizes, sets, objective):
     numbers = np.concatenate([lattice.find(level) for level in workload.lattice.levels])[workload.numbers]
     worst = isinstance(objective, rs.MaxVariance)
     masses = np.ones(len(workload)) if worst else workload.weights * workload.cells
-    return workload, Split(lattice, domain.sizes, numbers, masses, worst)
+    return workload, EpsilonSplit(lattice, domain.sizes, numbers, masses, worst)
 
 
 def _least(split, most):
@@ -123,8 +123,8 @@ def test_exchanges_are_those_after_which_everything_asked_can_be_answered(sizes,
 
 def test_many_attributes_take_few_tries(monkeypatch):
     losses = []
-    loss = Split.loss
-    monkeypatch.setattr(Split, "loss", lambda self, shares: (losses.append(1), loss(self, shares))[1])
+    loss = EpsilonSplit.loss
+    monkeypatch.setattr(EpsilonSplit, "loss", lambda self, shares: (losses.append(1), loss(self, shares))[1])
     workload = rs.marginals(rs.Domain.of_sizes({f"x{i}": 3 for i in range(60)}), ways=[1, 2])
     plan = rs.plan(workload, rs.PureDP(1.0))
     assert len(losses) < 400  # each takes time in proportion to the sets; there were thousands

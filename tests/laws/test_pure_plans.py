@@ -20,7 +20,7 @@ from residua.plans.composition import priced
 from residua.plans.matrix.price import replacement_sum
 from residua.plans.noise import rounded_laplace_variance
 from residua.plans.product.table_reading import noise_terms
-from residua.plans.search.split import Split
+from residua.plans.search.split import EpsilonSplit
 from residua.plans.tails import reaches
 from residua.privacy.curves import pure_to_gdp_pcost
 
@@ -171,7 +171,7 @@ def test_pooled_estimates_are_dense_least_squares_and_agree(tmp_path):
 def test_the_split_descends_from_the_cube_root_rule():
     sizes = DOMAIN.sizes
     masses = MARGINALS.weights * MARGINALS.cells
-    split = Split(MARGINALS.lattice, sizes, MARGINALS.numbers, masses, False)
+    split = EpsilonSplit(MARGINALS.lattice, sizes, MARGINALS.numbers, masses, False)
     rule = np.zeros(len(MARGINALS.lattice))
     rule[MARGINALS.numbers] = np.cbrt(masses)
     better = split.improved(rule)

@@ -17,7 +17,7 @@ from residua.plans.operators.nesting import AnyRows, Runs, branched
 from residua.plans.operators.tree import TreeNodes
 from residua.plans.operators.tree_reaches import _coefficients, _largest
 from residua.plans.search.regular_trees import OrderedLoss, branchings
-from residua.plans.search.strategies import Asked, haar
+from residua.plans.search.strategies import Judged, haar
 from residua.plans.solver.queries import MatrixQueries
 from residua.plans.tails import mixed_reach, reaches, ruled_reach
 from residua.projection.problem import Terms
@@ -124,7 +124,7 @@ def test_trees_are_nearly_as_good_as_any_strategy_and_never_worse_than_known_one
     for kind, workload in (("prefixes", rs.prefixes(few, "x")), ("ranges", rs.ranges(few, "x"))):
         plan = planned(workload)
         loss = plan.total_variance(workload)
-        asked = Asked(MatrixQueries(listed(workload)), False)
+        asked = Judged(MatrixQueries(listed(workload)), False)
         for known in (np.eye(40), haar(40)):
             assert loss <= 2 * asked.loss(known) * (1 + 1e-9)
         dense = rs.plan(workload, rs.PureDP(1.0))

@@ -18,7 +18,7 @@ from residua.plans.planners.forecast import Forecast
 from residua.plans.planners.marginals import plan_marginals
 from residua.plans.planners.offers import Declared, Offer, Planner, Proof, Task, planner_table, register
 from residua.plans.product.plan import ProductPlan
-from residua.plans.saddle import Response, Solution, least_sum
+from residua.plans.saddle import Game, Solution, least_sum
 
 DOMAIN = rs.Domain({"age": rs.Integers(0, 9), "sex": ["F", "M"]})
 STEPS, TABLES = rs.prefixes(DOMAIN, "age"), rs.marginals(DOMAIN, ways=[1, 2])
@@ -52,7 +52,7 @@ class Squares:
     def loss(self, workload, variances) -> float:
         return float((workload.weights**2 * workload.cells) @ variances)
 
-    def solve(self, workload, response: Response, effort: Effort) -> Solution:
+    def solve(self, workload, response: Game, effort: Effort) -> Solution:
         return least_sum(response, workload.weights**2 * workload.cells)
 
 

@@ -13,9 +13,8 @@ from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.noise import LAPLACE
 from residua.plans.search.level_weights import hierarchy
 from residua.plans.search.strategies import (
-    Asked,
+    Judged,
     augmented,
-    error_profile,
     haar,
     rotated,
     sensitivity,
@@ -25,6 +24,11 @@ from residua.plans.search.strategies import (
 from residua.plans.solver.queries import MatrixQueries
 
 I4, H4, Y4 = np.eye(4), hierarchy(4), haar(4)
+
+
+def error_profile(A):
+    """`(AᵀA)⁻¹`, the pseudo-inverse where A does not measure everything (Definition 4.2)."""
+    return np.linalg.pinv(A.T @ A, rcond=1e-12, hermitian=True)
 
 
 def plan_of(strategy, epsilon=1.0):
@@ -78,7 +82,7 @@ def test_proposition_4_and_examples_5_and_6(epsilon):
         formula = 2 / epsilon**2 * sensitivity(A) ** 2 * np.diag(w @ error_profile(A) @ w.T)
         np.testing.assert_allclose(stated, formula, rtol=1e-9)
     W = np.tril(np.ones((4, 4)))
-    asked = Asked(MatrixQueries(W), False)
+    asked = Judged(MatrixQueries(W), False)
     assert 2 * asked.loss(I4) == pytest.approx(2 * np.trace(W.T @ W))
     assert 2 * asked.loss(W) == pytest.approx(2 * sensitivity(W) ** 2 * 4)
 
@@ -115,7 +119,7 @@ def test_theorem_11_on_random_queries():
 def test_theorem_12_growth_of_the_total_error_of_all_ranges():
     cells = np.array([2**k for k in range(4, 11)])
     losses = {
-        name: np.array([Asked(Intervals.every(int(n)), False).loss(make(int(n))) for n in cells])
+        name: np.array([Judged(Intervals.every(int(n)), False).loss(make(int(n))) for n in cells])
         for name, make in (("identity", np.eye), ("tree", hierarchy), ("wavelet", haar))
     }
     slope = np.polyfit(np.log(cells), np.log(losses["identity"]), 1)[0]
@@ -131,7 +135,7 @@ def test_theorem_12_growth_of_the_total_error_of_all_ranges():
 def test_theorems_6_to_8_the_singular_value_strategy():
     rng = np.random.default_rng(5)
     W = rng.integers(0, 2, (9, 6)).astype(float)
-    asked = Asked(MatrixQueries(W), False)
+    asked = Judged(MatrixQueries(W), False)
     A = singular_values(asked)
     sigma = np.linalg.svd(W, compute_uv=False)
     # Δ ≤ √Σδ² (Theorem 6), and the substitute objective reaches its closed form (Σσ)² (Theorem 7).

@@ -23,7 +23,7 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
-from residua.plans.saddle import Progress, Response, Solution
+from residua.plans.saddle import Game, Progress, Solution
 
 _ROUNDS = 100  # between looks at whether it goes on well
 _WELL = 0.9  # of the gap is left after so many
@@ -59,9 +59,7 @@ class Mean:
         return self.achieved / self.bound - 1.0 if self.bound > 0 else np.inf
 
 
-def play(
-    response: Response, cut: Cut, mean: Mean, tolerance: float, limit: int, told: Callable[[int, float], None]
-) -> int:
+def play(response: Game, cut: Cut, mean: Mean, tolerance: float, limit: int, told: Callable[[int, float], None]) -> int:
     """Improves a mean of cuts for as long as it goes well; says how many rounds that took."""
     before, rounds = mean.gap, 0
     while rounds < limit and mean.achieved - mean.bound > tolerance * abs(mean.bound):
@@ -84,7 +82,7 @@ def play(
     return rounds
 
 
-def _move(response: Response, mean: Mean, constant: float, slope: Floats) -> None:
+def _move(response: Game, mean: Mean, constant: float, slope: Floats) -> None:
     """Moves a mean towards a cut, half as far, as far or twice as far as the round before: whatever proves most."""
     best: tuple[float, float, Floats] | None = None
     for step in (mean.step, mean.step / 2, min(2 * mean.step, 1.0)):
@@ -114,7 +112,7 @@ _ROUNDING = 2.0**-48
 
 
 def least_loss(
-    response: Response,
+    response: Game,
     loss: Loss,
     gradient: Gradient,
     start: Floats,
@@ -193,7 +191,7 @@ def _fewer(constants: Floats, slopes: Floats, alpha: Floats) -> tuple[Floats, Fl
 
 
 def _next_point(
-    response: Response, loss: Loss, candidate: Floats, noise: Floats, variances: Floats
+    response: Game, loss: Loss, candidate: Floats, noise: Floats, variances: Floats
 ) -> tuple[Floats, Floats]:
     """The noise with the least loss between the best so far and the response to the bound's weights.
 
@@ -229,7 +227,7 @@ def _checked(loss: Loss, gradient: Gradient, variances: Floats) -> tuple[float, 
     return value, slope
 
 
-def _maximise(response: Response, constants: Floats, slopes: Floats, start: Floats) -> Floats:
+def _maximise(response: Game, constants: Floats, slopes: Floats, start: Floats) -> Floats:
     """Weights on the cuts, on the simplex, that (nearly) maximise the lower bound."""
     if len(constants) == 1:
         return np.ones(1)

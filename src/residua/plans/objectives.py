@@ -17,7 +17,7 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.plans.losses import Gradient, Loss, least_loss
 from residua.plans.questions import require_workload
-from residua.plans.saddle import Progress, Response, Solution, least_largest, least_maximum, least_norm, least_sum
+from residua.plans.saddle import Game, Progress, Solution, least_maximum, least_norm, least_sum
 from residua.plans.targets import Targets, targets_of
 from residua.workload import Workload
 
@@ -44,7 +44,7 @@ class Objective(Protocol):
         """The loss of these cell variances, one per marginal."""
         ...
 
-    def solve(self, workload: Workload, response: Response, effort: Effort) -> Solution:
+    def solve(self, workload: Workload, response: Game, effort: Effort) -> Solution:
         """The best noise at privacy cost 1."""
         ...
 
@@ -59,7 +59,7 @@ class TotalVariance:
         """`Σ_A weight_A · cells_A · v_A`."""
         return float((workload.weights * workload.cells) @ variances)
 
-    def solve(self, workload: Workload, response: Response, effort: Effort) -> Solution:
+    def solve(self, workload: Workload, response: Game, effort: Effort) -> Solution:
         """One best response."""
         return least_sum(response, workload.weights * workload.cells)
 
@@ -91,7 +91,7 @@ class MaxVariance:
         """`max_A v_A / c_A`."""
         return float((variances / self.scales(workload)).max())
 
-    def solve(self, workload: Workload, response: Response, effort: Effort) -> Solution:
+    def solve(self, workload: Workload, response: Game, effort: Effort) -> Solution:
         """Multiplicative weights on the marginals."""
         scales = self.scales(workload)
         return least_maximum(
@@ -121,11 +121,11 @@ class LargestVariances:
         values = np.sort(workload.weights * variances)
         return float(values[-min(self.count, len(values)) :].sum())
 
-    def solve(self, workload: Workload, response: Response, effort: Effort) -> Solution:
+    def solve(self, workload: Workload, response: Game, effort: Effort) -> Solution:
         """Multiplicative weights on the marginals, none above 1."""
         scaled, n = Scaled(workload.weights), len(workload)
         count = min(self.count, n)
-        return least_largest(response, scaled, n, count, effort.tolerance, effort.limit, effort.progress)
+        return least_maximum(response, scaled, n, effort.tolerance, effort.limit, effort.progress, largest=count)
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class PNormVariance:
         total = float((workload.weights * workload.cells) @ (variances / largest) ** self.p)
         return float(largest * total ** (1.0 / self.p))
 
-    def solve(self, workload: Workload, response: Response, effort: Effort) -> Solution:
+    def solve(self, workload: Workload, response: Game, effort: Effort) -> Solution:
         """A damped fixed point on nature's weights."""
         masses = workload.weights * workload.cells
         return least_norm(response, self.p, masses, effort.tolerance, effort.limit, effort.progress)
@@ -190,7 +190,7 @@ class Stakeholders:
         """`max_j Σ_A weight_jA · cells_A · v_A`."""
         return float(self.shares(workload).forward(variances).max())
 
-    def solve(self, workload: Workload, response: Response, effort: Effort) -> Solution:
+    def solve(self, workload: Workload, response: Game, effort: Effort) -> Solution:
         """Multiplicative weights on the stakeholders."""
         shares = self.shares(workload)
         return least_maximum(response, shares, len(self.workloads), effort.tolerance, effort.limit, effort.progress)
@@ -223,7 +223,7 @@ class ConvexLoss:
         """The user's loss."""
         return float(self.value(variances))
 
-    def solve(self, workload: Workload, response: Response, effort: Effort) -> Solution:
+    def solve(self, workload: Workload, response: Game, effort: Effort) -> Solution:
         """Cutting planes."""
         start = workload.weights * workload.cells
         return least_loss(response, self.value, self.gradient, start, effort.tolerance, effort.limit, effort.progress)

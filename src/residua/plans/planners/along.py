@@ -21,7 +21,8 @@ from residua.linalg.roots import InverseRoot
 from residua.plans.objectives import MaxVariance
 from residua.plans.operators.correlated import running_rows, terms_of
 from residua.plans.operators.shapes import Asked
-from residua.plans.solver.ordered import Scales, Step, least_total
+from residua.plans.saddle import Progress
+from residua.plans.solver.ordered import KindScales, least_total
 from residua.plans.solver.worst import Losses, least_worst
 from residua.plans.targets import listed_targets
 from residua.workload import AttributeQueries, Workload
@@ -125,13 +126,13 @@ class Along:
             found.append(float(own.min()))
         return found
 
-    def least_scales(self, scales: Floats) -> Scales:
+    def least_scales(self, scales: Floats) -> KindScales:
         """The least scale of prefixes, ranges and values."""
         least: dict[str | None, float] = {"prefixes": np.inf, "ranges": np.inf, "values": np.inf}
         for (asked, *_), scale in zip(self.parts, scales.tolist(), strict=True):
             if asked.along in least:
                 least[asked.along] = min(least[asked.along], scale)
-        return Scales(*(0.0 if np.isinf(each) else float(each) for each in least.values()))
+        return KindScales(*(0.0 if np.isinf(each) else float(each) for each in least.values()))
 
     def total(self, noise: AxisNoise) -> float:
         """The weighted total variance of all queries."""
@@ -229,14 +230,14 @@ def _variances(asked: AttributeQueries, noise: AxisNoise) -> Floats:
 Shaped = tuple[Asked, Floats, InverseRoot, float]  # queries and cells that shape the noise, its poles, and the bound
 
 
-def nested_total(found: Along, *, tolerance: float, step: Step | None) -> Shaped:
+def nested_total(found: Along, *, tolerance: float, step: Progress | None) -> Shaped:
     """The noise of least total variance; no plan's total variance × pcost is below the bound."""
     asked = found.asked_with_levels
     solution = least_total(asked.network(found.size), tolerance=tolerance, step=step)
     return asked, solution.q, solution.root, solution.bound
 
 
-def nested_largest(found: Along, scales: Floats, means: bool, *, tolerance: float, step: Step | None) -> Shaped:
+def nested_largest(found: Along, scales: Floats, means: bool, *, tolerance: float, step: Progress | None) -> Shaped:
     """The noise whose largest variance / scale is least, or mean of a term; the bound holds for every plan.
 
     Args:

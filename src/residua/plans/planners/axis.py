@@ -24,7 +24,7 @@ from residua.plans.planners.ending import finished, relative_gap
 from residua.plans.planners.forecast import Forecast
 from residua.plans.planners.offers import Declared, Offer, Planner, Proof, Task
 from residua.plans.product.plan import ProductPlan
-from residua.plans.solver.ordered import OrderedSolution, Scales, least_largest, least_of_kinds, least_total
+from residua.plans.solver.ordered import KindScales, OrderedSolution, least_largest, least_of_kinds, least_total
 from residua.plans.solver.ranges import least_range, quiet_ranges
 from residua.plans.tolerances import CORRELATED_SLACK
 from residua.workload import Workload
@@ -88,7 +88,7 @@ def plan_axis(task: Task) -> ProductPlan | None:
     def worst(noise: AxisNoise) -> float:
         return found.pull(noise, scales, means)[0]
 
-    if kinds == Scales(prefixes=kinds.prefixes) and not means and not found.levels:
+    if kinds == KindScales(prefixes=kinds.prefixes) and not means and not found.levels:
         solution = least_largest(n, tolerance=tolerance, step=step)
         asked, bound = Asked(prefixes=tuple(solution.weights.tolist())), solution.bound / kinds.prefixes
         noise = _noise(asked, solution)

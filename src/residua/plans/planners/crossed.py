@@ -32,7 +32,7 @@ from residua.plans.planners.products import plan_products
 from residua.plans.product.plan import ProductPlan
 from residua.plans.saddle import Solution, least_maximum
 from residua.plans.solver.closed_form import felt
-from residua.plans.solver.maxima import TellingQueries, query_game
+from residua.plans.solver.maxima import query_game
 from residua.plans.strategy import Plain, Strategy
 from residua.plans.tolerances import CORRELATED_SLACK
 from residua.privacy import GDP, Unit
@@ -270,11 +270,10 @@ def _solved(workload: Workload, task: Task, strategies: tuple[Strategy, ...]) ->
         ]
         for family in workload.families
     ]
-    free = query_game(workload, [[(d, felt(e, d)) for d, e in row] for row in facts], game.costs)
-    queries = TellingQueries(free.matrix, free.cost, free.terms, free.rows, None, workload.lattice, game.tells)
-    scaled = Scaled((1.0 / objective.scales(workload))[free.terms])
-    found = least_maximum(queries, scaled, len(free.terms), effort.tolerance, effort.limit, effort.progress)
-    per_term = np.bincount(free.terms, weights=found.weights, minlength=len(workload.weights))
+    queries = query_game(game, [[(d, felt(e, d)) for d, e in row] for row in facts])
+    scaled = Scaled((1.0 / objective.scales(workload))[queries.terms])
+    found = least_maximum(queries, scaled, len(queries.terms), effort.tolerance, effort.limit, effort.progress)
+    per_term = np.bincount(queries.terms, weights=found.weights, minlength=len(workload.weights))
     return replace(found, weights=np.asarray(per_term, dtype=np.float64))
 
 

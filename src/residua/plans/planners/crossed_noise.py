@@ -29,7 +29,6 @@ from residua.plans.planners.offers import Task
 from residua.plans.product.totals import tells_of
 from residua.plans.solver.attribute import best_cells, weighed_gram
 from residua.plans.solver.closed_form import ProductGame, felt
-from residua.plans.solver.maxima import TellingGame
 from residua.plans.solver.ordered import least_largest, least_total, spectrum
 from residua.plans.strategy import Strategy
 from residua.workload import AttributeQueries, Workload
@@ -199,7 +198,7 @@ _COARSE = 0.02  # near enough while the worth of queries is still sought
 _ROUNDS = 3  # of what is asked along an axis against what the other attributes make it worth
 
 
-def game_of(workload: Workload, strategies: tuple[Strategy, ...]) -> TellingGame:
+def game_of(workload: Workload, strategies: tuple[Strategy, ...]) -> ProductGame:
     """Our side of the planning game with these strategies, over mean variances of terms."""
     pairs = [
         [strategy.means(asked) if i in family.used else (0.0, 0.0) for i, (strategy, asked) in enumerate(both)]
@@ -209,7 +208,7 @@ def game_of(workload: Workload, strategies: tuple[Strategy, ...]) -> TellingGame
     found = np.array(pairs)
     shares, dilutions = found[:, :, 0], found[:, :, 1]
     costs = np.array([strategy.cost for strategy in strategies])
-    return TellingGame(workload, costs, shares, felt(dilutions, shares), None, tells_of(strategies))
+    return ProductGame(workload, costs, shares, felt(dilutions, shares), None, tells_of(strategies))
 
 
 def with_axes(

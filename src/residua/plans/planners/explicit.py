@@ -21,8 +21,7 @@ from residua.plans.persons import by_cells, reach_of
 from residua.plans.planners.ending import finished, relative_gap
 from residua.plans.planners.offers import Task
 from residua.plans.solver.approximate import approximate
-from residua.plans.solver.problem import prepare
-from residua.plans.solver.queries import as_intervals
+from residua.plans.solver.queries import as_intervals, prepare
 from residua.plans.solver.refined import refine
 from residua.plans.solver.replacement import MOST_CELLS, Replacement, least_replacement
 from residua.plans.solver.solve import least_privacy, least_total

@@ -23,10 +23,9 @@ from residua.plans.planners.ending import with_bound
 from residua.plans.planners.explicit import check_size, explicit_targets, merged_workload, solved
 from residua.plans.planners.offers import Task
 from residua.plans.saddle import Steps
-from residua.plans.search.search import Found, search
-from residua.plans.search.strategies import Asked, singular_value_bound
-from residua.plans.solver.problem import prepare
-from residua.plans.solver.queries import MatrixQueries, Queries, ScaledQueries, as_intervals
+from residua.plans.search.search import Tried, search
+from residua.plans.search.strategies import Judged, singular_value_bound
+from residua.plans.solver.queries import MatrixQueries, Queries, ScaledQueries, as_intervals, prepare
 from residua.plans.solver.solve import DenseSolution, least_privacy, least_total
 from residua.plans.tolerances import BUDGET_SLACK, DENSE_TOLERANCE
 from residua.privacy import PureDP
@@ -45,7 +44,7 @@ class _Task:
     workload: Workload
     objective: Objective
     scales: Floats
-    asked: Asked
+    asked: Judged
     optimum: DenseSolution
 
     @property
@@ -88,7 +87,7 @@ def independent_pure(workload: Workload, asked: Task) -> MatrixPlan:
     task = _task(workload, TotalVariance(), None)
     merged = merged_workload(workload, task.columns)
     strategy = merged / np.abs(merged).sum(axis=0).max()
-    found = [Found("workload", strategy, task.asked.loss(merged))]
+    found = [Tried("workload", strategy, task.asked.loss(merged))]
     made = _made(task, found, merged, asked)
     return made.replaced(objective="independent noise")
 
@@ -136,7 +135,7 @@ def _task(workload: Workload, objective: Objective, tolerance: float | None) -> 
         warnings.simplefilter("ignore", GapWarning)  # the bound counts, and it is true however far the solver got
         optimum = solved(solve, workload, values, tolerance) if ranges is None else solve(ranges, values, tolerance)
     queries = _queries(workload, scales) if ranges is None else ScaledQueries(ranges, scales)
-    return _Task(workload, objective, scales, Asked(queries, isinstance(objective, MaxVariance)), optimum)
+    return _Task(workload, objective, scales, Judged(queries, isinstance(objective, MaxVariance)), optimum)
 
 
 def _ranges(workload: Workload) -> Queries | None:
@@ -167,7 +166,7 @@ def _queries(workload: Workload, scales: Floats) -> Queries:
     return MatrixQueries(merged * scales[problem.rows, None])
 
 
-def _made(task: _Task, found: list[Found], merged: Floats, asked: Task) -> MatrixPlan:
+def _made(task: _Task, found: list[Tried], merged: Floats, asked: Task) -> MatrixPlan:
     """The best strategy in integers, with the noise of the budget, or about that of the wanted loss."""
     best, unit = found[0].strategy, asked.unit
     # ε at which the best strategy has the wanted loss: variances go as 1/ε².
@@ -200,7 +199,7 @@ def _made(task: _Task, found: list[Found], merged: Floats, asked: Task) -> Matri
     return _with_bound(plan, task, found, asked)
 
 
-def _with_bound(plan: MatrixPlan, task: _Task, found: list[Found], asked: Task) -> MatrixPlan:
+def _with_bound(plan: MatrixPlan, task: _Task, found: list[Tried], asked: Task) -> MatrixPlan:
     """The plan with what was tried, and how far from optimal it can be."""
     B = plan.strategy.astype(np.float64)
     many = task.asked.queries.shape[0] > _TALL * task.asked.cells

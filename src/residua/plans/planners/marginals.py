@@ -18,7 +18,7 @@ from residua.plans.planners.offers import Task
 from residua.plans.product.contribution import table_prices
 from residua.plans.product.plan import ProductPlan
 from residua.plans.product.replacement import replacement_cost, replacement_value
-from residua.plans.saddle import Response, Solution
+from residua.plans.saddle import Game, Solution
 from residua.plans.solver.closed_form import ResidualCoefficients
 from residua.plans.strategy import plain_strategies
 from residua.privacy import ReplaceOne, Unit
@@ -31,7 +31,7 @@ _MOST_DOUBLINGS = 200
 class _AtCost:
     """A game at another privacy cost than 1: all variances are divided by it."""
 
-    game: Response
+    game: Game
     cost: float
 
     def respond(self, weights: Floats) -> tuple[Floats, Floats, float]:
@@ -48,7 +48,7 @@ class _AtCost:
 def solve_at(
     objective: Objective,
     workload: Workload,
-    game: Response,
+    game: Game,
     effort: Effort,
     cost: float | None,
     loss: float,
@@ -61,7 +61,7 @@ def solve_at(
 
 
 def _least_cost(
-    objective: Objective, workload: Workload, game: Response, effort: Effort, loss: float
+    objective: Objective, workload: Workload, game: Game, effort: Effort, loss: float
 ) -> tuple[float, Solution, float]:
     """Bisects between a cost proven too small and one found sufficient."""
     enough, solution = 1.0, None

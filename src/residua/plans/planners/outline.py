@@ -18,7 +18,7 @@ from residua.plans.operators.correlated import terms_of
 from residua.plans.operators.nesting import Nesting, Nodes, nesting_of, tree_rows
 from residua.plans.planners.offers import Task
 from residua.plans.product.facts import coefficient
-from residua.plans.solver.nested import Part, Problem, Wanted
+from residua.plans.solver.nested import NestedProblem, TreePart, Wanted
 from residua.plans.targets import listed_targets
 from residua.workload import AttributeQueries, Workload
 
@@ -61,7 +61,7 @@ class Outline:
     levels: list[int]
     sets: list[tuple[int, ...]]
     starts: list[int]
-    problem: Problem
+    problem: NestedProblem
 
 
 def outlined(task: Task, attribute: int) -> Outline:
@@ -80,7 +80,7 @@ def outlined(task: Task, attribute: int) -> Outline:
     for members in sets:
         own = [level for level in levels if level >= starts[members]]
         tree = nesting.tree(own, alike=starts[members] == levels[0])
-        parts.append(Part(math.prod(1.0 - 1.0 / int(domain.sizes[i]) for i in members), tree, levels.index(own[0])))
+        parts.append(TreePart(math.prod(1.0 - 1.0 / int(domain.sizes[i]) for i in members), tree, levels.index(own[0])))
     sizes = domain.sizes.tolist()
     wanted = []
     for short, level, weight, target in tables:
@@ -93,7 +93,7 @@ def outlined(task: Task, attribute: int) -> Outline:
         wanted.append(Wanted(levels.index(level), weight * cells, target, tuple(shares), cells))
     base = nesting.tree(levels, alike=True)
     return Outline(
-        nesting, levels, sets, [starts[members] for members in sets], Problem(base, tuple(parts), tuple(wanted))
+        nesting, levels, sets, [starts[members] for members in sets], NestedProblem(base, tuple(parts), tuple(wanted))
     )
 
 

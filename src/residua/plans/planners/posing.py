@@ -12,7 +12,7 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
 from residua.plans.blockwise.facts import asked as asked_rows
 from residua.plans.levels import AttributeLevels, Block, axis_of, dimensions, in_coordinates, shape_of, told_apart
-from residua.plans.solver.orbits import Orbits, Term
+from residua.plans.solver.orbits import GramTerm, Orbits
 from residua.workload import AttributeQueries, Workload
 
 MOST_DIMENSIONS = 2000  # of one block
@@ -23,7 +23,7 @@ _MOST_ROWS = 2**26  # entries of queries that each count by themselves
 Asked = tuple[tuple[int, ...], list[AttributeQueries] | Workload, float]
 
 
-def posed(workload: Workload) -> tuple[list[AttributeLevels], list[Term]]:
+def posed(workload: Workload) -> tuple[list[AttributeLevels], list[GramTerm]]:
     """The levels of every attribute, and the Gram matrices of all terms in their coordinates.
 
     Raises:
@@ -32,7 +32,7 @@ def posed(workload: Workload) -> tuple[list[AttributeLevels], list[Term]]:
     terms = list(_terms(workload))
     told = [_told(attributes, asked) for attributes, asked, _ in terms]
     axes = _axes(workload.domain, terms, told)
-    by_table: dict[Block, list[Term]] = {}
+    by_table: dict[Block, list[GramTerm]] = {}
     for (attributes, asked, weight), classes in zip(terms, told, strict=True):
         pairs = ((i, axes[i].level_of(own)) for i, own in zip(attributes, classes, strict=True))
         term = _term(workload.domain, axes, attributes, tuple(pairs), asked, weight)
@@ -40,7 +40,7 @@ def posed(workload: Workload) -> tuple[list[AttributeLevels], list[Term]]:
     return axes, [_sum(alike) for alike in by_table.values()]
 
 
-def posed_queries(workload: Workload, scales: Floats) -> tuple[list[AttributeLevels], list[Term]]:
+def posed_queries(workload: Workload, scales: Floats) -> tuple[list[AttributeLevels], list[GramTerm]]:
     """The levels of every attribute, and the queries of all terms over the cells of their tables, each times a number.
 
     Raises:
@@ -68,7 +68,7 @@ def posed_queries(workload: Workload, scales: Floats) -> tuple[list[AttributeLev
     for table, listed in by_table.items():
         rows = np.vstack(listed)
         C = in_coordinates(axes, table, rows)
-        found.append(Term(table, (C.T @ C,), rows=rows))
+        found.append(GramTerm(table, (C.T @ C,), rows=rows))
     return axes, found
 
 
@@ -116,7 +116,7 @@ def _term(
     levels: Block,
     asked: list[AttributeQueries] | Workload,
     weight: float,
-) -> Term:
+) -> GramTerm:
     """One term in coordinates; attributes of which it asks the total are left out."""
     table = tuple((i, level) for i, level in levels if level)
     _check_table(domain, axes, table)
@@ -124,7 +124,7 @@ def _term(
     if isinstance(asked, Workload):
         at = np.ravel_multi_index(np.ix_(*firsts), asked.shape).ravel() if firsts else np.zeros(1, dtype=np.int64)
         C = in_coordinates(axes, table, asked.matrix.tocsc()[:, at].toarray() * np.sqrt(asked.weights)[:, None])
-        return Term(table, (C.T @ C,), weight)
+        return GramTerm(table, (C.T @ C,), weight)
     factors = []
     for rows, first, (i, level) in zip(asked, firsts, levels, strict=True):
         inverse = axes[i].inverses[level]
@@ -133,7 +133,7 @@ def _term(
             factors.append(factor)
         else:
             weight *= float(factor[0, 0])
-    return Term(table, tuple(factors), weight)
+    return GramTerm(table, tuple(factors), weight)
 
 
 def _check_table(domain: Domain, axes: Sequence[AttributeLevels], table: Block) -> None:
@@ -147,11 +147,11 @@ def _check_table(domain: Domain, axes: Sequence[AttributeLevels], table: Block) 
         )
 
 
-def _sum(terms: list[Term]) -> Term:
+def _sum(terms: list[GramTerm]) -> GramTerm:
     """Terms on one table as one."""
     if len(terms) == 1:
         return terms[0]
-    return Term(terms[0].table, (np.asarray(sum(term.weight * term.matrix() for term in terms)),))
+    return GramTerm(terms[0].table, (np.asarray(sum(term.weight * term.matrix() for term in terms)),))
 
 
 def check_memory(found: Orbits, axes: Sequence[AttributeLevels]) -> None:

@@ -119,7 +119,7 @@ def _solved(workload: Workload, task: Task, design: Design, strategies: tuple[St
         )
     game = ProductGame(workload, costs, shares, felt(dilutions, shares), spending)
     if isinstance(objective, MaxVariance) and objective.over == "queries":
-        queries = query_game(workload, [[(d, felt(e, d)) for d, e in row] for row in facts], costs, spending)
+        queries = query_game(game, [[(d, felt(e, d)) for d, e in row] for row in facts])
         factors = 1.0 / objective.scales(workload)
         scaled = Scaled(factors[queries.terms])
         solution = least_maximum(queries, scaled, len(queries.terms), effort.tolerance, effort.limit, effort.progress)

@@ -12,7 +12,7 @@ noise is as large as these cost. So the price is exact, and every variance is th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -36,7 +36,8 @@ from residua.plans.planners.offers import Task
 from residua.plans.planners.outline import Outline, nested_attribute, outlined, products_of
 from residua.plans.product.plan import ProductPlan
 from residua.plans.search.regular_trees import OrderedLoss, branchings
-from residua.plans.search.runs import Weighted, weighted_runs
+from residua.plans.search.runs import WeightedRuns, weighted_runs
+from residua.plans.search.strategies import Slopes, best_shares
 from residua.plans.solver.nested import best_largest, best_total
 from residua.plans.solver.ordered import least_largest, least_total
 from residua.plans.targets import listed_targets
@@ -168,7 +169,7 @@ def _nested(task: Task, outline: Outline) -> tuple[list[Found], float]:
     def loss(squares: Floats) -> tuple[float, Floats]:
         """The loss at these squares of weights, and its slopes."""
         solved = part.tree.solved([np.array([w / 2]) for w in squares.tolist()])
-        variances = problem.variances([solved])
+        variances = problem.variances([solved.V])
         if worst:
             ratios = [v / wanted.target for v, wanted in zip(variances, problem.wanted, strict=True)]
             top = max(float(r.max()) for r in ratios)
@@ -192,7 +193,7 @@ def _nested(task: Task, outline: Outline) -> tuple[list[Found], float]:
         if not worst:
             return loss(omega**2)[0]
         solved = part.tree.solved([np.array([w**2 / 2]) for w in omega.tolist()])
-        variances = problem.variances([solved])
+        variances = problem.variances([solved.V])
         return max(float(v.max()) / wanted.target for v, wanted in zip(variances, problem.wanted, strict=True))
 
     depth = part.tree.depth
@@ -215,26 +216,9 @@ def _many(many: Floats, level: int, nodes: int) -> Floats:
     return many if level == 0 else np.ones(nodes)
 
 
-def _descended(loss: Callable[[Floats], tuple[float, Floats]], depth: int) -> Floats:
+def _descended(loss: Slopes, depth: int) -> Floats:
     """The weights of levels after descents from several tilts of equal ones; they add up to 1."""
-    from scipy.optimize import minimize  # takes long to load
-
-    def objective(logits: Floats) -> tuple[float, Floats]:
-        omega = np.exp(logits - logits.max())
-        omega /= omega.sum()
-        value, slope = loss(omega**2)
-        slope = 2 * omega * slope / value
-        return math.log(value), omega * (slope - omega @ slope)
-
-    best = None
-    for tilt in _TILTS:
-        start = np.clip(-tilt * (np.arange(depth) - (depth - 1) / 2), -_STEEPEST, _STEEPEST)
-        bounds = [(-_STEEPEST, _STEEPEST)] * depth
-        found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 100})
-        best = found if best is None or found.fun < best.fun else best
-    assert best is not None
-    omega = np.exp(best.x - best.x.max())
-    omega /= omega.sum()
+    omega = best_shares(loss, [-tilt * np.arange(depth) for tilt in _TILTS], _STEEPEST, 100)
     omega[1:][omega[1:] < _NOTHING] = 0.0
     return np.asarray(omega / omega.sum())
 
@@ -304,7 +288,7 @@ def pure_runs(task: Task) -> Plan | None:
     return _best(task, made, asked, tree) if made else tree
 
 
-def _whole_runs(task: Task, attribute: int, found: Weighted, asked: Asked, tree: ProductPlan) -> ProductPlan:
+def _whole_runs(task: Task, attribute: int, found: WeightedRuns, asked: Asked, tree: ProductPlan) -> ProductPlan:
     """Whole rows with the noise that the budget, or the wanted loss, asks for."""
     guarantee, epsilon = task.guarantee, tree.epsilon
     for _ in range(2):  # the price of the unit, or the loss, is known once there is a plan

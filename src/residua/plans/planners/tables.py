@@ -18,7 +18,7 @@ from residua.plans.planners.marginals import MarginalGame
 from residua.plans.planners.offers import Task
 from residua.plans.product.plan import ProductPlan
 from residua.plans.saddle import Steps
-from residua.plans.search.split import Split, exchanged, families, starts
+from residua.plans.search.split import EpsilonSplit, exchanged, families, starts
 from residua.plans.solver.closed_form import ResidualCoefficients
 from residua.workload import Workload
 
@@ -37,7 +37,7 @@ def plan_pure_marginals(workload: Workload, task: Task) -> ProductPlan:
     masses, bound = _task(workload, objective, effort)
     lattice, groups = families(workload)
     numbers = np.concatenate([lattice.find(level) for level in workload.lattice.levels])[workload.numbers]
-    split = Split(lattice, workload.domain.sizes, numbers, masses, isinstance(objective, MaxVariance))
+    split = EpsilonSplit(lattice, workload.domain.sizes, numbers, masses, isinstance(objective, MaxVariance))
     steps.bound = 2 * bound
     found: list[tuple[float, str, Floats]] = []
     for name, shares in starts(workload, lattice, groups, numbers, masses):
@@ -54,7 +54,7 @@ def plan_pure_marginals(workload: Workload, task: Task) -> ProductPlan:
 
 
 def _exchanged(
-    split: Split, found: list[tuple[float, str, Floats]], told: Callable[[float], None]
+    split: EpsilonSplit, found: list[tuple[float, str, Floats]], told: Callable[[float], None]
 ) -> list[tuple[float, str, Floats]]:
     """The best splits found, each after all exchanges that improve it."""
     better = []
@@ -70,7 +70,7 @@ def _exchanged(
 def independent_pure_marginals(workload: Workload, task: Task) -> ProductPlan:
     """Equal Laplace noise on every asked marginal, pooled into the best unbiased estimates."""
     masses, bound = _task(workload, TotalVariance(), Effort())
-    split = Split(workload.lattice, workload.domain.sizes, workload.numbers, masses, False)
+    split = EpsilonSplit(workload.lattice, workload.domain.sizes, workload.numbers, masses, False)
     even = np.zeros(len(workload.lattice))
     even[workload.numbers] = 1.0 / len(workload)
     found = [(split.loss(even), "asked marginals, evenly", even)]
@@ -96,7 +96,7 @@ def _task(workload: Workload, objective: Objective, effort: Effort) -> tuple[Flo
 
 
 def _made(
-    workload: Workload, task: Task, split: Split, found: list[tuple[float, str, Floats]], bound: float
+    workload: Workload, task: Task, split: EpsilonSplit, found: list[tuple[float, str, Floats]], bound: float
 ) -> ProductPlan:
     least, _, shares = found[0]
     rows = list(split.lattice)

@@ -40,7 +40,7 @@ from residua.linalg.arrays import Floats, Objects
 from residua.linalg.lattice import SetFamily
 from residua.linalg.modes import column_norms
 from residua.plans.persons import Reach, by_cells, reach_of
-from residua.plans.solver.spending import Spending
+from residua.plans.solver.closed_form import Spending
 from residua.plans.strategy import Strategy
 from residua.privacy import Unit
 

@@ -19,7 +19,6 @@ Reference: matrix-mechanism, Figure 1 and §6.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -27,15 +26,15 @@ from itertools import pairwise
 import numpy as np
 
 from residua.linalg.arrays import Floats, Integers
-from residua.plans.search.strategies import Asked
+from residua.plans.search.strategies import Judged, Slopes, Told, best_shares, smooth_maximum
 
 
 @dataclass(frozen=True)
-class Tree:
+class BranchingTree:
     """A tree over ordered cells: the root, its `branching` children, theirs, and so on; last the cells themselves.
 
     Example:
-        >>> Tree(10, 3).counts
+        >>> BranchingTree(10, 3).counts
         [1, 3, 9, 10]
     """
 
@@ -80,17 +79,7 @@ class Tree:
 
 def hierarchy(cells: int, branching: int = 2) -> Floats:
     """All nodes of a tree over ordered cells, `H_n` of the paper for branching 2, (nodes, cells)."""
-    return np.vstack(Tree(cells, branching).levels())
-
-
-def branchings(cells: int) -> range:
-    """Every branching that fits, each a tree of its own; n itself is the total and the cells.
-
-    Example:
-        >>> list(branchings(5))
-        [2, 3, 4, 5]
-    """
-    return range(2, cells + 1)
+    return np.vstack(BranchingTree(cells, branching).levels())
 
 
 def first_of(groups: Integers) -> Integers:
@@ -98,8 +87,6 @@ def first_of(groups: Integers) -> Integers:
     return np.flatnonzero(np.diff(groups, prepend=-1))
 
 
-Loss = Callable[[Floats], tuple[float, Floats]]
-Told = Callable[[float], None]
 _SHARPNESS = 24.0  # order of the norm that stands for a maximum while weights are optimised
 _ROUNDS = 60
 _TILTS = (0.0, 0.4, -0.4)  # how much heavier each level is than the one above, where a descent starts (logarithms)
@@ -109,16 +96,16 @@ _NOTHING = 1e-4  # a weight below this is none
 
 
 @dataclass(frozen=True, eq=False)
-class Weighted:
+class WeightedTree:
     """A tree, weights of its levels that sum to 1, the loss with them, and the loss with equal ones."""
 
-    tree: Tree
+    tree: BranchingTree
     weights: Floats
     loss: float
     plain: float
 
 
-def weighted_trees(asked: Asked, told: Told | None = None) -> list[Weighted]:
+def weighted_trees(asked: Judged, told: Told | None = None) -> list[WeightedTree]:
     """The trees of every branching with optimised weights, best first.
 
     For the largest variance, weights are optimised for the total first, and then those of the most promising.
@@ -128,9 +115,9 @@ def weighted_trees(asked: Asked, told: Told | None = None) -> list[Weighted]:
         told: called after every tree with its loss; with infinity while another loss than the one asked is optimised.
     """
     sums = Sums(asked.gram)
-    found: list[Weighted] = []
-    for branching in branchings(asked.cells):
-        tree = Tree(asked.cells, branching)
+    found: list[WeightedTree] = []
+    for branching in range(2, asked.cells + 1):  # n itself is the total and the cells
+        tree = BranchingTree(asked.cells, branching)
         # Trees of three levels are many and change little from one to the next.
         near = [found[-1].weights] if found and len(found[-1].weights) == len(tree.counts) == 3 else None
         found.append(optimised(tree, total_loss(sums, tree), near))
@@ -143,34 +130,19 @@ def weighted_trees(asked: Asked, told: Told | None = None) -> list[Weighted]:
     return found
 
 
-def optimised(tree: Tree, loss: Loss, starts: list[Floats] | None = None) -> Weighted:
+def optimised(tree: BranchingTree, loss: Slopes, starts: list[Floats] | None = None) -> WeightedTree:
     """The weights of a tree's levels after descents from some starts, or from several tilts of equal weights."""
-    from scipy.optimize import minimize  # takes long to load
-
-    def objective(logits: Floats) -> tuple[float, Floats]:
-        omega = _shares(logits)
-        value, slope = loss(omega**2)
-        slope = 2 * omega * slope / value
-        return math.log(value), omega * (slope - omega @ slope)
-
     count = len(tree.counts)
     logits = [tilt * np.arange(count) for tilt in _TILTS]
     if starts is not None:
         logits = [np.log(np.maximum(start, _NOTHING)) for start in starts]
-    best = None
-    for start in logits:
-        start = np.clip(start - start.mean(), -_STEEPEST, _STEEPEST)
-        bounds = [(-_STEEPEST, _STEEPEST)] * count
-        found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": _ROUNDS})
-        best = found if best is None or found.fun < best.fun else best
-    assert best is not None
-    omega = _shares(best.x)
+    omega = best_shares(loss, logits, _STEEPEST, _ROUNDS)
     omega[:-1][omega[:-1] < _NOTHING] = 0.0
     omega /= omega.sum()
-    return Weighted(tree, omega, loss(omega**2)[0], loss(np.full(count, count**-2.0))[0])
+    return WeightedTree(tree, omega, loss(omega**2)[0], loss(np.full(count, count**-2.0))[0])
 
 
-def total_loss(sums: Sums, tree: Tree) -> Loss:
+def total_loss(sums: Sums, tree: BranchingTree) -> Slopes:
     """`tr V K⁻¹` and its gradient, as a function of the squares of the levels' weights, (levels,)."""
     base = sums.base(tree)
     counts = tree.counts[-3::-1]
@@ -210,16 +182,13 @@ def total_loss(sums: Sums, tree: Tree) -> Loss:
     return loss
 
 
-def worst_loss(asked: Asked, tree: Tree) -> Loss:
+def worst_loss(asked: Judged, tree: BranchingTree) -> Slopes:
     """The largest variance made smooth, and its gradient, as a function of the squares of the weights."""
 
     def loss(squares: Floats) -> tuple[float, Floats]:
-        v = np.maximum(asked.queries.diagonal(tree.inverse(squares)), 0.0)
-        top = float(v.max())
-        powers = (v / top) ** (_SHARPNESS - 1)
-        total = float((powers * v / top).sum())
-        sums = Sums(asked.weighted(powers * total ** (1 / _SHARPNESS - 1)))
-        return top * total ** (1 / _SHARPNESS), total_loss(sums, tree)(squares)[1]
+        variances = np.maximum(asked.queries.diagonal(tree.inverse(squares)), 0.0)
+        value, slope = smooth_maximum(variances, _SHARPNESS)
+        return value, total_loss(Sums(asked.queries.gram(slope)), tree)(squares)[1]
 
     return loss
 
@@ -258,7 +227,7 @@ class Sums:
         np.cumsum(np.cumsum(self.V, axis=0), axis=1, out=prefix[1:, 1:])
         return prefix
 
-    def base(self, tree: Tree) -> Base:
+    def base(self, tree: BranchingTree) -> Base:
         """The sums that a tree's finest inner level needs. O(n² items)"""
         nodes, n = tree.counts[-2], tree.cells
         owner = tree.owners(nodes)
@@ -279,11 +248,6 @@ class Sums:
             first=first_of(kinds // (n + 1)),
             trace=float(np.trace(self.V)),
         )
-
-
-def _shares(logits: Floats) -> Floats:
-    omega = np.exp(logits - logits.max())
-    return np.asarray(omega / omega.sum())
 
 
 def _pooled(matrix: Floats, first: Integers) -> Floats:

@@ -12,13 +12,14 @@ Reference: matrix-mechanism, §6 (hierarchies); the recursions are our own.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
 
 from residua.linalg.arrays import Floats
+from residua.plans.search.strategies import lowest, shares_of
 
 _LEAST = 2.0  # children of a node
 _MOST_LEVELS = 10
@@ -115,49 +116,39 @@ def branchings(loss: OrderedLoss) -> Iterator[Branching]:
 
 def weighted(loss: OrderedLoss, counts: tuple[int, ...]) -> Floats:
     """The best weights found of a tree with so many nodes per level, (levels + 2,)."""
-    from scipy.optimize import minimize  # takes long to load
-
     b = np.array([low / high for low, high in zip((loss.size, *counts), (*counts, 1), strict=True)])[:, None]
-
-    def objective(x: Floats) -> tuple[float, Floats]:
-        logits = _perturbed(x)
-        found = np.log(loss.regular(np.broadcast_to(b, (len(b), logits.shape[1])), _shares(logits)))
-        return float(found[0]), (found[1:] - found[0]) / _STEP
-
-    best = None
-    for start in (np.zeros(len(b) + 1), np.append(np.zeros(len(b)), -9.0)):
-        bounds = [(-_STEEPEST, _STEEPEST)] * len(start)
-        found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds)
-        best = found if best is None or found.fun < best.fun else best
-    assert best is not None
-    omega = _shares(best.x[:, None])[:, 0]
+    starts = [np.zeros(len(b) + 1), np.append(np.zeros(len(b)), -9.0)]
+    _, x = _descended(loss, lambda x: (np.broadcast_to(b, (len(b), x.shape[1])), shares_of(x)), starts, 0)
+    omega = shares_of(x)
     omega[1:][omega[1:] < _NOTHING] = 0.0
     return np.asarray(omega / omega.sum())
 
 
 def _best(loss: OrderedLoss, levels: int) -> tuple[float, Floats]:
     """The loss and the branching of the best tree found with so many levels below its root."""
-    from scipy.optimize import minimize  # takes long to load
 
     def parts(x: Floats) -> tuple[Floats, Floats]:
-        spread = np.exp(x[:levels] - x[:levels].max(axis=0))
-        spread /= spread.sum(axis=0)
         room = math.log(loss.size) - levels * math.log(_LEAST)
-        return _LEAST * np.exp(room * spread), _shares(x[levels:])
+        return _LEAST * np.exp(room * shares_of(x[:levels])), shares_of(x[levels:])
+
+    starts = np.zeros((len(_STARTS), 2 * levels + 1))
+    starts[:, [levels - 1, -1]] = _STARTS
+    value, x = _descended(loss, parts, list(starts), levels)
+    return value, parts(x[:, None])[0][:, 0]
+
+
+def _descended(
+    loss: OrderedLoss, parts: Callable[[Floats], tuple[Floats, Floats]], starts: list[Floats], narrow: int
+) -> tuple[float, Floats]:
+    """The least logarithm of the loss found, and where: variables, of which the first few have narrow bounds."""
 
     def objective(x: Floats) -> tuple[float, Floats]:
-        found = np.log(loss.regular(*parts(_perturbed(x))))
-        return float(found[0]), (found[1:] - found[0]) / _STEP
+        beside = np.concatenate([x[:, None], x[:, None] + _STEP * np.eye(len(x))], axis=1)
+        values = np.log(loss.regular(*parts(beside)))
+        return float(values[0]), (values[1:] - values[0]) / _STEP
 
-    best = None
-    for top, root in _STARTS:
-        start = np.zeros(2 * levels + 1)
-        start[levels - 1], start[-1] = top, root
-        bounds = [(-4.0, 4.0)] * levels + [(-_STEEPEST, _STEEPEST)] * (levels + 1)
-        found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 200})
-        best = found if best is None or found.fun < best.fun else best
-    assert best is not None
-    return float(best.fun), parts(best.x[:, None])[0][:, 0]
+    bounds = [(-4.0, 4.0)] * narrow + [(-_STEEPEST, _STEEPEST)] * (len(starts[0]) - narrow)
+    return lowest(objective, starts, bounds, maxiter=200)
 
 
 def _counts(n: int, b: Floats) -> tuple[int, ...]:
@@ -168,16 +159,6 @@ def _counts(n: int, b: Floats) -> tuple[int, ...]:
         nodes *= children
         found.append(min(max(round(nodes), 1), n))
     return tuple(found[::-1])
-
-
-def _perturbed(x: Floats) -> Floats:
-    """The point, and one beside it for each variable, (variables, 1 + variables)."""
-    return np.concatenate([x[:, None], x[:, None] + _STEP * np.eye(len(x))], axis=1)
-
-
-def _shares(logits: Floats) -> Floats:
-    omega = np.exp(logits - logits.max(axis=0))
-    return np.asarray(omega / omega.sum(axis=0))
 
 
 def _solved(b: Floats, omega: Floats) -> tuple[list[Floats], list[Floats]]:

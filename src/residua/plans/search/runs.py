@@ -20,13 +20,14 @@ level by level. Slopes are these formulas backwards.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from residua.linalg.arrays import Floats
+from residua.plans.search.strategies import Told, lowest, shares_of
 
 Rows = tuple[Floats, Floats]  # of one level: what each part itself is measured with, (b,), and more rows, (p, b)
 
@@ -180,11 +181,9 @@ _LARGEST = 30.0  # of coefficients beside 1
 _JITTER = 0.3  # starts that are too regular stay so
 _FLOOR = 1e-6
 
-Told = Callable[[float], None]
-
 
 @dataclass(frozen=True, eq=False)
-class Weighted:
+class WeightedRuns:
     """Rows of each level from fine to coarse, columns adding up to the level's weight, and their loss at epsilon 1.
 
     Args:
@@ -196,7 +195,9 @@ class Weighted:
     loss: float
 
 
-def weighted_runs(size: int, prefixes: float, ranges: float, values: float, told: Told | None = None) -> list[Weighted]:
+def weighted_runs(
+    size: int, prefixes: float, ranges: float, values: float, told: Told | None = None
+) -> list[WeightedRuns]:
     """The best rows found, best first.
 
     Args:
@@ -222,7 +223,7 @@ def weighted_runs(size: int, prefixes: float, ranges: float, values: float, told
             if told:
                 told(further[-1][0])
         found = sorted(further, key=lambda each: each[0])
-    return [Weighted(_rows(loss.parts, more, x), value) for value, loss, more, x in found]
+    return [WeightedRuns(_rows(loss.parts, more, x), value) for value, loss, more, x in found]
 
 
 def divisions(size: int) -> list[tuple[int, ...]]:
@@ -252,20 +253,17 @@ def _start(parts: tuple[int, ...], more: tuple[int, ...]) -> Floats:
 
 def _parted(parts: tuple[int, ...], more: tuple[int, ...], x: Floats) -> tuple[Floats, list[tuple[Floats, Floats]]]:
     """Weights of the levels, and what each part and each hat is measured with, before columns add up."""
-    omega = np.exp(x[: len(parts)] - x[: len(parts)].max())
     at, found = len(parts), []
     for b, p in zip(parts, more, strict=True):
         found.append((x[at : at + b], x[at + b : at + b + p * b].reshape(p, b)))
         at += b + p * b
-    return omega / omega.sum(), found
+    return shares_of(x[: len(parts)]), found
 
 
 def _descended(
     loss: RunsLoss, more: tuple[int, ...], start: Floats, rounds: int
 ) -> tuple[float, RunsLoss, tuple[int, ...], Floats]:
     """The loss after a descent, of what, and where."""
-    from scipy.optimize import minimize  # takes long to load
-
     parts = loss.parts
 
     def objective(x: Floats) -> tuple[float, Floats]:
@@ -286,15 +284,8 @@ def _descended(
     bounds = [(-_STEEPEST, _STEEPEST)] * len(parts)
     bounds += [(1.0, 1.0)] * finest + [(0.0, _LARGEST)] * (more[0] * finest)  # every value is measured
     bounds += [(_FLOOR, _LARGEST)] * (len(start) - len(bounds))
-    found = minimize(
-        objective,
-        start,
-        jac=True,
-        method="L-BFGS-B",
-        bounds=bounds,
-        options={"maxiter": rounds, "maxfun": 2 * rounds, "maxcor": 20},
-    )
-    return math.exp(found.fun), loss, more, found.x
+    value, x = lowest(objective, [start], bounds, maxiter=rounds, maxfun=2 * rounds, maxcor=20)
+    return math.exp(value), loss, more, x
 
 
 def _rows(parts: tuple[int, ...], more: tuple[int, ...], x: Floats) -> tuple[Floats, ...]:

@@ -1,33 +1,56 @@
-"""The search for a strategy under Laplace noise: every known one is tried and improved, and the best is kept."""
+"""The search for a strategy under Laplace noise: every known one is tried and improved, and the best is kept.
+
+Identity plus a few: every cell, and p more queries with the best coefficients (p-identity, with signs).
+
+`A = [I; Θ] D⁻¹`, Θ of shape (p, n), `D = diag(1 + Σ_k |Θ_k|)`, has sensitivity 1 and full rank whatever Θ is, and
+`(AᵀA)⁻¹ = D (I − Θᵀ(I + ΘΘᵀ)⁻¹Θ) D`: one evaluation of the loss and its gradient costs one product of (p, n) by
+(n, n). The loss is not convex in Θ. Many starts are descended a little, the better ones further, the best to the end;
+all of them are fixed, so that plans repeat, and so many that rounding hardly matters.
+
+On ordered cells good Θ are windows of neighbouring cells, overlapping a little, about √n of them, and on many cells a
+few wide ones above them: those are starts, beside random ones.
+
+Reference: McKenna, Miklau, Hay and Machanavajjhala (2018), "Optimizing error of high-dimensional statistical queries",
+§5 (OPT_0), where Θ ≥ 0; the derivation here is our own.
+"""
 
 from __future__ import annotations
 
+import math
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from residua.linalg.arrays import Floats
-from residua.plans.search.identity_plus import identity_plus
-from residua.plans.search.level_weights import hierarchy, weighted_trees
-from residua.plans.search.strategies import Asked, augmented, haar, rotated, sensitivity, singular_values
+from residua.plans.search.level_weights import BranchingTree, hierarchy, weighted_trees
+from residua.plans.search.strategies import (
+    Judged,
+    Told,
+    augmented,
+    haar,
+    rotated,
+    sensitivity,
+    singular_values,
+    smooth_maximum,
+)
 
-Told = Callable[[float], None]
 _TALL = 8  # times as many queries as cells: the workload itself is then not worth trying as a strategy
 _SMALL = 16  # cells up to which every rotation is descended far
 _PROMISING = 4.0  # times the least loss: strategies up to this are worth a search for a better rotation
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
-    """A strategy of sensitivity 1 and its loss (see `Asked`)."""
+class Tried:
+    """A strategy of sensitivity 1 and its loss (see `Judged`)."""
 
     name: str
     strategy: Floats
     loss: float
 
 
-def search(asked: Asked, workload: Floats, profile: Floats, told: Told) -> list[Found]:
+def search(asked: Judged, workload: Floats, profile: Floats, told: Told) -> list[Tried]:
     """Every strategy tried, best first, each augmented and rotated.
 
     Args:
@@ -38,7 +61,7 @@ def search(asked: Asked, workload: Floats, profile: Floats, told: Told) -> list[
 
     Reference: matrix-mechanism, §5.2 to §5.4 and §6.
     """
-    found: list[Found] = []
+    found: list[Tried] = []
     for name, strategy in _plain(asked, workload, profile, told):
         found.append(_scaled(asked, name, strategy))
         _improve(asked, found)
@@ -46,7 +69,7 @@ def search(asked: Asked, workload: Floats, profile: Floats, told: Told) -> list[
     return sorted(found, key=lambda each: each.loss)
 
 
-def _plain(asked: Asked, workload: Floats, profile: Floats, told: Told) -> Iterator[tuple[str, Floats]]:
+def _plain(asked: Judged, workload: Floats, profile: Floats, told: Told) -> Iterator[tuple[str, Floats]]:
     n = asked.cells
     yield "identity", np.eye(n)
     yield "identity plus", identity_plus(asked, told)
@@ -63,7 +86,7 @@ def _plain(asked: Asked, workload: Floats, profile: Floats, told: Told) -> Itera
         yield f"weighted hierarchy of {best.tree.branching}", best.tree.strategy(best.weights)
 
 
-def _improve(asked: Asked, found: list[Found]) -> None:
+def _improve(asked: Judged, found: list[Tried]) -> None:
     """The last one found, with deficient columns completed and its rows rotated, where that lowers the loss."""
     plain = found[-1]
     least = min(each.loss for each in found)
@@ -78,9 +101,195 @@ def _improve(asked: Asked, found: list[Found]) -> None:
         found.append(best)
 
 
-def _lower(first: Found, second: Found) -> Found:
+def _lower(first: Tried, second: Tried) -> Tried:
     return second if second.loss < first.loss * (1 - 1e-9) else first
 
 
-def _scaled(asked: Asked, name: str, strategy: Floats) -> Found:
-    return Found(name, strategy / sensitivity(strategy), asked.loss(strategy))
+def _scaled(asked: Judged, name: str, strategy: Floats) -> Tried:
+    return Tried(name, strategy / sensitivity(strategy), asked.loss(strategy))
+
+
+Loss = Callable[[Floats], tuple[float, Floats, Floats]]
+_MEMORY = 10
+_SHRINK = 0.4
+_TRIES = 20
+_PATIENCE = 10  # rounds over which too small a gain ends the descent
+
+
+def descended(loss: Loss, start: Floats, accuracy: float, rounds: int, largest: float) -> tuple[float, Floats]:
+    """The loss after a descent, and where: never above where it started.
+
+    Args:
+        loss: x ↦ (value, ∂F/∂x, ∂F/∂|x| ≥ 0); a value that is not positive and finite is refused.
+        start: x, (k,).
+        accuracy: relative gain per round below which to stop.
+        rounds: most rounds.
+        largest: no variable may be larger than this.
+    """
+    x = np.clip(start, -largest, largest)
+    value, slope, toll = loss(x)
+    pairs: deque[tuple[Floats, Floats, float]] = deque(maxlen=_MEMORY)
+    past: deque[float] = deque([value], maxlen=_PATIENCE + 1)
+    for _ in range(rounds):
+        g = _steepest(x, slope, toll)
+        side = np.where(x != 0, np.sign(x), -np.sign(g))
+        d = _direction(g, pairs)
+        step = 1.0 if pairs else 0.1 / max(float(np.abs(d).max()), 1e-300)
+        for _ in range(_TRIES):
+            there = np.clip(x + step * d, -largest, largest)
+            there[there * side < 0] = 0.0
+            found, *slopes = loss(there)
+            if 0 < found <= value + 1e-4 * float(g @ (there - x)):
+                break
+            step *= _SHRINK
+        else:
+            if not pairs:
+                break
+            pairs.clear()
+            continue
+        moved, bent = there - x, (slopes[0] + side * slopes[1]) - (slope + side * toll)
+        curvature = float(moved @ bent)
+        if curvature > 1e-10 * float(np.linalg.norm(moved) * np.linalg.norm(bent)):
+            pairs.append((moved, bent, curvature))
+        x, value, (slope, toll) = there, found, slopes
+        past.append(value)
+        if len(past) > _PATIENCE and past[0] - value <= _PATIENCE * accuracy * value:
+            break
+    return value, x
+
+
+def _steepest(x: Floats, slope: Floats, toll: Floats) -> Floats:
+    """The slope of least size among those at a kink: 0 where neither side goes down."""
+    at_kink = np.sign(slope) * np.maximum(np.abs(slope) - toll, 0.0)
+    return np.where(x != 0, slope + np.sign(x) * toll, at_kink)
+
+
+def _direction(g: Floats, pairs: deque[tuple[Floats, Floats, float]]) -> Floats:
+    """The quasi-Newton direction, without the variables that it would move uphill."""
+    d = -g
+    seen = []
+    for moved, bent, curvature in reversed(pairs):
+        share = float(moved @ d) / curvature
+        seen.append(share)
+        d = d - share * bent
+    if pairs:
+        _, bent, curvature = pairs[-1]
+        d = d * (curvature / float(bent @ bent))
+    for (moved, bent, curvature), share in zip(pairs, reversed(seen), strict=True):
+        d = d + (share - float(bent @ d) / curvature) * moved
+    return np.where(d * g < 0, d, 0.0)
+
+
+_SHARPNESS = (6.0, 40.0)  # orders of the norm that stands for a maximum, one after the other
+_STAGES = ((40, 1e-5, 6), (150, 1e-6, 2), (400, 1e-7, 1))  # rounds, accuracy, and how many of each kind go on
+_FEW, _MORE = 128, (2, 4)  # up to so many cells, so many times as many go on (more where a maximum is made smooth)
+_LAST = 1500, 1e-8
+_CLOSE = 1.01, 1.05  # times the least loss: up to this goes through the last stage
+_MOST_WORK = 5e10  # multiplications spent on one kind of start, or on one descent
+_SHARES = (0.4, 0.5, 0.625, 0.75, 0.875, 1.0, 1.25)  # how many windows, as shares of √n
+_HEIGHT = 0.45  # of windows at first
+_LARGEST = 1e3  # |Θ|: such a cell's own row is all but left out; beyond, rounding would pass for progress
+
+
+def identity_plus(asked: Judged, told: Told | None = None) -> Floats:
+    """The best strategy found of identity plus a few queries, (n + p, n), sensitivity 1."""
+    kinds = [windows(asked.cells), _random(asked.cells)]
+    more = _MORE[asked.worst] if asked.cells <= _FEW else 1
+    for rounds, accuracy, kept in _STAGES:
+        found = [_better(asked, starts, rounds, accuracy, told)[: kept * more] for starts in kinds]
+        kinds = [[theta for _, theta in each] for each in found]
+    least = min(each[0][0] for each in found)
+    close = [theta for each in found for loss, theta in each if loss <= _CLOSE[asked.worst] * least]
+    if asked.worst and asked.cells <= _FEW:
+        close += windows(asked.cells)  # the rough stages may leave a good one behind: they see a smoother maximum
+    return strategy_of(_better(asked, close, *_LAST, told, last=True)[0][1])
+
+
+def strategy_of(theta: Floats) -> Floats:
+    """`[I; Θ] D⁻¹`, without rows of Θ that are nothing."""
+    sizes = np.abs(theta)
+    theta = np.where(sizes > 1e-9 * max(float(sizes.max(initial=0.0)), 1.0), theta, 0.0)
+    theta = theta[theta.any(axis=1)]
+    return np.asarray(np.vstack([np.eye(theta.shape[1]), theta]) / (1.0 + np.abs(theta).sum(axis=0)))
+
+
+def windows(cells: int) -> list[Floats]:
+    """Neighbouring cells in about √n windows, with and without wider ones above; and a coarse tree."""
+    counts = sorted({min(max(round(share * math.sqrt(cells)), 1), cells) for share in _SHARES})
+    layers = (
+        [[k] for k in counts]
+        + [[k, k // 4] for k in counts if k >= 4]
+        + [[k, k // 4, k // 16] for k in counts if k >= 16]
+    )
+    layers.append([k for k in BranchingTree(cells, 4).counts[:-1] if k <= max(cells // 8, 1)])
+    tree = BranchingTree(cells, 2)
+    return [
+        _HEIGHT * np.vstack([(tree.owners(k) == np.arange(k)[:, None]).astype(np.float64) for k in each])
+        for each in layers
+        if each
+    ]
+
+
+def _random(cells: int) -> list[Floats]:
+    """Random coefficients for several p, half of them with signs."""
+    found = []
+    for seed in range(16 if cells <= 64 else 12):
+        rng = np.random.default_rng(seed)
+        share = (16, 12, 10, 16, 8, 12)[seed % 6]
+        p = max(cells // share, 1) if cells > 16 else max(cells // 4, 1) + seed % 3
+        p = min(p, 2 * math.isqrt(cells) + 1)
+        found.append(rng.random((p, cells)) if seed % 4 < 3 else rng.standard_normal((p, cells)))
+    return found
+
+
+def _better(
+    asked: Judged, starts: list[Floats], rounds: int, accuracy: float, told: Told | None, *, last: bool = False
+) -> list[tuple[float, Floats]]:
+    """What descents from some starts come to, best first; from as many as the work allows."""
+    found: list[tuple[float, Floats]] = []
+    done = 0.0
+    for theta in starts:
+        work = 1.0 * len(theta) * asked.cells**2
+        done += work * rounds
+        if found and done > _MOST_WORK and not last:
+            break
+        found.append(_improved(asked, theta, min(rounds, max(int(_MOST_WORK / work), 20)), accuracy, last))
+        if told:
+            told(min(loss for loss, _ in found))
+    return sorted(found, key=lambda each: each[0])
+
+
+def _improved(asked: Judged, theta: Floats, rounds: int, accuracy: float, last: bool) -> tuple[float, Floats]:
+    """Descent from one start: the loss (before the last stage as the descent has it), and Θ."""
+    shape = theta.shape
+    unit = float(np.trace(asked.gram))
+    value = math.inf
+    for sharpness in (_SHARPNESS if last else _SHARPNESS[:1]) if asked.worst else (1.0,):
+
+        def objective(x: Floats, sharpness: float = sharpness) -> tuple[float, Floats, Floats]:
+            value, slope, toll = _loss(asked, x.reshape(shape), sharpness)
+            return value / unit, slope.ravel() / unit, np.broadcast_to(toll / unit, shape).ravel()
+
+        value, x = descended(objective, theta.ravel(), accuracy, rounds, _LARGEST)
+        theta = x.reshape(shape)
+    return asked.loss(strategy_of(theta)) if last else value * unit, theta
+
+
+def _loss(asked: Judged, theta: Floats, sharpness: float) -> tuple[float, Floats, Floats]:
+    """The loss of Θ, its derivative in Θ for given D, (p, n), and that in D, (n,). O(p n²)."""
+    d = 1.0 + np.abs(theta).sum(axis=0)
+    C: Floats = np.asarray(np.linalg.inv(np.eye(len(theta)) + theta @ theta.T), dtype=np.float64)
+    if not asked.worst:
+        return _total(asked.gram, theta, d, C)
+    M = d[:, None] * (np.eye(len(d)) - theta.T @ (C @ theta)) * d
+    value, weights = smooth_maximum(np.maximum(asked.queries.diagonal(M), 0.0), sharpness)
+    return value, *_total(asked.queries.gram(weights), theta, d, C)[1:]
+
+
+def _total(V: Floats, theta: Floats, d: Floats, C: Floats) -> tuple[float, Floats, Floats]:
+    """`tr V (AᵀA)⁻¹` and its derivatives in Θ and D."""
+    diagonal = np.diagonal(V)
+    G = C @ (((theta * d) @ V) * d)
+    inner = (theta * G).sum(axis=0)
+    value = float((diagonal * d * d).sum() - inner.sum())
+    return value, -2.0 * (G - (G @ theta.T) @ (C @ theta)), 2.0 * (diagonal * d - inner / d)

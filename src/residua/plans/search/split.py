@@ -38,6 +38,7 @@ import numpy as np
 
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.linalg.lattice import SetFamily, closure
+from residua.plans.search.strategies import Slopes, lowest, smooth_maximum
 from residua.plans.solver.closed_form import ResidualCoefficients
 from residua.workload import Workload
 
@@ -131,7 +132,7 @@ _DROPPED = 1e-3  # of an even share: what is measured less than this is not meas
 
 
 @dataclass(frozen=True, eq=False)
-class Split:
+class EpsilonSplit:
     """The loss of a split of epsilon, for `Σ ε_A = 1`.
 
     Args:
@@ -163,21 +164,13 @@ class Split:
 
     def improved(self, shares: Floats, rounds: int = 400) -> Floats:
         """A split at least as good, by descent; sets with a share of 0 stay out."""
-        from scipy.optimize import minimize  # takes long to load
-
         used = np.flatnonzero(shares > 0)
         even = float(shares.sum()) / len(used)
         x = shares[used] / even
         for sharpness in _SHARPNESS if self.worst else (1.0,):
-            found = minimize(
-                self._objective(used, sharpness),
-                x,
-                jac=True,
-                method="L-BFGS-B",
-                bounds=[(_LEAST, None)] * len(used),
-                options={"maxiter": rounds, "ftol": 1e-9, "gtol": 1e-9, "maxcor": 20},
-            )
-            x = found.x / found.x.mean()
+            bounds, options = [(_LEAST, None)] * len(used), {"ftol": 1e-9, "gtol": 1e-9, "maxcor": 20}
+            _, x = lowest(self._objective(used, sharpness), [x], bounds, maxiter=rounds, **options)
+            x = x / x.mean()
         best = np.zeros(len(shares))
         best[used] = np.where(x > _DROPPED, x, 0.0)
         if not np.isfinite(self.loss(best)):
@@ -185,17 +178,14 @@ class Split:
         best /= best.sum()
         return best if self.loss(best) <= self.loss(shares) else shares / shares.sum()
 
-    def _objective(self, used: Integers, sharpness: float) -> Callable[[Floats], tuple[float, Floats]]:
+    def _objective(self, used: Integers, sharpness: float) -> Slopes:
         def objective(x: Floats) -> tuple[float, Floats]:
             shares = np.zeros(len(self.lattice))
             shares[used] = x
             tau = self.precisions(shares)
             values = self._values(tau)
             if self.worst:
-                top = float(values.max())
-                powers = (values / top) ** (sharpness - 1)
-                total = float((powers * values / top).sum())
-                value, slope = top * total ** (1 / sharpness), powers * total ** (1 / sharpness - 1)
+                value, slope = smooth_maximum(values, sharpness)
             else:
                 value, slope = float(values.sum()), np.ones(len(values))
             weights = np.zeros(len(self.lattice))
@@ -222,7 +212,7 @@ _MOST_WORK = 40_000  # sets of the lattice times tries: beyond, planning would t
 _MOST_PAIRS = 300_000  # pairs of sets looked at for each kind of exchange: all of them up to some hundred sets
 
 
-def exchanged(split: Split, shares: Floats, told: Callable[[float], None] | None = None) -> Floats:
+def exchanged(split: EpsilonSplit, shares: Floats, told: Callable[[float], None] | None = None) -> Floats:
     """A split at least as good: no single exchange improves it, or as many were tried as time allows.
 
     Args:
@@ -262,7 +252,7 @@ def exchanged(split: Split, shares: Floats, told: Callable[[float], None] | None
     return best
 
 
-def _exchanges(split: Split, used: Booleans, rows: list[Sets]) -> Iterator[tuple[list[int], list[int]]]:
+def _exchanges(split: EpsilonSplit, used: Booleans, rows: list[Sets]) -> Iterator[tuple[list[int], list[int]]]:
     """What to leave out, and what to measure instead, by number; every asked set can be answered afterwards."""
     known = {row: number for number, row in enumerate(rows)}
     chosen = np.flatnonzero(used).tolist()
@@ -290,7 +280,7 @@ def _exchanges(split: Split, used: Booleans, rows: list[Sets]) -> Iterator[tuple
         yield [], [other]
 
 
-def _alone(split: Split, used: Booleans) -> Integers:
+def _alone(split: EpsilonSplit, used: Booleans) -> Integers:
     """How many asked sets below each set are answered by one measured set alone, (sets,).
 
     A measured set can be left out if there are none; or exchanged for one below it that has them all.

@@ -17,8 +17,11 @@ A strategy A with Laplace noise of scale `Δ/ε`, Δ its largest column sum of a
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy import linalg
@@ -26,12 +29,14 @@ from scipy import linalg
 from residua.linalg.arrays import Floats
 from residua.plans.solver.queries import Queries, squares
 
+Slopes = Callable[[Floats], tuple[float, Floats]]  # a value and its slopes
+Told = Callable[[float], None]
 _RANK = 1e-12  # share of the largest eigenvalue of AᵀA below which a direction is not measured
 _OUTSIDE = 1e-9  # share of a workload's energy that may lie outside what is measured
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class Judged:
     """Queries on distinct cells, each row times the root of its weight (or over the root of its target).
 
     Args:
@@ -71,9 +76,48 @@ class Asked:
             return float(squares(self.queries, U / np.sqrt(s)).max())
         return float((energy / s).sum())
 
-    def weighted(self, weights: Floats) -> Floats:
-        """`Wᵀ diag(weights) W`, (n, n)."""
-        return self.queries.gram(weights)
+
+def smooth_maximum(values: Floats, order: float) -> tuple[float, Floats]:
+    """`(Σ values^order)^(1/order)`, a smooth stand-in for the largest of positive values, and its slopes."""
+    top = float(values.max())
+    powers = (values / top) ** (order - 1)
+    total = float((powers * values / top).sum())
+    return top * total ** (1 / order), powers * total ** (1 / order - 1)
+
+
+def lowest(objective: Slopes, starts: Iterable[Any], bounds: Sequence[Any], **options: float) -> tuple[float, Floats]:
+    """The least value of an objective after descents from some starts, and where."""
+    from scipy.optimize import minimize  # takes long to load
+
+    how: Any = {"jac": True, "method": "L-BFGS-B", "bounds": bounds, "options": options}
+    best = min((minimize(objective, start, **how) for start in starts), key=lambda each: each.fun)
+    return float(best.fun), np.asarray(best.x, dtype=np.float64)
+
+
+def shares_of(logits: Floats) -> Floats:
+    """Positive numbers with these logarithms up to a constant, that add up to 1 along the first axis."""
+    omega = np.exp(logits - logits.max(axis=0))
+    return np.asarray(omega / omega.sum(axis=0))
+
+
+def best_shares(loss: Slopes, starts: Iterable[Any], steepest: float, rounds: int) -> Floats:
+    """The weights ω of levels, which add up to 1, after descents of a loss of their squares.
+
+    Args:
+        loss: ω² ↦ (value, slopes).
+        starts: logarithms of ω.
+        steepest: bound on these logarithms.
+        rounds: most rounds of each descent.
+    """
+
+    def objective(logits: Floats) -> tuple[float, Floats]:
+        omega = shares_of(logits)
+        value, slope = loss(omega**2)
+        slope = 2 * omega * slope / value
+        return math.log(value), omega * (slope - omega @ slope)
+
+    first = [np.clip(start - start.mean(), -steepest, steepest) for start in starts]
+    return shares_of(lowest(objective, first, [(-steepest, steepest)] * len(first[0]), maxiter=rounds)[1])
 
 
 def sensitivity(strategy: Floats) -> float:
@@ -86,14 +130,6 @@ def sensitivity(strategy: Floats) -> float:
         2.0
     """
     return float(np.abs(strategy).sum(axis=0).max())
-
-
-def error_profile(strategy: Floats) -> Floats:
-    """`(AᵀA)⁻¹`, (n, n); the pseudo-inverse where the strategy does not measure everything.
-
-    Reference: matrix-mechanism, Definition 4.2.
-    """
-    return np.asarray(np.linalg.pinv(strategy.T @ strategy, rcond=_RANK, hermitian=True))
 
 
 def haar(cells: int) -> Floats:
@@ -116,7 +152,7 @@ def haar(cells: int) -> Floats:
     return np.array(rows)
 
 
-def singular_values(asked: Asked) -> Floats:
+def singular_values(asked: Judged) -> Floats:
     """The strategy `diag(√σ) Pᵀ` of a workload `Q diag(σ) Pᵀ`, (rank, n).
 
     Reference: matrix-mechanism, Theorem 7.
@@ -146,7 +182,7 @@ def augmented(strategy: Floats) -> Floats:
     return np.vstack([strategy, rows]) if len(deficient) else strategy
 
 
-def singular_value_bound(asked: Asked) -> float:
+def singular_value_bound(asked: Judged) -> float:
     """`(Σ σ)²/n` with σ the workload's singular values: no strategy of sensitivity 1 has a smaller total loss.
 
     For the largest variance it is divided by the number of queries: a maximum is at least the mean.
@@ -238,8 +274,5 @@ def _turned(A: Floats, turn: Floats) -> Floats:
 def _smooth(A: Floats, order: float, width: float) -> tuple[float, Floats]:
     """A norm of the columns' sums of `√(a² + width²)`, and its gradient, (m, n)."""
     soft = np.sqrt(A * A + width * width)
-    sums = soft.sum(axis=0)
-    top = float(sums.max())
-    powers = (sums / top) ** (order - 1)
-    total = float((powers * sums / top).sum())
-    return top * total ** (1 / order), (A / soft) * (powers * total ** (1 / order - 1))
+    value, slope = smooth_maximum(soft.sum(axis=0), order)
+    return value, (A / soft) * slope

@@ -1,19 +1,18 @@
 """Optimal mechanisms for any matrix of linear queries, each with a proof of how good it is.
 
-Arrays in, arrays out: nothing here knows about domains, tables or guarantees. `queries` → `problem` (what is asked,
-made well-posed) → `level` / `fixed_point` / `interior` / `matrix_free` (four methods on one dual) → `solve` (chooses,
-and re-checks with `certificate`). `refined` picks the best of many optima, `approximate` trades noise for bias,
-`baselines` are what to compare with.
+Arrays in, arrays out: nothing here knows about domains, tables or guarantees. `queries` (what is asked, well-posed) →
+`dense_response` (the best mechanism for given weights) → `level`, `interior` and the fixed point of `saddle` (methods
+on one dual) → `solve` (chooses, and re-checks with `certificate`). `refined` picks the best of many optima,
+`approximate` trades noise for bias.
 """
 
 from residua.plans.solver.approximate import ApproximateFactorisation, approximate
 from residua.plans.solver.certificate import Certificate, certify
-from residua.plans.solver.queries import AllRectangles, MatrixQueries, Queries
+from residua.plans.solver.queries import MatrixQueries, Queries
 from residua.plans.solver.refined import refine
 from residua.plans.solver.solve import DenseSolution, least_privacy, least_total
 
 __all__ = [
-    "AllRectangles",
     "ApproximateFactorisation",
     "Certificate",
     "DenseSolution",

@@ -29,8 +29,7 @@ from scipy import linalg
 
 from residua.errors import GapWarning, PlanError
 from residua.linalg.arrays import Floats
-from residua.plans.solver.problem import Problem, prepare, to_matrix
-from residua.plans.solver.queries import MatrixQueries
+from residua.plans.solver.queries import MatrixQueries, Problem, prepare, to_matrix
 from residua.plans.solver.solve import least_total
 
 
@@ -94,17 +93,16 @@ def approximate(workload: Any, alpha: float, tolerance: float = 1e-3, limit: int
         raise PlanError(f"the bias allowed is {alpha}; it must be finite and not negative.")
     F = to_matrix(workload)
     problem = prepare(F, np.ones(len(F)))
-    if alpha == 0:
-        return _exact(F, tolerance)
     assert isinstance(problem.queries, MatrixQueries)
-    beta = alpha * np.sqrt(len(F))
-    Q, core = linalg.qr(problem.queries.matrix, mode="economic")  # E outside the column space only adds to its norm
+    W, beta = problem.queries.matrix, alpha * np.sqrt(len(F))
+    Q, core = linalg.qr(W, mode="economic")  # E outside the column space only adds to its norm
     norms = np.linalg.norm(core, axis=0)
-    if (norms <= beta).all():  # answering 0 is accurate enough
+    if alpha and (norms <= beta).all():  # answering 0 is accurate enough
         return _assemble(F, problem, np.zeros((len(Q), 1)), np.zeros((1, core.shape[1])), 0.0, 0)
     beta -= 1e-14 * len(core) * float(norms.max())  # so that rounding cannot lift the bias above alpha
     if beta <= 0:
-        return _exact(F, tolerance)
+        exact = least_total(F, 1.0, tolerance)
+        return _assemble(F, problem, W @ exact.recovery, exact.strategy, exact.bound, exact.iterations)
     found = least_noise(np.asarray(core, dtype=np.float64), beta, tolerance, limit)
     if found.gap > tolerance:
         warnings.warn(
@@ -130,18 +128,6 @@ def _assemble(
     R = R * np.sqrt(cost) if cost else R
     bias = float(linalg.norm(E, axis=0).max() / np.sqrt(len(F)))
     return ApproximateFactorisation(M, R, E, variances, bias, float(variances.sum()), bound, rounds)
-
-
-def _exact(F: Floats, tolerance: float) -> ApproximateFactorisation:
-    found = least_total(F, 1.0, tolerance)
-    M = np.append(found.strategy, np.zeros((len(found.strategy), 1)), axis=1)[:, found.columns]
-    first = np.zeros((len(found.recovery), F.shape[1]))
-    distinct, where = np.unique(found.columns, return_index=True)
-    first[distinct[distinct >= 0], where[distinct >= 0]] = 1.0
-    R = F @ first.T @ found.recovery
-    E = R @ M - F
-    bias = float(linalg.norm(E, axis=0).max() / np.sqrt(len(F)))
-    return ApproximateFactorisation(M, R, E, found.variances, bias, found.achieved, found.bound, found.iterations)
 
 
 _PATIENCE = 20  # rounds of the alternation in which the gap must fall by a tenth

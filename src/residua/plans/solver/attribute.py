@@ -25,7 +25,7 @@ from scipy.linalg import solve_triangular
 
 from residua.linalg.arrays import Floats
 from residua.linalg.modes import contrasts
-from residua.plans.solver.fixed_point import Acceleration
+from residua.plans.saddle import Acceleration, Answer, ascend, simplices
 
 SETTLED = 1e-3  # relative: norms of columns, the spread and the problem itself; errors of the loss are its square
 _SMALLEST = 1e-13  # of the trace: an eigenvalue of a Gram matrix below this is zero
@@ -60,25 +60,19 @@ class Search:
 
     Args:
         gram: the Gram matrix of all rows asked, (n, n): where to begin.
-        spread: a spread vector to keep; None to search for one.
         start: weights on the values and a spread vector to begin with; None for equal ones.
     """
 
-    def __init__(
-        self, gram: Floats, spread: Floats | None = None, *, start: tuple[Floats, Floats] | None = None
-    ) -> None:
+    def __init__(self, gram: Floats, *, start: tuple[Floats, Floats] | None = None) -> None:
         n = len(gram)
-        self.kept = spread is not None
         self.basis = contrasts(n)
         even: Floats = np.full(n, 1.0 / n)
         self.q, self.v = (even, even.copy()) if start is None else start
-        self.v = self.v if spread is None else spread
         self.memory, self.exponent = Acceleration(), _EXPONENT
         self.mark, self.waited = np.inf, 0
         self.problem = gram, gram
         self.gram = self._projected(gram)
-        energies = np.linalg.eigvalsh(self.gram)
-        self.rank = int((energies > _SMALLEST * gram.trace()).sum())
+        self.rank = _rank(self.gram, gram.trace())
 
     def strategy(self) -> RealStrategy:
         """The best for the present weights; its heaviest columns scaled to one norm, if that is better."""
@@ -87,7 +81,7 @@ class Search:
             return RealStrategy(np.empty((0, n)), self.q, self.v, np.zeros((n, n)))
         norms = np.sqrt((self._response[0] ** 2).sum(axis=0))
         found = self._scaled(np.full(n, norms.max()))
-        if not self._full or self.kept:
+        if not self._full:
             return found
         even = self._scaled(np.where(norms >= _NEARLY * norms.max(), norms, norms.max()))
         return min(found, even, key=self._loss)
@@ -118,10 +112,10 @@ class Search:
         R, F, T = self._response
         norms = (R**2).sum(axis=0)
         total = total * float(self.gram.trace() / gram.trace())
-        moved = self.v if self.kept else np.linalg.solve(np.eye(n) + F @ (F.T @ total) / T, self.q)
+        moved = np.linalg.solve(np.eye(n) + F @ (F.T @ total) / T, self.q)
         away = moved - self.v
         changed = float(np.linalg.norm(gram / gram.trace() - self.gram / self.gram.trace()))
-        uneven = (float(norms.max()) - 1.0) * (1.0 if self._full and not self.kept else _UNSCALED)
+        uneven = (float(norms.max()) - 1.0) * (1.0 if self._full else _UNSCALED)
         unsettled = max(uneven, self._felt(away, total), changed)
         self._calm(unsettled)
         point = np.concatenate([np.log(self.q), self.v])
@@ -129,9 +123,8 @@ class Search:
         step = self.memory.step(point, residual, np.concatenate([self.q, np.full(n, _METRIC * n)]), self.exponent)
         grown = self.q * np.exp(step[:n] - step[:n].max())
         self.q = np.maximum(grown / grown.sum(), _FLOOR / n)
-        if not self.kept:
-            self.v = self.v + step[n:]
-            self.v = self.v / self.v.sum()
+        self.v = self.v + step[n:]
+        self.v = self.v / self.v.sum()
         self.gram, self.problem = gram, problem
         self.__dict__.pop("_response", None)
         return unsettled
@@ -165,24 +158,42 @@ class Search:
     def _response(self) -> tuple[Floats, Floats, float]:
         """R with columns of average norm 1, its inverse F up to a factor √T, and T, for the present q and v."""
         values = self.basis - (self.basis @ self.v)[:, None]  # e_j − v
-        C = np.linalg.cholesky((values * self.q) @ values.T)
-        energies, U = np.linalg.eigh(C.T @ self.gram @ C)
-        energies, U = np.maximum(energies[-self.rank :], _FAINT * energies[-1]), U[:, -self.rank :]
-        T = float(np.sqrt(energies).sum())
-        quarter = energies**0.25
-        R = (quarter[:, None] * U.T) @ solve_triangular(C, values, lower=True) / np.sqrt(T)
-        return R, self.basis.T @ (C @ (U / quarter)), T
+        R, G, T = _best_rows(values, self.q, self.gram, self.rank)
+        return R, self.basis.T @ G, T
+
+
+def _best_rows(values: Floats, q: Floats, gram: Floats, rank: int) -> tuple[Floats, Floats, float]:
+    """R with columns of average norm 1, its inverse up to a factor √T in the basis of the values, and T."""
+    C = np.linalg.cholesky((values * q) @ values.T)
+    energies, U = np.linalg.eigh(C.T @ gram @ C)
+    energies, U = np.maximum(energies[-rank:], _FAINT * energies[-1]), U[:, -rank:]
+    T = float(np.sqrt(energies).sum())
+    quarter = energies**0.25
+    return (quarter[:, None] * U.T) @ solve_triangular(C, values, lower=True) / np.sqrt(T), C @ (U / quarter), T
+
+
+def _rank(gram: Floats, trace: float) -> int:
+    """How many eigenvalues of a Gram matrix count, beside the trace of the one it is part of."""
+    return int((np.linalg.eigvalsh(gram) > _SMALLEST * trace).sum())
 
 
 def best_cells(rest: Floats, spread: Floats, start: Floats) -> Floats:
     """The weights on values that prove the most about every strategy with this spread, (n,), beginning with some."""
-    search = Search(rest, spread)
-    search.q = cells = start
-    for _ in range(_ROUNDS):
-        cells = search.q
-        if search.advance(rest, rest) <= SETTLED:
-            break
-    return np.asarray(cells / cells.sum())
+    basis = contrasts(len(rest))
+    gram, values = basis @ rest @ basis.T, basis - (basis @ spread)[:, None]
+    rank = _rank(gram, rest.trace())
+    if not rank:
+        return start
+
+    def answer(q: Floats) -> Answer:
+        R, _, T = _best_rows(values, q, gram, rank)
+        norms = (R**2).sum(axis=0)
+        return Answer(T * T, T * T * float(norms.max()), norms)
+
+    normalised = simplices([len(start)], _FLOOR / len(start))
+    tolerance = SETTLED / _UNSCALED
+    found = ascend(answer, start, normalised, tolerance, _ROUNDS, power=_EXPONENT, memory=Acceleration())
+    return np.asarray(found.proof)
 
 
 def weighed_gram(V: Floats, spread: Floats, cells: Floats, *, replacing: bool = False) -> Floats:

@@ -18,26 +18,116 @@ For one attribute T is the tilted split of `attribute.py`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from residua.linalg.arrays import Floats, Integers
-from residua.plans.levels import AttributeLevels, Block, below, dimensions, functions, places, rank, table_for
-from residua.plans.solver.cell_weights import Apart, Cells, State, Together
-from residua.plans.solver.orbits import Orbits, Term
+from residua.plans.levels import (
+    AttributeLevels,
+    Block,
+    LevelTable,
+    below,
+    dimensions,
+    functions,
+    places,
+    rank,
+    table_for,
+)
+from residua.plans.saddle import Progress
+from residua.plans.solver.orbits import GramTerm, Orbits
 
 _MOST_LOWER = 300  # coordinates below a block by which it is tilted
-_GROWTH, _CAUTION, _SMALLEST_GROWTH = 1.8, 0.7, 0.2  # exponent of the weights on cells; smaller where the loss rises
-_FAR = 1.003  # times the best loss: too far, back to it with smaller steps
+_TURNS = 2, 3  # of strategy and tilt of one block in a round; of its own weights on cells too
+_NOTHING = 1e-10  # of the largest eigenvalue of a block's Gram matrix: such directions are not asked for
+_LEAST_WEIGHT = 1e-6  # of a cell, relative to the mean
 _MOST_WORK, _FEWEST = 6e10, 16  # operations of all rounds, about; rounds beyond them where the gap is still large
 _LONGER = 5  # times the rounds of one search, for the better one of two
 _ENOUGH, _SMALL_GAP = 10, 0.019  # rounds after which work beyond that ends, where no more than this can be won
 _LEAST = 1e-14
 
-Progress = Callable[[int, float], None]
+
+class BlockState:
+    """Where the search for one kind of block is.
+
+    Args:
+        own: N, the block's functions on its cells, (d, cells).
+        lower: L, the functions of the blocks that it is tilted by, (k, cells).
+    """
+
+    def __init__(self, own: Floats, lower: Floats) -> None:
+        d, cells = own.shape
+        self.own, self.lower = own, lower
+        self.tilt = np.zeros((d, len(lower)))  # T
+        self.covariance = np.eye(d)  # Y
+        self.weights = np.full(cells, 1.0 / cells)  # q
+        self.rows = np.zeros((0, cells))  # Y^-½ (N − T L), in the directions that are asked for
+        self.costs = np.zeros(cells)  # ‖rows e_j‖²
+        self.loss = self.bound = 0.0  # tr G Y, tr (M^½ G M^½)^½
+        self.gram = np.zeros((d, d))  # G_bb, as last seen
+        self.range = np.zeros(0), np.zeros((d, 0))  # its eigenvalues and vectors that count
+        self.rest = np.eye(d)  # the other vectors, as columns
+
+    def see(self, gram: Floats) -> None:
+        """Takes a Gram matrix into account."""
+        if not np.array_equal(gram, self.gram):
+            g, V = np.linalg.eigh((gram + gram.T) / 2)
+            kept = g > max(float(g[-1]) * _NOTHING, 0.0)
+            self.gram, self.range, self.rest = gram, (g[kept], V[:, kept]), V[:, ~kept]
+
+
+class CellWeights:
+    """Nature's weights on cells: on all of them together where a table of them is small, else block by block.
+
+    Together, the cost of a plan is that of its most expensive cell, summed over blocks, and each block sees its margin
+    of the weights. Apart, every block is priced at its own most expensive cell, and has its own weights. Both are what
+    the verifier does (`blockwise/price.py`).
+
+    Args:
+        found: the kinds of blocks.
+        table: all cells; None where they are too many.
+        slowly: whether the split is held while weights follow.
+    """
+
+    def __init__(self, found: Orbits, table: LevelTable | None, *, slowly: bool = False) -> None:
+        self.orbits, self.table = found, table
+        # Rounds before the split moves, for which it is then held, and in which the loss may rise.
+        self.patience, self.every, self.settling = (8, 3, 6) if slowly else (1, 1, 2 if table is None else 7)
+        shape = () if table is None else table.shape
+        self.weights, self.costs = np.full(shape, 1.0 / math.prod(shape)), np.zeros(shape)
+
+    def hand_out(self, states: Sequence[BlockState]) -> None:
+        """Gives each block its margin of the weights as they are now; even ones where blocks are weighed apart."""
+        for block, state in zip(self.orbits.examples, states, strict=True):
+            even = np.full(len(state.weights), 1.0 / len(state.weights))
+            state.weights = even if self.table is None else self.table.margin(block, self.weights)
+
+    def share_out(self, states: Sequence[BlockState]) -> list[float]:
+        """What each kind's noise is to be multiplied by, for a cost of 1 in all: apart, budget goes by the root."""
+        if self.table is None:
+            pairs = [(state, float(state.costs.max(initial=0.0))) for state in states]
+            total = float(np.array(self.orbits.counts) @ np.sqrt([state.loss * cost for state, cost in pairs]))
+            return [total * math.sqrt(cost / state.loss) if state.loss else 1.0 for state, cost in pairs]
+        self.costs = np.zeros(self.table.shape)
+        for block, kind in self.orbits.kinds.items():
+            self.costs = self.costs + self.table.spread(block, states[kind].costs)
+        return [float(self.costs.max())] * len(states)
+
+    def follow(self, states: Sequence[BlockState], growth: float) -> None:
+        """Gives more weight to cells that cost more than others, after a round."""
+        if self.table is None:
+            return  # each block's weights have followed it
+        self.weights = grown(self.weights, self.costs, growth)
+        self.hand_out(states)
+
+
+def grown(q: Floats, costs: Floats, growth: float) -> Floats:
+    """Weights on cells, larger where these cost more than others."""
+    grown = np.maximum(q * (costs / costs.max()) ** growth, _LEAST_WEIGHT / q.size)
+    return np.asarray(grown / grown.sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,8 +155,12 @@ class BlockwiseTotal:
         found: the kinds of terms and of blocks.
     """
 
+    most_growth, least_growth = 1.8, 0.2  # exponent of nature's weights
+    caution, courage = 0.7, 1.0  # what it is multiplied by where the loss rises, and where it falls
+    far = 1.003  # times the best loss: too far
+
     def __init__(self, axes: Sequence[AttributeLevels], found: Orbits) -> None:
-        self.axes, self.orbits = axes, found
+        self.axes, self.orbits, self.price, self.growth = axes, found, 1.0, self.most_growth
         self.enough = 2**31  # rounds after which a small gap will do
         self.below = {block: self._tilting(block) for block in found.kinds}
         self.states = [self._start(block) for block in found.examples]
@@ -77,18 +171,18 @@ class BlockwiseTotal:
         lower = below(block)[:-1]
         return lower if sum(dimensions(self.axes, each) for each in lower) <= _MOST_LOWER else []
 
-    def _start(self, block: Block) -> State:
+    def _start(self, block: Block) -> BlockState:
         own = functions(self.axes, block, block)
         cells = own.shape[1]
         lower = np.vstack([np.zeros((0, cells)), *(functions(self.axes, block, each) for each in self.below[block])])
-        return State(own, lower)
+        return BlockState(own, lower)
 
-    def _ordered(self, term: Term) -> tuple[list[Block], dict[Block, Integers], Floats]:
+    def _ordered(self, term: GramTerm) -> tuple[list[Block], dict[Block, Integers], Floats]:
         """A term's blocks, where each stands, and its Gram matrix in that order, those with tilts before others."""
         listed, at, V = below(term.table), self._order(term), term.matrix()
         return listed, self._spans(listed), term.weight * V[np.ix_(at, at)]
 
-    def _order(self, term: Term) -> Integers:
+    def _order(self, term: GramTerm) -> Integers:
         """Where the coordinates of a term's blocks, one after the other, stand in its table."""
         return np.concatenate([places(self.axes, term.table, block) for block in below(term.table)])
 
@@ -97,7 +191,7 @@ class BlockwiseTotal:
         ends = np.cumsum([0, *(dimensions(self.axes, block) for block in blocks)])
         return {block: np.arange(ends[k], ends[k + 1]) for k, block in enumerate(blocks)}
 
-    def _state(self, block: Block) -> State:
+    def _state(self, block: Block) -> BlockState:
         return self.states[self.orbits.kinds[block]]
 
     # ---- rounds
@@ -111,59 +205,70 @@ class BlockwiseTotal:
         affordable = int(_MOST_WORK / sum(work_of(state) for state in self.states))
         few = min(limit, max(affordable // 4, _FEWEST // 2))
         table = table_for(self.axes, list(self.orbits.kinds))
+        apart = CellWeights(self.orbits, None)
         if table is None:
-            return self._played(Apart(self.orbits), tolerance, max(few, min(limit, affordable)), progress)
+            return self._play(apart, tolerance, max(few, min(limit, affordable)), progress)
         many = min(2 * limit, max(affordable, _FEWEST))
         self.enough = max(affordable, _ENOUGH)
-        cells, states = Together(table, self.orbits), self.states
-        found = self._played(cells, tolerance, many, progress)
+        best = self._play(CellWeights(self.orbits, table), tolerance, many, progress)
         if affordable < 2 * many:
-            return found
+            return best
+        kept = self.states, self.cells
         self.states = [self._start(block) for block in self.orbits.examples]
-        self._played(Apart(self.orbits), tolerance, few, progress)
-        slower = Together(table, self.orbits, slowly=True)
-        other = self._played(slower, tolerance, many, progress)
-        if other.loss < found.loss:
-            found, cells, states = other, slower, self.states
+        self._play(apart, tolerance, few, progress)
+        other = self._play(CellWeights(self.orbits, table, slowly=True), tolerance, many, progress)
+        if other.loss < best.loss:
+            best, kept = other, (self.states, self.cells)
         more = min(_LONGER * limit, affordable - 2 * many)
-        if more <= 0 or found.loss <= found.bound * (1.0 + tolerance):
-            return found
-        self.states = states  # the better one goes on while rounds are cheap
-        return min(found, self._played(cells, tolerance, more, progress, found.loss), key=lambda made: made.loss)
+        if more <= 0 or best.loss <= best.bound * (1.0 + tolerance):
+            return best
+        self.states, cells = kept  # the better one goes on while rounds are cheap
+        return min(best, self._play(cells, tolerance, more, progress, best.loss), key=lambda each: each.loss)
 
-    def _played(
-        self, cells: Cells, tolerance: float, limit: int, progress: Progress | None, price: float = 1.0
+    def _play(
+        self, cells: CellWeights, tolerance: float, limit: int, progress: Progress | None, price: float = 1.0
     ) -> Solved:
         """Rounds in which cells are weighed in one way; the price of privacy is the loss where one is known."""
-        self.cells, self.growth, self.step = cells, _GROWTH, 1.0
-        cells.begin(self.states)
-        before, best, kept = np.inf, None, None
+        self.cells, self.growth, self.step = cells, self.most_growth, 1.0
+        cells.hand_out(self.states)
+        before, best = np.inf, None
         for number in range(limit):
-            tilting = number >= cells.patience and (number - cells.patience) % cells.every == 0
-            self._sweep(price, tilt=tilting)
-            made = self._shared_out()
-            price, gap = made.loss, made.loss / made.bound - 1.0
-            if best is None or made.loss < best.loss:
-                best, kept = made, (cells.kept(), [state.kept() for state in self.states])
-            elif made.loss > before:
-                self.growth = max(self.growth * _CAUTION, _SMALLEST_GROWTH)
+            since = number - cells.patience
+            now = self._round(price, tilt=since >= 0 and since % cells.every == 0)
+            price, gap = self.price, now.loss / now.bound - 1.0
+            if best is None or now.loss < best.loss:
+                best, self.kept = now, (copy(cells), [copy(state) for state in self.states])
+            factor = self.caution if now.loss > before else self.courage
+            self.growth = min(max(self.growth * factor, self.least_growth), self.most_growth)
             if progress:
                 progress(number + 1, gap)
-            if number > cells.patience + 2 and gap < tolerance and abs(before / made.loss - 1.0) < tolerance / 5:
+            if since > 2 and gap < tolerance and abs(before / now.loss - 1.0) < tolerance / 5:
                 break
             if number + 1 >= self.enough and best.loss / best.bound - 1.0 < _SMALL_GAP:
                 break
-            before = made.loss
-            if made.loss > best.loss * _FAR and number > cells.patience + cells.settling:
-                self.growth, self.step = max(self.growth / 2, _SMALLEST_GROWTH), max(self.step * _CAUTION, 0.1)
-                assert kept is not None
-                cells.restore(kept[0])
-                for state, held in zip(self.states, kept[1], strict=True):
-                    state.restore(held)
-                price = before = best.loss
-            cells.reweigh(self.states, self.growth)
+            before = now.loss
+            if now.loss > best.loss * self.far and since > cells.settling:  # back to the best, with smaller steps
+                self.growth, self.step = max(self.growth / 2, self.least_growth), max(self.step * self.caution, 0.1)
+                self._back_to_best()
+                cells, price, before = self.cells, best.loss, best.loss
+            self._follow()
         assert best is not None
         return best
+
+    def _back_to_best(self) -> None:
+        """Where the loss was least."""
+        self.cells, self.states = copy(self.kept[0]), [copy(state) for state in self.kept[1]]
+
+    def _round(self, price: float, *, tilt: bool) -> Solved:
+        """One round: every block, and the budget shared out."""
+        self._sweep(price, tilt=tilt)
+        now = self._shared_out()
+        self.price = now.loss
+        return now
+
+    def _follow(self) -> None:
+        """Nature's weights after a round."""
+        self.cells.follow(self.states, self.growth)
 
     def _sweep(self, price: float, *, tilt: bool) -> None:
         """Every block once, the finest first; each hands down what it leaves of queries before those below it look."""
@@ -225,8 +330,10 @@ class BlockwiseTotal:
         found = _Answer(g, N - T @ state.lower, q, price)
         tilting = tilt and len(state.lower) > 0
         known = self._covariance(self.below[self.orbits.examples[kind]]) if tilting else np.zeros((0, 0))
-        for _ in range(self.cells.turns if tilting or self.cells.turns > 2 else 0):
-            q = self.cells.followed(q, found.costs, self.growth)
+        follows = self.cells.table is None and self.growth > 0
+        for _ in range(_TURNS[follows] if tilting or follows else 0):
+            if follows:
+                q = grown(q, found.costs, self.growth)
             if tilting:
                 T = T + self.step * (_tilted(found, N, state.lower, q, known, V.T @ handed, price) - T)
             found = _Answer(g, N - T @ state.lower, q, price)
@@ -237,7 +344,7 @@ class BlockwiseTotal:
     def _shared_out(self) -> Solved:
         """The budget shared out, and what that proves."""
         counts = np.array(self.orbits.counts)
-        factors = self.cells.shared_out(self.states)
+        factors = self.cells.share_out(self.states)
         for state, factor in zip(self.states, factors, strict=True):
             state.covariance, state.loss = state.covariance * factor, state.loss * factor
             state.rows, state.costs = state.rows / math.sqrt(factor), state.costs / factor
@@ -247,7 +354,7 @@ class BlockwiseTotal:
         return Solved(tuple(state.rows for state in self.states), missing, loss, bound)
 
 
-def work_of(state: State) -> float:
+def work_of(state: BlockState) -> float:
     """About how many operations one round takes for a kind of block."""
     d, cells, k = float(state.own.shape[0]), float(state.own.shape[1]), float(len(state.lower))
     return 2e7 + 20.0 * d**3 + 8.0 * d**2 * cells + 30.0 * k**3 + 4.0 * d * k * cells

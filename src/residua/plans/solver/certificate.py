@@ -16,8 +16,7 @@ from scipy import linalg
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
-from residua.plans.solver.problem import to_matrix
-from residua.plans.solver.queries import MatrixQueries, Queries, ScaledQueries, row_blocks, triangle
+from residua.plans.solver.queries import MatrixQueries, Queries, ScaledQueries, row_blocks, to_matrix, triangle
 
 _UNSUPPORTED = 1e-7  # share of a query's norm outside the row space of the strategy that is still rounding, or
 _BIAS = 1e-9  # share of its largest coefficient: where cells differ in cost by many decades, only this is visible

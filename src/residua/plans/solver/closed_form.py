@@ -6,6 +6,22 @@ have the mean variance `Σ_{S⊆A} σ²_S Π_{i∈S} θ_i Π_{i∈A∖S} a_i`. W
 `Σ_S cost_S / σ²_S = 1` the least weighted sum is `T²` with `T = Σ_S √(cost_S u_S)`, attained by
 `σ²_S = T √(cost_S / u_S)`. Marginals are the case `θ_i = cost_i = 1 − 1/n_i`, `a_i = 1/n_i²`.
 
+Where a measurement also tells of others (`Spending`), the loss is `Σ_S u_S/τ_S` with `τ_S = Σ_{S'⊇S} s_{S'} Π d_i`, the
+product over `i ∈ S'∖S`, and the cost is `Σ_S c_S s_S`, s ≥ 0. So it is for persons whose records are limited in some
+attributes and who pay for *tables* (`d_i = 1/n_i`, `product/contribution.py`), and where blocks along an axis tell of
+the blocks without it (`product/totals.py`).
+
+*Bound.* Prices π ≥ 0 on sets with `Σ_{S⊆S'} π_S Π d_i ≤ c_{S'}` for every S' give `Σ_S π_S τ_S ≤ Σ c_S s_S ≤ 1`, hence
+`Σ u_S/τ_S ≥ (Σ √(π_S u_S))²`, for every choice of s.
+
+*One such attribute m.* Sets come in pairs T, T ∪ m: the best prices maximise `√(π_T u_T) + √(π_m u_m)` with
+`π_T ≤ c_T` and `π_m + d π_T ≤ c_m`. Either the second holds alone, `d π_T : π_m = u_T/d : u_m`, and only the larger set
+is measured (s_T = 0), or both hold; then `τ_S = √(u_S/π_S) / Σ √(π u)` attains the bound.
+
+*Several.* Where all constraints can hold at once, the same. Otherwise multiplicative steps on s, by the root of
+`gradient/c` where s is to grow and by the ratio itself where it is to shrink; the gradient over its largest ratio to c
+is a feasible π, and proves how far is left to go.
+
 Reference: residual-planner, Theorems 4.5 and 4.7 and Lemma H.1.
 """
 
@@ -18,8 +34,105 @@ import numpy as np
 
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import SetFamily
-from residua.plans.solver.spending import Spending
 from residua.workload import Workload
+
+_SETTLED = 1e-5  # the loss of a response to several limits is within this of the best
+_ROUNDS = 5_000
+_ROUNDING = 1e-12
+_LEAST_SHARE = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Spending:
+    """What tables cost, and the best way to spend a budget of 1 on them.
+
+    A table tells its margins: `c_S ≥ c_{S∖i}/n_i` for every limited i ∈ S.
+
+    Args:
+        lattice: the sets.
+        dilution: 1/n_i of limited attributes, 0 of others, (attributes,).
+        prices: c, what a person pays for each table at precision 1, (sets,); 0 for sets that need no measurement.
+    """
+
+    lattice: SetFamily
+    dilution: Floats
+    prices: Floats
+
+    def respond(self, u: Floats) -> tuple[Floats, float, float]:
+        """The noise variances of least loss at cost 1, (sets,), that loss, and what no other can beat.
+
+        Args:
+            u: how much noise on each set matters, (sets,); infinite noise where it does not at all.
+        """
+        u = np.where(self.prices > 0, u, 0.0)
+        limited = np.flatnonzero(self.dilution)
+        return self._iterated(u) if len(limited) > 1 else self._in_closed_form(u, limited.tolist())
+
+    def value(self, u: Floats) -> float:
+        """What no choice can beat."""
+        return self.respond(u)[2]
+
+    def _in_closed_form(self, u: Floats, limited: list[int]) -> tuple[Floats, float, float]:
+        # What is measured together has one price and one importance: a table and its margin where s_T = 0.
+        price, worth = self.prices.copy(), u.copy()
+        at = under = np.zeros(0, dtype=np.int64)
+        for m in limited:
+            above, below = self.lattice.covers[m]
+            n, c = 1.0 / self.dilution[m], self.prices[above]
+            both = n * u[below] + u[above]
+            joined = (n * c * n * u[below] <= self.prices[below] * both * (1.0 + _ROUNDING)) & (c > 0)
+            price[above] = np.where(joined, c, np.maximum(c - self.prices[below] / n, 0.0))
+            worth[above] = np.where(joined, both, u[above])
+            at, under = above[joined], below[joined]
+            price[under], worth[under] = 0.0, 0.0
+        root = np.sqrt(price * worth)
+        T = float(root.sum())
+        with np.errstate(divide="ignore", invalid="ignore"):
+            noise = np.where(worth > 0, T * np.sqrt(price / worth), np.inf)
+        for m in limited:
+            noise[under] = noise[at] / self.dilution[m]
+        return noise, T * T, T * T
+
+    @cached_property
+    def _last(self) -> list[Floats]:
+        """Where the last response ended: nature's weights move little from one to the next."""
+        return []
+
+    @cached_property
+    def _alone(self) -> Floats:
+        """π where every constraint is met exactly: what each set costs by itself, (sets,)."""
+        return self.lattice.sum_over_subsets(self.prices, -self.dilution)
+
+    def _iterated(self, u: Floats) -> tuple[Floats, float, float]:
+        if (self._alone[u > 0] > 0).all():
+            tau = np.where(u > 0, np.sqrt(u / np.where(u > 0, self._alone, 1.0)), 0.0)
+            if (self.lattice.sum_over_supersets(tau, -self.dilution) >= -_ROUNDING * tau).all():
+                T = float(tau @ self._alone)
+                with np.errstate(divide="ignore"):
+                    return T / tau, T * T, T * T
+        asked = self.prices > 0
+        c = np.where(asked, self.prices, 1.0)
+        even = np.where(asked, 1.0 / c, 0.0) / asked.sum()
+        s = np.maximum(self._last[-1], _LEAST_SHARE * even) if self._last else even
+        s = s / float(self.prices @ s)
+        best = (np.full(len(u), np.inf), np.inf, 0.0)
+        for _ in range(_ROUNDS):
+            tau = self.lattice.sum_over_supersets(s, self.dilution)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                parts = np.where(u > 0, u / tau, 0.0)
+                ratio = self.lattice.sum_over_subsets(np.where(u > 0, parts / tau, 0.0), self.dilution) / c
+                noise = np.where(u > 0, 1.0 / tau, np.inf)
+            loss, largest = float(parts.sum()), float(ratio[asked].max())
+            bound = max(best[2], loss * loss / largest)
+            best = (noise, loss, bound) if loss < best[1] else (*best[:2], bound)
+            if loss <= bound * (1.0 + _SETTLED):
+                break
+            ratio = ratio / loss
+            s = np.where(asked, s * np.where(ratio < 1.0, ratio, np.sqrt(ratio)), 0.0)
+            s /= float(self.prices @ s)
+        self._last[:] = [s]
+        return best
+
 
 _SMALLEST_WEIGHT = 1e-100  # relative to the largest; denormal numbers are slow and mean nothing here
 
@@ -88,19 +201,27 @@ class ProductGame:
         costs: privacy cost of each attribute's strategy, (attributes,).
         shares: θ_i for each family, (families, attributes).
         dilutions: a_i for each family, (families, attributes).
-        spending: what a person with limited records pays, in place of the cost of one record.
+        limits: what a person with limited records pays, in place of the cost of one record.
+        tells: what each attribute's block tells of the one without it, (attributes,); None where none does.
     """
 
     workload: Workload
     costs: Floats
     shares: Floats
     dilutions: Floats
-    spending: Spending | None = None
+    limits: Spending | None = None
+    tells: Floats | None = None
 
     @cached_property
     def cost(self) -> Floats:
         """Privacy cost of each block with noise of variance 1, (sets,)."""
         return self.workload.lattice.products(self.costs)
+
+    @cached_property
+    def spending(self) -> Spending:
+        """How to spend a budget best."""
+        lattice, tells = self.workload.lattice, np.zeros(len(self.costs)) if self.tells is None else self.tells
+        return self.limits or Spending(lattice, tells, lattice.sum_over_subsets(self.cost, tells))
 
     @cached_property
     def share(self) -> Floats:
@@ -119,21 +240,12 @@ class ProductGame:
     def respond(self, weights: Floats) -> tuple[Floats, Floats, float]:
         """Best noise for these weights on terms, the mean variances it gives, and their weighted sum."""
         u = self.importances(np.maximum(weights, weights.max() * _SMALLEST_WEIGHT)).sum(axis=0)
-        needed = u > u.max() * _NOTHING
-        if self.spending is not None:
-            noise, _, bound = self.spending.respond(np.where(needed, u, 0.0))
-            return noise, self.variances(noise), bound
-        root = np.sqrt(np.where(needed, u, 0.0) * self.cost)
-        T = float(root.sum())
-        with np.errstate(divide="ignore", invalid="ignore"):
-            noise = np.where(needed & (self.cost > 0), T * np.sqrt(self.cost / u), np.inf)
-        return noise, self.variances(noise), T * T
+        noise, _, bound = self.spending.respond(np.where(u > u.max() * _NOTHING, u, 0.0))
+        return noise, self.variances(noise), bound
 
     def value(self, weights: Floats) -> float:
         """The least weighted sum of variances with these strategies at privacy cost 1."""
-        if self.spending is not None:
-            return self.spending.value(self.importances(weights).sum(axis=0))
-        return float(np.sqrt(self.importances(weights).sum(axis=0) * self.cost).sum()) ** 2
+        return self.spending.value(self.importances(weights).sum(axis=0))
 
     def variances(self, noise: Floats) -> Floats:
         """The mean variance of each term's queries under some noise, (terms,)."""

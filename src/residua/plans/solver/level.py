@@ -2,7 +2,7 @@
 
 Weights θ = [y; p] settle long before their mechanism does: near the optimum the bound is off by ε² and the mechanism
 by ε, because all that counts is its most expensive cell and its noisiest query. But the step e in log-weights that
-Newton's method takes next says how the mechanism would follow: `X → Sᵀ(I + N)S` with, in the notation of `hessian`,
+Newton's method takes next says how the mechanism would follow: `X → Sᵀ(I + N)S` with (notation of `dense_response`)
 `N_kl = −√(s_k s_l)/(s_k + s_l) · (Bᵀ diag(±e) B)_kl`. Made without another decomposition that mechanism has level costs
 and variances up to ε² as well; it is a mechanism like any other, and its cost is computed, not predicted.
 
@@ -13,18 +13,18 @@ gap) says how far from zero it must stay.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy import linalg
 
 from residua.linalg.arrays import Floats
-from residua.plans.solver.dense_response import Responder
-from residua.plans.solver.fixed_point import Found
-from residua.plans.solver.hessian import CholeskySystem, curvature
-from residua.plans.solver.problem import Problem
-from residua.plans.solver.queries import MatrixQueries
+from residua.plans.saddle import Ascent, simplices
+from residua.plans.solver.dense_response import CholeskySystem, FixedResponder, Responder, Response, curvature
+from residua.plans.solver.queries import MatrixQueries, Problem
 
-_CENTRE = 0.01  # μ as a share of the gap
+_CENTRE, _SAFE_CENTRE = 0.01, 0.1  # μ as a share of the gap; larger where many weights go to zero
 _COARSE, _FINE = 0.2, 0.05  # tolerance of the curvature: coarser costs a third and a round more, where many are taken
 _MANY = 1e-4  # which is below this gap
 _DOWN, _UP = 0.05, 4.5  # the least and the greatest factor on a weight in one round
@@ -77,41 +77,34 @@ class Round:
         return (x if self.total else np.concatenate([x, v])), product
 
 
-class Best:
-    """The best mechanism so far: the round it is from, and the step by which it is turned, if it is."""
+@dataclass(frozen=True, eq=False)
+class Turned:
+    """A mechanism: the round it is from, and the step and root by which it is turned, if it is."""
 
-    def __init__(self, found: Found) -> None:
-        self.found = found
-        self.at: Round | None = None
-        self.step: Floats | None = None
-        self.root: Floats | None = None
+    at: Round
+    step: Floats | None = None
+    root: Floats | None = None
 
-    def offer(self, now: Round, product: float, step: Floats | None = None, root: Floats | None = None) -> bool:
-        """Takes a mechanism in if it is the best."""
-        if product >= self.found.primal:
-            return False
-        self.found.primal, self.at, self.step, self.root = product, now, step, root
-        return True
 
-    def level(self, now: Round, system: CholeskySystem, step: Floats, tolerance: float) -> None:
-        """Turns a mechanism by a step, and again by what its levels then lack, while that helps."""
-        for _ in range(_TURNS):
-            root = now.turn(step)
-            if root is None:
-                return
-            levels, product = now.turned(root)
-            if not self.offer(now, product, step, root):
-                return
-            above = levels.max() - 1.0
-            if self.found.gap <= tolerance or above <= _EVEN * tolerance:
-                return
-            lacking = np.where(levels > 1.0 - _NEAR * above, now.theta * (levels - 1.0), 0.0)
-            step = step + system.solve(now.f * lacking)
+def _level(best: Ascent, now: Round, system: CholeskySystem, step: Floats, tolerance: float) -> None:
+    """Turns a mechanism by a step, and again by what its levels then lack, while that helps."""
+    for _ in range(_TURNS):
+        root = now.turn(step)
+        if root is None:
+            return
+        levels, product = now.turned(root)
+        if not best.offer(product, Turned(now, step, root)):
+            return
+        above = levels.max() - 1.0
+        if best.gap <= tolerance or above <= _EVEN * tolerance:
+            return
+        lacking = np.where(levels > 1.0 - _NEAR * above, now.theta * (levels - 1.0), 0.0)
+        step = step + system.solve(now.f * lacking)
 
 
 def climb(
-    at: Callable[[Floats], Round], theta: Floats, guarded: int, tolerance: float, limit: int, found: Found
-) -> Best:
+    at: Callable[[Floats], Round], theta: Floats, guarded: int, tolerance: float, limit: int, centre: float = _CENTRE
+) -> Ascent:
     """Follows Newton's steps from weights θ until the gap is proven, stalls, or the rounds are used up.
 
     Args:
@@ -120,78 +113,88 @@ def climb(
         guarded: how many of them are of cells; the others are of queries.
         tolerance: the gap at which to stop.
         limit: most rounds; fewer are taken when the gap does not halve within _PATIENCE of them.
-        found: what is filled in: the bound, its weights, the rounds.
+        centre: μ as a share of the gap.
+
+    Returns:
+        The best mechanism, `Turned`.
     """
-    floor = 1e-4 * tolerance / len(theta)  # weight that can only cost the bound a fraction of the tolerance
-    theta = _shares(theta, guarded, floor)
-    best, gaps = Best(found), list[float]()
+    # Weight below the floor can only cost the bound a fraction of the tolerance.
+    normalised = simplices([guarded, len(theta) - guarded], 1e-4 * tolerance / len(theta))
+    theta = normalised(theta)
+    best, gaps = Ascent(method="Newton"), list[float]()
     coarseness = _COARSE if tolerance >= _MANY else _FINE
-    for found.iterations in range(1, limit + 1):
+    for best.rounds in range(1, limit + 1):
         now = at(theta)
-        found.bound(now.f**2, theta[guarded:], theta[:guarded])
-        best.offer(now, now.turned(None)[1])
-        gaps.append(found.gap)
-        if found.gap <= tolerance or _stalled(gaps):
+        best.prove(now.f**2, (theta[guarded:], theta[:guarded]))
+        best.offer(now.turned(None)[1], Turned(now))
+        gaps.append(best.gap)
+        if best.gap <= tolerance or (len(gaps) > _PATIENCE and best.gap > 0.5 * gaps[-1 - _PATIENCE]):
             break
-        mu = _CENTRE * min(found.gap, 1.0) / len(theta)
+        mu = centre * min(best.gap, 1.0) / len(theta)
         above = theta * (now.levels - 1.0)
         system = now.system(mu, coarseness)
         step = system.solve(now.f * (mu + above))
         if above @ step / 2.0 < _EARLY * tolerance:
-            best.level(now, system, step, tolerance)
-            if found.gap <= tolerance:
+            _level(best, now, system, step, tolerance)
+            if best.gap <= tolerance:
                 break
         factors = np.where(step < 0, np.maximum(1.0 + step, _DOWN), np.exp(np.minimum(step, np.log(_UP))))
-        theta = _shares(theta * factors, guarded, floor)
+        theta = normalised(theta * factors)
     return best
 
 
-def fit(problem: Problem, tolerance: float, limit: int) -> Found:
+def fit(problem: Problem, tolerance: float, limit: int) -> Ascent:
     """Least `max cost · max variance` of the scaled problem, whose rows are written out and divided by √target."""
     queries = problem.queries
     assert isinstance(queries, MatrixQueries)
     _, d = queries.shape
-    found, responder = Found(method="Newton"), Responder(queries, problem.rank, exact=False)
-    best = climb(lambda theta: _round(queries, responder, theta), _norms(queries.matrix), d, tolerance, limit, found)
-    now, root = best.at, best.root
-    assert now is not None
+    responder = Responder(queries, problem.rank, exact=False)
+    best = climb(partial(round_of, queries, responder), norms(queries.matrix), d, tolerance, limit)
     if not responder.exact:  # once more, by a decomposition that cannot leave the row space
-        now = _round(queries, Responder(queries, problem.rank), now.theta)
-        root = None if best.step is None else now.turn(best.step)
-    found.strategy = now.cells.T * np.sqrt(now.f)
-    y, s = now.theta[:d], now.values
-    found.recovery = found.strategy.T * (y[:, None] / s)  # of S = √s Uᵀ y^-½: √y U / √s
-    if root is not None:
-        found.strategy = root.T @ found.strategy
-        found.recovery = linalg.lapack.dtrtrs(root, found.recovery.T, lower=1)[0].T
-    return found
+        step, now = best.plan.step, round_of(queries, Responder(queries, problem.rank), best.plan.at.theta)
+        best.plan = Turned(now, step, None if step is None else now.turn(step))
+    return _written(best)
 
 
-def _round(queries: MatrixQueries, responder: Responder, theta: Floats) -> Round:
+def round_of(queries: MatrixQueries, responder: Responder, theta: Floats) -> Round:
+    """The round of weights on cells and queries."""
     d = queries.shape[1]
     response = responder.respond(theta[d:], theta[:d])
-    unit, spread = np.sqrt(response.values / response.value), np.sqrt(theta[:d, None])
-    image = queries.matrix @ (response.basis * spread) / (response.value * unit)
-    return Round(response.basis * unit / spread, image, response.values, theta)
+    answers = queries.matrix @ response.recovery / np.sqrt(response.value)
+    return Round(_costs(response), answers, response.values, theta)
 
 
-def _norms(W: Floats) -> Floats:
+def norms(W: Floats) -> Floats:
     """Norms of columns and rows: the weights to start from."""
     squares = W**2
     return np.asarray(np.sqrt(np.concatenate([squares.sum(axis=0), squares.sum(axis=1)])))
 
 
-def _shares(theta: Floats, guarded: int, floor: float) -> Floats:
-    """Weights of which those of cells and those of queries sum to 1 each, none of them below the floor."""
-    shares = np.empty_like(theta)
-    for part in (slice(None, guarded), slice(guarded, None)):
-        if not len(theta[part]):
-            continue
-        raised = np.maximum(theta[part] / theta[part].sum(), floor)
-        shares[part] = raised / raised.sum()
-    return shares
+def total(problem: Problem, tolerance: float, limit: int) -> Ascent:
+    """Least `max cost · sum of variances` of the scaled problem."""
+    m, d = problem.queries.shape
+    responder = FixedResponder(problem.queries, problem.rank, np.ones(m))
+
+    def at(y: Floats) -> Round:
+        response = responder.respond(y)
+        # Only the sum of squares of the answers counts, and in these coordinates it is that of √(s/f).
+        return Round(_costs(response), np.diag(np.sqrt(response.values / response.value)), response.values, y, True)
+
+    return _written(climb(at, np.full(d, 1.0 / d), d, tolerance, limit, _SAFE_CENTRE))
 
 
-def _stalled(gaps: list[float]) -> bool:
-    """Whether the gap did not halve in the last rounds."""
-    return len(gaps) > _PATIENCE and gaps[-1] > 0.5 * gaps[-1 - _PATIENCE]
+def _costs(response: Response) -> Floats:
+    """Rows whose squares are the costs over f, (d, r)."""
+    return np.asarray(response.strategy.T / np.sqrt(response.value))
+
+
+def _written(best: Ascent) -> Ascent:
+    """The same with strategy and recovery, of `S = √s Uᵀ y^-½` turned by a root."""
+    now, root = best.plan.at, best.plan.root
+    strategy = now.cells.T * np.sqrt(now.f)
+    recovery = strategy.T * (now.theta[: len(now.cells), None] / now.values)
+    if root is not None:
+        strategy = root.T @ strategy
+        recovery = linalg.lapack.dtrtrs(root, recovery.T, lower=1)[0].T
+    best.plan = strategy, recovery
+    return best

@@ -1,7 +1,7 @@
 """The best precisions for the nodes of trees, and a bound on what any linear Gaussian mechanism can do instead.
 
 A problem has parts: one for each set S of short attributes that the tree is crossed with (the residual on S in every
-node), with a tree of its own depth and the cost κ_S of one record. Precisions of different parts are independent, and
+node), with a tree of its own depth and the cost κ_S of one record. NestedShares of different parts are independent, and
 a record pays `Σ_S κ_S Σ τ` over the nodes on its way to the root. In each part every leaf pays the same, so parts are
 solved one by one and share the budget in proportion to `√(loss / κ)`.
 
@@ -12,22 +12,19 @@ best Γ is a sum of its parts Γ_S; with weights q of the leaves, `Σ_S κ_S Σ_
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
 
 from residua.linalg.arrays import Floats
-from residua.linalg.roots import InverseRoot, inverse_root
-from residua.linalg.tree import Levels, NestedTree, SolvedTree, root_diagonal, spectrum
-from residua.plans.saddle import POWER
+from residua.linalg.tree import Levels, NestedTree, root_diagonal, spectrum
+from residua.plans.saddle import Answer, Progress, ascend, simplices
+from residua.plans.solver.ordered import cached_root
 
 Each = Literal["node", "level"]
 Over = Literal["nodes", "levels"]
-Step = Callable[[int, float], object]
 _ROOT_ERROR = 1e-6
 _ROUNDS = 200
 _LARGEST_ROUNDS = 600
@@ -37,7 +34,7 @@ _LEAST = 1e-12  # of the budget: the least precision of a level
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class TreePart:
     """What is measured of one set of short attributes.
 
     Args:
@@ -71,7 +68,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class NestedProblem:
     """Parts and what is wanted of them.
 
     Args:
@@ -81,7 +78,7 @@ class Problem:
     """
 
     base: NestedTree
-    parts: tuple[Part, ...]
+    parts: tuple[TreePart, ...]
     wanted: tuple[Wanted, ...]
 
     def weights(self, each: Sequence[Any]) -> list[Levels]:
@@ -93,16 +90,16 @@ class Problem:
                 found[number][at] = found[number][at] + share * weight
         return found
 
-    def variances(self, solved: Sequence[SolvedTree]) -> list[Floats]:
-        """The variance of a cell of each node that is wanted."""
+    def variances(self, levels: Sequence[Sequence[Floats]]) -> list[Floats]:
+        """The variance of a cell of each node that is wanted, from those of the nodes of each part's levels."""
         return [
-            np.asarray(sum(share * solved[n].V[wanted.level - self.parts[n].start] for n, share in wanted.sets))
+            np.asarray(sum(share * levels[n][wanted.level - self.parts[n].start] for n, share in wanted.sets))
             for wanted in self.wanted
         ]
 
 
 @dataclass(frozen=True, eq=False)
-class Precisions:
+class NestedShares:
     """The precisions of one part, every leaf of which pays 1 in all, as shares: what a node keeps of what is left.
 
     Args:
@@ -116,7 +113,7 @@ class Precisions:
     shares: tuple[Floats, ...]
 
     @classmethod
-    def even(cls, tree: NestedTree, each: Each) -> Precisions:
+    def even(cls, tree: NestedTree, each: Each) -> NestedShares:
         """The same precision for all levels."""
         shares = [np.full(n if each == "node" else 1, 1.0 / (k + 1)) for k, n in enumerate(tree.sizes)]
         return cls(tree, each, tuple(shares))
@@ -133,7 +130,7 @@ class Precisions:
                 left = left[self.tree.parents[level - 1]]
         return found
 
-    def improved(self, slopes: Levels) -> Precisions:
+    def improved(self, slopes: Levels) -> NestedShares:
         """One round: where more for a node (or level) is worth more than more for all below it, it gets more."""
         tree, shares = self.tree, list(self.shares)
         slopes = slopes if self.each == "node" else [part.sum(keepdims=True) for part in slopes]
@@ -145,12 +142,12 @@ class Precisions:
             below = share * own + (1.0 - share) * rest
             kept, handed = share * np.sqrt(own), (1.0 - share) * np.sqrt(rest)
             shares[level] = np.clip(kept / (kept + handed), _LEAST, 1.0 - 1e-9)
-        return Precisions(tree, self.each, tuple(shares))
+        return NestedShares(tree, self.each, tuple(shares))
 
 
 @dataclass(frozen=True, eq=False)
 class NestedSolution:
-    """Precisions of all parts at privacy cost 1.
+    """NestedShares of all parts at privacy cost 1.
 
     Args:
         precisions: of each part, per level: one for a whole level, or one per node.
@@ -163,16 +160,16 @@ class NestedSolution:
     bound: float
 
 
-def best_total(problem: Problem, each: Each, tolerance: float, step: Step | None = None) -> NestedSolution:
+def best_total(problem: NestedProblem, each: Each, tolerance: float, step: Progress | None = None) -> NestedSolution:
     """The least weighted sum of variances."""
     weights = problem.weights([np.array([wanted.weight]) for wanted in problem.wanted])
     found, slopes, losses = [], [], []
     for number, (part, own) in enumerate(zip(problem.parts, weights, strict=True)):
-        levels = _settled(Precisions.even(part.tree, "level"), own, 0.1 * tolerance)
+        levels = _settled(NestedShares.even(part.tree, "level"), own, 0.1 * tolerance)
         kept = levels
         if each == "node":
             shares = [np.full(n, float(share[0])) for n, share in zip(part.tree.sizes, levels.shares, strict=True)]
-            kept = _settled(Precisions(part.tree, "node", tuple(shares)), own, 0.1 * tolerance)
+            kept = _settled(NestedShares(part.tree, "node", tuple(shares)), own, 0.1 * tolerance)
         solved = part.tree.solved(kept.precisions)
         found.append(kept.precisions)
         slopes.append(solved.slopes(own))
@@ -191,7 +188,7 @@ def best_total(problem: Problem, each: Each, tolerance: float, step: Step | None
     return NestedSolution(scaled, loss, bound)
 
 
-def _settled(start: Precisions, weights: Levels, tolerance: float) -> Precisions:
+def _settled(start: NestedShares, weights: Levels, tolerance: float) -> NestedShares:
     """Rounds until they bring nothing more."""
     before, now = np.inf, start
     for _ in range(_ROUNDS):
@@ -204,79 +201,55 @@ def _settled(start: Precisions, weights: Levels, tolerance: float) -> Precisions
 
 
 def best_largest(
-    problem: Problem, each: Each, over: Over, tolerance: float, step: Step | None = None
+    problem: NestedProblem, each: Each, over: Over, tolerance: float, step: Progress | None = None
 ) -> NestedSolution:
     """The least largest `variance / target`, of single nodes, or of the means of levels.
 
     Nature moves weight to where variances are large, precisions follow by one round each; the best of both is kept.
     """
-    sizes = [problem.base.sizes[wanted.level] for wanted in problem.wanted]
-    many = [
-        problem.base.many if wanted.level == 0 else np.ones(n) for wanted, n in zip(problem.wanted, sizes, strict=True)
-    ]
-    lam = [each_many / each_many.sum() / len(sizes) / each_many for each_many in many]
-    now = [Precisions.even(part.tree, each) for part in problem.parts]
-    best: tuple[float, Any] = (np.inf, None)
-    bound, exponent = 0.0, 1.0
-    q = 1.0 / np.full(problem.base.sizes[0], problem.base.many.sum())
-    for count in range(1, _LARGEST_ROUNDS + 1):
-        scaled = [weight / wanted.target for weight, wanted in zip(lam, problem.wanted, strict=True)]
-        weights = problem.weights(scaled)
+    base, parts, targets = problem.base, problem.parts, [wanted.target for wanted in problem.wanted]
+    # How many nodes each one kept stands for; nature's weights are those of all of them.
+    many = [base.many if each.level == 0 else np.ones(base.sizes[each.level]) for each in problem.wanted]
+    cuts = np.cumsum([len(m) for m in many])[:-1]
+    first = next(n for n, part in enumerate(parts) if part.start == 0)
+    now, count, bound = [NestedShares.even(part.tree, each) for part in parts], 0, 0.0
+
+    def answer(theta: Floats) -> Answer:
+        nonlocal now, count, bound
+        count += 1
+        per_node = [own / m / t for own, m, t in zip(np.split(theta, cuts), many, targets, strict=True)]
+        weights = problem.weights(per_node)
         solved = [one.tree.solved(one.precisions) for one in now]
         slopes = [one.slopes(own) for one, own in zip(solved, weights, strict=True)]
-        losses = [part.tree.total(own, one.V) for part, own, one in zip(problem.parts, weights, solved, strict=True)]
-        budget = shared_budget(problem.parts, losses)
-        at_cost = [_Scaled(tuple(v / p for v in one.V)) for one, p in zip(solved, budget, strict=True)]
-        ratios = [v / wanted.target for v, wanted in zip(problem.variances(at_cost), problem.wanted, strict=True)]  # type: ignore[arg-type]
+        losses = [part.tree.total(own, one.V) for part, own, one in zip(parts, weights, solved, strict=True)]
+        budget = shared_budget(parts, losses)
+        variances = problem.variances([[v / p for v in one.V] for one, p in zip(solved, budget, strict=True)])
+        ratios = [v / t for v, t in zip(variances, targets, strict=True)]
         if over == "levels":
             ratios = [np.full(len(r), float(r @ m) / m.sum()) for r, m in zip(ratios, many, strict=True)]
         largest = max(float(r.max()) for r in ratios)
-        if largest < best[0]:
-            best = (largest, [[p * level for level in one.precisions] for one, p in zip(now, budget, strict=True)])
-        if count % _EVERY == 0 or count == _LARGEST_ROUNDS:
-            first = next(n for n, part in enumerate(problem.parts) if part.start == 0)
-            q = slopes[first][0] / problem.base.many
-            bound = max(bound, lower_bound(problem, weights, q, rounds=3, target=best[0] / (1.0 + 0.5 * tolerance)))
-            if step:
-                step(count, best[0] / bound - 1.0)
-            if best[0] <= bound * (1.0 + tolerance):
-                break
-        lam = [weight * (r / largest) ** exponent for weight, r in zip(lam, ratios, strict=True)]
-        mass = sum(float(weight @ m) for weight, m in zip(lam, many, strict=True))
-        lam = [np.maximum(weight / mass, 1e-7 / m.sum() / len(lam)) for weight, m in zip(lam, many, strict=True)]
-        mass = sum(float(weight @ m) for weight, m in zip(lam, many, strict=True))
-        lam = [weight / mass for weight in lam]
+        if count % _EVERY == 0:
+            goal = largest / (1.0 + 0.5 * tolerance)
+            bound = max(bound, lower_bound(problem, weights, slopes[first][0] / base.many, rounds=3, target=goal))
+        levels = [[p * level for level in one.precisions] for one, p in zip(now, budget, strict=True)]
         now = [one.improved(slope) for one, slope in zip(now, slopes, strict=True)]
-    return NestedSolution(tuple(best[1]), best[0], bound)
+        return Answer(bound, largest, np.concatenate(ratios) / largest, levels)
+
+    start = np.concatenate([m / m.sum() / len(many) for m in many])
+    normalised = simplices([len(start)], 1e-7 / len(start))
+    found = ascend(answer, start, normalised, tolerance, _LARGEST_ROUNDS, power=1.0, progress=step)
+    return NestedSolution(tuple(found.plan), found.loss, found.bound)
 
 
-@dataclass(frozen=True, eq=False)
-class _Scaled:
-    """Variances alone, of a part at its share of the budget."""
-
-    V: tuple[Floats, ...]
-
-
-def shared_budget(parts: Sequence[Part], losses: Sequence[float]) -> Floats:
+def shared_budget(parts: Sequence[TreePart], losses: Sequence[float]) -> Floats:
     """How much precision each part gets at privacy cost 1, from its loss at precision 1, (parts,)."""
     costs = np.array([part.cost for part in parts])
     roots = np.sqrt(costs * np.array(losses))
     return np.asarray(roots / roots.sum() / costs)
 
 
-def _root(least: float, most: float) -> InverseRoot:
-    """`x^-½` on an interval or a larger one, so that few are ever made."""
-    unit = _unit_root(math.ceil(math.log10(most / least)))
-    return InverseRoot(unit.poles * most, unit.weights * math.sqrt(most), unit.error)
-
-
-@lru_cache(maxsize=64)
-def _unit_root(powers: int) -> InverseRoot:
-    return inverse_root(10.0 ** -max(powers, 1), 1.0, _ROOT_ERROR)
-
-
 def lower_bound(
-    problem: Problem, weights: Sequence[Levels], q: Floats, rounds: int = _BOUND_ROUNDS, target: float = 0.0
+    problem: NestedProblem, weights: Sequence[Levels], q: Floats, *, rounds: int = _BOUND_ROUNDS, target: float
 ) -> float:
     """The best bound found from weights q of the leaves, (leaves of the base,), improved for some rounds.
 
@@ -287,27 +260,25 @@ def lower_bound(
         rounds: how often they are improved.
         target: a bound that is good enough.
     """
-    base, best, exponent = problem.base, 0.0, POWER
-    for _ in range(rounds):
+    base = problem.base
+
+    def normalised(shares: Floats) -> Floats:
+        q = shares / base.many
         q = np.maximum(q, q.max() * 1e-9)  # keeps the spectrum, and the number of poles, small
-        q = q / float(q @ base.many)
-        masses = base.masses(q)
-        ratios, total = np.zeros(len(q)), 0.0
+        return np.asarray(q * base.many / float(q @ base.many))
+
+    def answer(shares: Floats) -> Answer:
+        masses = base.masses(shares / base.many)
+        ratios, total = np.zeros(len(shares)), 0.0
         for part, own in zip(problem.parts, weights, strict=True):
             mass = np.asarray(masses[part.start])
-            root = _root(*spectrum(part.tree, own, mass))
+            root = cached_root(*spectrum(part.tree, own, mass), _ROOT_ERROR)
             diagonal = root_diagonal(part.tree, own, mass, root) * np.sqrt(part.cost)
             total += float(diagonal @ part.tree.many) / (1.0 + 2.0 * root.error)
             ratio = diagonal / mass
             for level in range(part.start - 1, -1, -1):
                 ratio = ratio[base.parents[level]]
             ratios += ratio
-        if total**2 <= best * (1.0 + 1e-6):
-            if exponent < 1.1:
-                break
-            exponent = 1.0
-        best = max(best, total**2)
-        if best >= target:
-            break
-        q = q * (ratios / total) ** exponent
-    return best
+        return Answer(total**2, target, ratios / total)
+
+    return ascend(answer, normalised(q * base.many), normalised, 0.0, rounds).bound

@@ -18,7 +18,7 @@ from residua.plans.levels import AttributeLevels, Block, below, shape_of
 
 
 @dataclass(frozen=True, eq=False)
-class Term:
+class GramTerm:
     """Queries of one set of attributes, by the Gram matrix of their coordinates.
 
     Args:
@@ -93,13 +93,13 @@ class Orbits:
         counts: how many blocks there are of each.
     """
 
-    terms: tuple[tuple[Term, int], ...]
+    terms: tuple[tuple[GramTerm, int], ...]
     kinds: dict[Block, int]
     examples: tuple[Block, ...]
     counts: tuple[int, ...]
 
 
-def orbits(axes: Sequence[AttributeLevels], terms: Sequence[Term], blocks: Sequence[Block]) -> Orbits:
+def orbits(axes: Sequence[AttributeLevels], terms: Sequence[GramTerm], blocks: Sequence[Block]) -> Orbits:
     """Terms and blocks by kind."""
     keys = _numbered([term.key for term in terms])
     places = [term.positions(axes) for term in terms]
@@ -118,7 +118,7 @@ def orbits(axes: Sequence[AttributeLevels], terms: Sequence[Term], blocks: Seque
         if len(set(new)) == len(set(colours)):
             break
         colours = new
-    ordered: dict[Hashable, list[Term]] = {}
+    ordered: dict[Hashable, list[GramTerm]] = {}
     for term, key, where in zip(terms, keys, places, strict=True):
         ordered.setdefault((key, where, tuple((colours[i], n) for i, n in term.table)), []).append(term)
     above: dict[Block, Counter[Hashable]] = {block: Counter() for block in blocks}
@@ -140,11 +140,11 @@ def orbits(axes: Sequence[AttributeLevels], terms: Sequence[Term], blocks: Seque
     )
 
 
-def _seen(term: Term, key: int, where: tuple[int, ...], colours: Sequence[int]) -> Hashable:
+def _seen(term: GramTerm, key: int, where: tuple[int, ...], colours: Sequence[int]) -> Hashable:
     return key, frozenset(Counter((p, colours[i], n) for p, (i, n) in zip(where, term.table, strict=True)).items())
 
 
-def _position(term: Term, attribute: int) -> int:
+def _position(term: GramTerm, attribute: int) -> int:
     return next(at for at, (i, _) in enumerate(term.table) if i == attribute)
 
 

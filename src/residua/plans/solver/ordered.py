@@ -23,8 +23,10 @@ variance × pcost below F², and `Γ_T = Q^-½ S_T^½ Q^-½ / (κ_T F)` is best 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -32,13 +34,12 @@ from residua.linalg.arrays import Floats
 from residua.linalg.conductances import Network
 from residua.linalg.path import OrderedNoise, Path, prefix_path, range_path
 from residua.linalg.roots import InverseRoot, inverse_root
-from residua.plans.saddle import POWER, grown
+from residua.plans.saddle import Answer, Progress, ascend, simplices
 from residua.workload import AttributeQueries
 
-Step = Callable[[int, float], None]  # called after each round with its number and the gap
-_LEAST = 1e-9  # of a share, so that none is lost
-_PATIENCE = 12  # rounds without a better bound or plan
-_COARSE = 1e-4  # error of the rational function while q is sought; it is counted in the certificate
+_LEAST = 1e-9  # of an even share, so that none is lost
+_PATIENCE = 20  # rounds in which the gap must halve
+COARSE = 1e-4  # error of the rational function while q is sought; it is counted in the certificate
 _FINE = 1e-5  # of the one that is measured
 
 
@@ -64,7 +65,7 @@ class OrderedSolution:
 
 
 def least_total(
-    path: Path | Network, *, tolerance: float, most_rounds: int = 500, step: Step | None = None
+    path: Path | Network, *, tolerance: float, most_rounds: int = 500, step: Progress | None = None
 ) -> OrderedSolution:
     """The noise of least total variance along a path or a network, to within a relative `tolerance` of every plan."""
     found = least_of_parts([path], [1.0], 0.0, tolerance=tolerance, most_rounds=most_rounds, step=step)
@@ -96,9 +97,9 @@ def least_of_parts(
     even: float,
     *,
     tolerance: float,
-    coarse: float = _COARSE,
+    coarse: float = COARSE,
     most_rounds: int = 500,
-    step: Step | None = None,
+    step: Progress | None = None,
 ) -> PartsSolution:
     """The weights of cells that are best for several parts together, to within a relative `tolerance`.
 
@@ -113,60 +114,71 @@ def least_of_parts(
     """
     diagonals = [part.gram_diagonal for part in parts]
     q = sum((factor * np.sqrt(each) for factor, each in zip(factors, diagonals, strict=True)), np.zeros(parts[0].size))
-    q = q / q.sum()
-    best = 0.0
-    for rounds in range(1, most_rounds + 1):
+
+    def answer(q: Floats) -> Answer:
         roots = _roots(parts, diagonals, q, min(coarse, tolerance / 8))
         shares = even * q
         for part, factor, root in zip(parts, factors, roots, strict=True):
             shares = shares + factor * part.shares(q, root.poles, root.weights)
-        f, error = float(shares.sum()), max(root.error for root in roots)
-        best = max(best, f / (1 + error))
+        f, beyond = float(shares.sum()), 1 + max(root.error for root in roots)
         ratios = shares / (q * f)
-        gap = float(ratios.max()) * (f / best) ** 2 * (1 + error) ** 2 - 1
-        if step:
-            step(rounds, gap)
-        if gap <= tolerance:
-            break
-        q = grown(q, ratios, POWER)
+        return Answer((f / beyond) ** 2, float(ratios.max()) * (f * beyond) ** 2, ratios, (q, f))
+
+    found = ascend(answer, q / q.sum(), simplices([len(q)]), tolerance, most_rounds, progress=step)
+    q, f = found.plan
     roots = _roots(parts, diagonals, q, min(_FINE, tolerance / 8))
-    return PartsSolution(q, tuple(roots), f, best**2, rounds)
+    return PartsSolution(q, tuple(roots), f, found.bound, found.rounds)
 
 
 def _roots(parts: Sequence[Path | Network], diagonals: Sequence[Floats], q: Floats, error: float) -> list[InverseRoot]:
     both = zip(parts, diagonals, strict=True)
-    return [inverse_root(*spectrum(part, diagonal, q), error=error) for part, diagonal in both]
+    return [cached_root(*spectrum(part, diagonal, q), error) for part, diagonal in both]
+
+
+def cached_root(least: float, most: float, error: float) -> InverseRoot:
+    """`x^-½` on an interval or a slightly larger one: finding it takes longer than a pass along a short axis."""
+    unit = _unit_root(math.ceil(math.log2(most / least)), error)
+    return InverseRoot(unit.poles * most, unit.weights * math.sqrt(most), unit.error)
+
+
+@lru_cache(maxsize=64)
+def _unit_root(powers: int, error: float) -> InverseRoot:
+    return inverse_root(2.0 ** -max(powers, 1), 1.0, error)
 
 
 def respond(queries: Path | Network, q: Floats, error: float) -> tuple[InverseRoot, float, Floats]:
     """The rational function of weights on cells, f, and what each cell pays beside the mean, (n,)."""
-    root = inverse_root(*spectrum(queries, queries.gram_diagonal, q), error=error)
+    root = cached_root(*spectrum(queries, queries.gram_diagonal, q), error)
     shares = queries.shares(q, root.poles, root.weights)
     f = float(shares.sum())
     return root, f, shares / (q * f)
 
 
-def least_largest(n: int, *, tolerance: float, most_rounds: int = 2000, step: Step | None = None) -> OrderedSolution:
+def least_largest(
+    n: int, *, tolerance: float, most_rounds: int = 2000, step: Progress | None = None
+) -> OrderedSolution:
     """The noise whose largest variance of a prefix is least, to within a relative `tolerance` of every plan."""
-    weights = np.full(n, 1.0 / n)
-    q, best = np.full(n, 1.0 / n), 0.0
-    for rounds in range(1, most_rounds + 1):
+
+    def answer(theta: Floats) -> Answer:
+        q, weights = theta[:n], theta[n:]
         path = prefix_path(weights)
-        root, f, ratios = respond(path, q, min(_COARSE, tolerance / 8))
-        best = max(best, f / (1 + root.error))
+        root, f, ratios = respond(path, q, min(COARSE, tolerance / 8))
         variances, _ = OrderedNoise(path, q, root.poles, root.weights).variances()
-        gap = float(variances.max()) * float(ratios.max()) * f * (1 + root.error) ** 2 / best**2 - 1
-        if step:
-            step(rounds, gap)
-        if gap <= tolerance:
-            break
-        q, weights = grown(q, ratios, POWER), grown(weights, variances / f, POWER)
-    fine = inverse_root(*spectrum(path, path.gram_diagonal, q), error=min(_FINE, tolerance / 8))
-    return OrderedSolution(path, q, fine, best**2, rounds, weights)
+        loss = float(variances.max()) * float(ratios.max()) * f * (1 + root.error) ** 2
+        return Answer((f / (1 + root.error)) ** 2, loss, np.concatenate([ratios, variances / f]), (path, q, weights))
+
+    found = ascend(answer, np.full(2 * n, 1.0 / n), simplices([n, n]), tolerance, most_rounds, progress=step)
+    path, q, weights = found.plan
+    return OrderedSolution(path, q, fine_root(path, q, tolerance), found.bound, found.rounds, weights)
+
+
+def fine_root(queries: Path | Network, q: Floats, tolerance: float) -> InverseRoot:
+    """The rational function that is measured."""
+    return inverse_root(*spectrum(queries, queries.gram_diagonal, q), error=min(_FINE, tolerance / 8))
 
 
 @dataclass(frozen=True)
-class Scales:
+class KindScales:
     """What the variances of each kind of query are divided by; 0 where none are asked."""
 
     prefixes: float = 0.0
@@ -179,13 +191,13 @@ Pull = Callable[[OrderedNoise], tuple[float, Floats]]  # the largest variance / 
 
 def least_of_kinds(
     n: int,
-    scales: Scales,
+    scales: KindScales,
     pull: Pull,
     *,
     means: bool,
     tolerance: float,
     most_rounds: int = 300,
-    step: Step | None = None,
+    step: Progress | None = None,
 ) -> tuple[OrderedSolution, float, float]:
     """The noise whose largest variance / scale is least, or nearly so: of all queries, or of the means of their kinds.
 
@@ -206,45 +218,47 @@ def least_of_kinds(
         The solution with the weights of prefixes, (n,), or one for all; and the weights of ranges and values.
     """
     sizes = np.array([n, n * (n + 1) / 2, n], dtype=np.float64)
-    each = np.array([scales.prefixes, scales.ranges, scales.values])
-    kinds = (each > 0) / np.count_nonzero(each)  # the share of each kind
-    along = np.full(n, 1.0 / n)  # of the prefixes, each one's share
-    q, best, found, stood = np.full(n, 1.0 / n), 0.0, None, 0
-    repairing = False
-    for rounds in range(1, most_rounds + 1):
-        per_query = np.divide(kinds, each * sizes, out=np.zeros(3), where=each > 0)
+    every = np.array([scales.prefixes, scales.ranges, scales.values])
+    kinds = np.flatnonzero(every)
+
+    def answer(theta: Floats, repairing: bool = False) -> Answer:
+        q, along = (
+            theta[:n],
+            theta[n : 2 * n],
+        )  # of the cells; of the prefixes, each one's share; the share of each kind
+        per_query = np.zeros(3)
+        per_query[kinds] = theta[2 * n :] / (every * sizes)[kinds]
         path = _path_of(n, per_query, None if means else along * n * per_query[0])
-        root, f, ratios = respond(path, q, min(_COARSE, tolerance / 8))
-        stood = 0 if f / (1 + root.error) > best * (1 + tolerance / 20) else stood + 1
-        best = max(best, f / (1 + root.error))
+        root, f, ratios = respond(path, q, min(COARSE, tolerance / 8))
         noise = OrderedNoise(path, q, root.poles, root.weights)
         worst, places = pull(noise)
-        loss = worst * float(ratios.max()) * f
-        if found is None or loss < found[0]:
-            stood = 0 if found is None or loss < found[0] * (1 - tolerance / 20) else stood
-            found = (loss, path, q, along, per_query)
-        gap = found[0] * (1 + root.error) ** 2 / best**2 - 1
-        if step:
-            step(rounds, gap)
-        if gap <= tolerance or (stood >= _PATIENCE and (means or repairing)):
-            break
-        if stood >= _PATIENCE:
-            repairing, stood = True, 0
+        loss = worst * float(ratios.max()) * f * (1 + root.error) ** 2
         sums, single = noise.variances()
-        seen = np.array([sums.mean() if means else along @ sums, 0.0, single.mean()])
-        if scales.ranges:
-            seen[1] = noise.sum_of_range_variances() / sizes[1]
-        q = grown(q, ratios, POWER)
-        kinds = grown(
-            kinds, np.divide(seen, each * f, out=np.zeros(3), where=each > 0), 1.0, np.where(each > 0, _LEAST, 0.0)
+        ranges = noise.sum_of_range_variances() / sizes[1] if scales.ranges else 0.0
+        seen = np.array([sums.mean() if means else along @ sums, ranges, single.mean()])
+        pulls = np.concatenate([ratios, places if repairing else sums, seen[kinds] / every[kinds]])
+        return Answer((f / (1 + root.error)) ** 2, loss, pulls, (path, q, along, per_query))
+
+    start = np.repeat([1.0 / n, 1.0 / len(kinds)], [2 * n, len(kinds)])
+    normalised = simplices([n, n, len(kinds)], _LEAST / n)
+    found = ascend(answer, start, normalised, tolerance, most_rounds, patience=_PATIENCE, progress=step)
+    if found.gap > tolerance and not means:
+        repair = partial(answer, repairing=True)
+        found = ascend(
+            repair,
+            found.proof,
+            normalised,
+            tolerance,
+            most_rounds,
+            power=1.0,
+            patience=_PATIENCE,
+            progress=step,
+            best=found,
         )
-        pull_of = (places / places.mean(), 1.0) if repairing else (sums / sums.mean(), POWER)
-        along = grown(along, *pull_of, _LEAST / n)
-    assert found is not None
-    _, path, q, along, per_query = found
-    fine = inverse_root(*spectrum(path, path.gram_diagonal, q), error=min(_FINE, tolerance / 8))
+    path, q, along, per_query = found.plan
     weights = np.array([per_query[0]]) if means else along * n * per_query[0]
-    return OrderedSolution(path, q, fine, best**2, rounds, weights), float(per_query[1]), float(per_query[2])
+    solution = OrderedSolution(path, q, fine_root(path, q, tolerance), found.bound, found.rounds, weights)
+    return solution, float(per_query[1]), float(per_query[2])
 
 
 def _path_of(n: int, per_query: Floats, prefixes: Floats | None) -> Path:

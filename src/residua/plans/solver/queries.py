@@ -2,19 +2,25 @@
 
 `gram(p) = Wᵀ diag(p) W` and `diagonal(G) = diag(W G Wᵀ)` are all that an optimiser needs of W. The checker, which must
 not trust them, reads W itself, a block of rows at a time.
+
+`prepare` makes any matrix a well-posed problem: finite, no zero rows, no two equal columns, one fixed numerical rank.
+Cells that no query distinguishes are merged (a mechanism loses nothing by treating them alike), cells nobody asks about
+are dropped, and rows are scaled so that all targets (or all weights) are 1. The maps back are kept.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import linalg
 
-from residua.errors import WorkloadError
-from residua.linalg.arrays import Floats
+from residua.errors import PlanError, WorkloadError
+from residua.linalg.arrays import Floats, Integers
 from residua.linalg.intervals import Intervals
+from residua.plans.tolerances import WORKLOAD_RANK_TOLERANCE
 
 _BLOCK = 2**22  # entries of W held at a time when it is read row by row
 
@@ -72,62 +78,6 @@ class MatrixQueries:
     def block(self, start: int, stop: int) -> Floats:
         """Rows `start` to `stop` of W."""
         return self.matrix[start:stop]
-
-
-@dataclass(frozen=True)
-class AllRectangles:
-    """Every range of one attribute crossed with every range of another, over `height × width` cells, row by row.
-
-    Query (r, s) is the r-th range of the first and the s-th of the second, both in the order of `Intervals.every`. The
-    contractions are prefix sums along four axes: O(d²) for about d²/4 queries.
-    """
-
-    height: int
-    width: int
-
-    def __post_init__(self) -> None:
-        if min(self.height, self.width) < 1:
-            raise WorkloadError(f"rectangles over {self.height} × {self.width} cells; there must be at least one.")
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """How many queries, over how many cells."""
-        ranges = [n * (n + 1) // 2 for n in (self.height, self.width)]
-        return ranges[0] * ranges[1], self.height * self.width
-
-    def gram(self, weights: Floats) -> Floats:
-        """Entry (i, j): the weight of the rectangles that cover both cells."""
-        h, w = self.height, self.width
-        (a, b), (c, e) = np.triu_indices(h), np.triu_indices(w)
-        covering = np.zeros((h, h, w, w))
-        covering[a[:, None], b[:, None], c, e] = weights.reshape(len(a), len(c))
-        for axis, up in enumerate((True, False, True, False)):
-            view = covering if up else np.flip(covering, axis)
-            covering = np.cumsum(view, axis=axis) if up else np.flip(np.cumsum(view, axis=axis), axis)
-        i, k = np.arange(h), np.arange(w)
-        low, high = np.minimum.outer(i, i), np.maximum.outer(i, i)
-        left, right = np.minimum.outer(k, k), np.maximum.outer(k, k)
-        both = covering[low[:, :, None, None], high[:, :, None, None], left, right]  # (i, i', k, k')
-        return np.asarray(both.transpose(0, 2, 1, 3).reshape(h * w, h * w))
-
-    def diagonal(self, matrix: Floats) -> Floats:
-        """Sum of `matrix` over pairs of cells of each rectangle."""
-        h, w = self.height, self.width
-        prefix = np.zeros((h + 1, h + 1, w + 1, w + 1))
-        prefix[1:, 1:, 1:, 1:] = matrix.reshape(h, w, h, w).transpose(0, 2, 1, 3)
-        for axis in range(4):
-            prefix = np.cumsum(prefix, axis=axis)
-        a, b = np.triu_indices(h)
-        c, e = np.triu_indices(w)
-        tall = prefix[b + 1, b + 1] - prefix[a, b + 1] - prefix[b + 1, a] + prefix[a, a]  # (ranges of h, w + 1, w + 1)
-        wide = tall[:, e + 1, e + 1] - tall[:, c, e + 1] - tall[:, e + 1, c] + tall[:, c, c]
-        return np.asarray(wide.ravel())
-
-    def block(self, start: int, stop: int) -> Floats:
-        """Rows `start` to `stop`, written out."""
-        rows, columns = (Intervals.every(n).block(0, n * (n + 1) // 2) for n in (self.height, self.width))
-        r, s = np.divmod(np.arange(start, stop), len(columns))
-        return np.asarray((rows[r][:, :, None] * columns[s][:, None, :]).reshape(stop - start, -1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,3 +143,168 @@ def as_intervals(matrix: Floats) -> Queries | None:
         if not np.array_equal(ranges.block(start, stop) * height[start:stop, None], matrix[start:stop]):
             return None
     return ScaledQueries(ranges, np.abs(height))
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A workload ready to be solved.
+
+    Args:
+        queries: the scaled queries on the distinct cells, (m', d').
+        rows: which of the original queries these are, (m',).
+        columns: distinct cell of each original cell, −1 where nobody asks, (cells,).
+        scale: what each kept row was multiplied by, (m',).
+        rank: numerical rank of the workload, fixed from here on.
+        count: how many original queries there were.
+    """
+
+    queries: Queries
+    rows: Integers
+    columns: Integers
+    scale: Floats
+    rank: int
+    count: int
+
+    @property
+    def cells(self) -> int:
+        """How many original cells there are."""
+        return len(self.columns)
+
+    def on_cells(self, values: Floats) -> Floats:
+        """Values per distinct cell (last axis) as values per original cell; 0 where nobody asks."""
+        padded = np.concatenate([values, np.zeros((*values.shape[:-1], 1))], axis=-1)
+        return np.asarray(padded[..., self.columns])
+
+    def once_per_cell(self, weights: Floats) -> Floats:
+        """Weights per distinct cell, placed on the first of the original cells it stands for, (cells,)."""
+        spread = np.zeros(self.cells)
+        distinct, first = np.unique(self.columns, return_index=True)
+        spread[first[distinct >= 0]] = weights
+        return spread
+
+    def on_queries(self, values: Floats) -> Floats:
+        """Values per kept query as values per original query; 0 for queries that are identically zero."""
+        spread = np.zeros(self.count)
+        spread[self.rows] = values
+        return spread
+
+
+def prepare(workload: Any, scale: Floats) -> Problem:
+    """Makes a workload well-posed, with row j multiplied by `scale[j]`.
+
+    Args:
+        workload: a matrix (NumPy or SciPy sparse), (m, cells), or structured `Queries`.
+        scale: one positive number for each query, (m,).
+
+    Raises:
+        WorkloadError: the matrix is not two-dimensional, not finite, or all zero.
+    """
+    if isinstance(workload, Queries):
+        return _prepare_structured(workload, scale)
+    W = to_matrix(workload)
+    rows = np.flatnonzero(W.any(axis=1))
+    if not len(rows):
+        raise WorkloadError("every query of the workload is identically zero; there is nothing to answer.")
+    W, columns = _merge(W[rows])
+    rank, queries = with_rank(np.ascontiguousarray(W * scale[rows, None]))
+    return Problem(queries, rows, columns, scale[rows], rank, len(scale))
+
+
+def to_matrix(workload: Any) -> Floats:
+    """The workload as a finite dense array, (m, cells)."""
+    dense: ArrayLike = workload.toarray() if hasattr(workload, "toarray") else workload  # SciPy sparse
+    W = np.array(dense, dtype=np.float64, ndmin=2)
+    if W.ndim != 2 or not W.size:
+        raise WorkloadError(f"the workload has shape {W.shape}; give a matrix with a row for each query.")
+    bad = np.flatnonzero(~np.isfinite(W).all(axis=1))
+    if len(bad):
+        raise WorkloadError(f"query {bad[0]} of the workload has an entry that is not finite; remove NaN and infinity.")
+    return W
+
+
+def positive(values: Any, count: int, name: str) -> Floats:
+    """One positive finite number for each of `count` queries, from one number or an array of them.
+
+    Raises:
+        PlanError: wrong length, or an entry that is not positive and finite.
+    """
+    given = np.array(values, dtype=np.float64)
+    if given.ndim == 0:
+        given = np.full(count, given)
+    if given.shape != (count,):
+        raise PlanError(f"{name} has shape {given.shape}, but there are {count} queries; give one number for each.")
+    bad = np.flatnonzero(~(np.isfinite(given) & (given > 0)))
+    if len(bad):
+        raise PlanError(f"{name} of query {bad[0]} is {given[bad[0]]}; it must be positive and finite.")
+    return given
+
+
+def with_rank(W: Floats, tolerance: float = WORKLOAD_RANK_TOLERANCE) -> tuple[int, MatrixQueries]:
+    """Numerical rank r of W, and W with everything beyond it removed, as a product of two factors where r < d.
+
+    Rows, then columns, are first scaled to norm 1, so that the units of queries and cells do not decide.
+    """
+    m, d = W.shape
+    rows = np.abs(W).max(axis=1, keepdims=True)
+    rows = rows * np.linalg.norm(W / rows, axis=1, keepdims=True)
+    even = W / rows
+    columns = np.abs(even).max(axis=0)
+    columns = columns * np.linalg.norm(even / columns, axis=0)
+    even = even / columns
+    if _full(even.T @ even if m >= d else even @ even.T, max(1e-8, 100 * tolerance**2)):
+        return min(m, d), MatrixQueries(W, None if m >= d else (np.diag(rows[:, 0]), W / rows))
+    Z, s, Ut = linalg.svd(even, full_matrices=False, check_finite=False)
+    rank = int((s > tolerance * s[0]).sum())
+    if rank == d:
+        return rank, MatrixQueries(W)
+    L, B = rows * Z[:, :rank] * s[:rank], Ut[:rank] * columns
+    return rank, MatrixQueries(L @ B, (L, B))
+
+
+def _full(gram: Floats, least: float) -> bool:
+    """Whether a Gram matrix is far from singular: its condition, as estimated, below 1/least.
+
+    A Cholesky decomposition is a tenth of the singular values that settle the matter otherwise. In the sum norm the
+    condition is never below that of the eigenvalues, and the estimate is hardly ever short by more than a factor of 3.
+    """
+    factor, failed = linalg.lapack.dpotrf(gram, lower=1)
+    if failed:
+        return False
+    return bool(linalg.lapack.dpocon(factor, np.abs(gram).sum(axis=0).max(), uplo="L")[0] > least)
+
+
+def _merge(W: Floats) -> tuple[Floats, Integers]:
+    """Distinct non-zero columns of W, in order of first appearance, and for each column which of them it is."""
+    if _distinct(W):
+        return W, np.arange(W.shape[1])
+    W = W + 0.0  # −0.0 and 0.0 must look alike
+    keys = np.ascontiguousarray(W.T).view(np.dtype((np.void, 8 * W.shape[0]))).ravel()
+    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    asked = W[:, first[order]].any(axis=0)
+    position = np.empty(len(first), dtype=np.int64)
+    position[order] = np.where(asked, np.cumsum(asked) - 1, -1)
+    return W[:, first[order][asked]], position[inverse.ravel()]
+
+
+def _distinct(W: Floats) -> bool:
+    """Whether the columns of W are all different and none is zero, as far as one combination of rows can tell.
+
+    Equal columns give equal sums up to rounding, so that sums farther apart prove the columns different.
+    """
+    mix = np.modf(np.arange(1, len(W) + 1) * 0.6180339887498949)[0] + 0.5
+    sums = np.sort(np.append(mix @ W, 0.0))
+    return bool(np.diff(sums).min() > 1e-9 * (mix @ np.abs(W)).max())
+
+
+def _prepare_structured(queries: Queries, scale: Floats) -> Problem:
+    m, d = queries.shape
+    if len(zero := np.flatnonzero(queries.diagonal(np.eye(d)) <= 0)):
+        raise WorkloadError(f"query {zero[0]} of a structured workload is identically zero; leave it out.")
+    gram = queries.gram(np.ones(m))
+    if (np.diagonal(gram) <= 0).any():
+        raise WorkloadError("a structured workload leaves a cell out of every query; declare fewer cells.")
+    root = np.sqrt(np.diagonal(gram))
+    energies = linalg.eigvalsh(gram / np.outer(root, root))
+    rank = int((energies > 1e-13 * energies[-1]).sum())
+    return Problem(ScaledQueries(queries, scale), np.arange(m), np.arange(d), scale, rank, m)

@@ -15,6 +15,7 @@ along the axis gets less noise than the root would say. None of this is proven; 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,9 +23,10 @@ import numpy as np
 from residua.linalg.arrays import Floats
 from residua.linalg.path import OrderedNoise, Path, ends_path
 from residua.linalg.roots import InverseRoot, inverse_root, reciprocal_of
-from residua.plans.saddle import POWER
-from residua.plans.solver.ordered import Step, spectrum
+from residua.plans.saddle import POWER, Progress
+from residua.plans.solver.ordered import spectrum
 
+Pair = tuple[Floats, Floats]
 _RISE = 2.5
 _CUT = 3.0  # times the trace: poles beyond are left out
 _ERROR = 1e-4
@@ -56,27 +58,15 @@ class RangeSolution:
 # ---- the bound
 
 
-def least_range(n: int, *, tolerance: float, most_rounds: int = 60, step: Step | None = None) -> float:
+def least_range(n: int, *, tolerance: float, most_rounds: int = 60, step: Progress | None = None) -> float:
     """No plan along n values has a `largest variance of a range × pcost` below this."""
     if n < 2:
         return 1.0
-    u, q, best = np.full(n // 2 + 1, 1.0), np.full(n // 2, 1.0), 0.0
-    for size in _sizes(n):
-        half = size // 2
-        u, q = _stretched(u, half + 1), _stretched(q, half)
-        best, stood = 0.0, 0
-        for rounds in range(1, most_rounds + 1):
-            f, u, q = _bound_round(u, q)
-            stood = stood + 1 if f < best * (1 + tolerance / 10) else 0
-            best = max(best, f)
-            if step:
-                step(rounds, 0.0)
-            if stood >= 3:
-                break
-    return best
+    even = np.full(n // 2 + 1, 1.0), np.full(n // 2, 1.0)
+    return _best_round(_bound_round, _sizes(n), 2, even, 3, tolerance, most_rounds, step)[0]
 
 
-def _bound_round(u: Floats, q: Floats) -> tuple[float, Floats, Floats]:
+def _bound_round(_: int, u: Floats, q: Floats) -> tuple[float, Pair, Pair]:
     """The bound of these weights, of the prefixes from the middle and of half the cells, and better ones."""
     u, q = u / u.sum(), q / (2 * q.sum())
     empty, links, right = float(u[0]), 1 / u[1:-1], float(1 / u[-1])
@@ -92,34 +82,17 @@ def _bound_round(u: Floats, q: Floats) -> tuple[float, Floats, Floats]:
         variances += noise.variances()[0] / 2
         covariances.append(noise.combined_with_all(u[1:]))
     pulls = np.append(0.0, variances + covariances[0] - covariances[1]) + u[1:] @ variances
-    bound = f**2 / (1 - empty**2)
-    q = q * (shares / (q * f)) ** POWER
-    u = u * (pulls / (u @ pulls)) ** 1.5
-    return bound, u / u.sum(), q
+    better = u * (pulls / (u @ pulls)) ** 1.5, q * (shares / (q * f)) ** POWER
+    return f**2 / (1 - empty**2), (u, q), better
 
 
 # ---- the noise
 
 
-def quiet_ranges(n: int, *, tolerance: float, most_rounds: int = 60, step: Step | None = None) -> RangeSolution:
+def quiet_ranges(n: int, *, tolerance: float, most_rounds: int = 60, step: Progress | None = None) -> RangeSolution:
     """The noise whose `largest variance of a range × pcost` is nearly the least."""
-    ends, q = np.full(n + 1, 1.0), np.full(n, 1.0)
-    for size in _sizes(n):
-        ends, q = _stretched(ends, size + 1), _stretched(q, size)
-        best: tuple[float, Floats, Floats] | None = None
-        stood = 0
-        for rounds in range(1, most_rounds + 1):
-            loss, now, better = _noise_round(ends, q, _FEW_CELLS - 37 * (rounds % 4))  # seen at other places each time
-            stood = stood + 1 if best is not None and loss > best[0] * (1 - tolerance / 10) else 0
-            if best is None or loss < best[0]:
-                best = (loss, *now)
-            if step:
-                step(rounds, 0.0)
-            if stood >= _PATIENCE:
-                break
-            ends, q = better
-        assert best is not None
-        _, ends, q = best
+    even = np.full(n + 1, 1.0), np.full(n, 1.0)
+    _, (ends, q) = _best_round(_noise_round, _sizes(n), 1, even, _PATIENCE, tolerance, most_rounds, step)
     noise = _noise_of(ends, q)
     root = InverseRoot(noise.poles, noise.weights, np.inf)
     return RangeSolution(ends, q, root, float(noise.largest_ranges()[0].max()))
@@ -134,18 +107,57 @@ def _noise_of(ends: Floats, q: Floats) -> OrderedNoise:
     return OrderedNoise(path, q, root.poles[kept], weights[kept])
 
 
-def _noise_round(ends: Floats, q: Floats, cells: int) -> tuple[float, tuple[Floats, Floats], tuple[Floats, Floats]]:
+def _noise_round(number: int, ends: Floats, q: Floats) -> tuple[float, Pair, Pair]:
+    """How good the noise of these weights is, of ends and of cells, and better ones."""
     ends, q = ends / ends.sum(), q / q.sum()
     noise = _noise_of(ends, q)
-    found, starts = noise.largest_ranges(cells, alone=True)
+    found, starts = noise.largest_ranges(_FEW_CELLS - 37 * (number % 4), alone=True)  # seen at other places each time
     constant, slope, zeros, weights = reciprocal_of(noise.poles, noise.weights)
     costs = (constant + noise.queries.shares(q, zeros, weights)) / q + slope * noise.queries.gram_diagonal
     rises = np.interp(np.arange(len(ends)), starts, found / found.max())
     better = ends * rises**_RISE, q * (costs / float(costs @ q)) ** POWER
-    return float(found.max() * costs.max()), (ends, q), better
+    return 1 / float(found.max() * costs.max()), (ends, q), better
 
 
 # ---- from short axes to long ones
+
+
+def _best_round(
+    play: Callable[[int, Floats, Floats], tuple[float, Pair, Pair]],
+    sizes: Sequence[int],
+    halves: int,
+    weights: Pair,
+    patience: int,
+    tolerance: float,
+    most_rounds: int,
+    step: Progress | None,
+) -> tuple[float, Pair]:
+    """The largest figure that rounds came to, and its weights: of ends (one more) and cells of 1 / halves of the axis.
+
+    Args:
+        play: number, weights ↦ the figure, the weights as they were scaled, and better ones.
+        sizes: ever longer axes; the weights of each begin with the best of the one before.
+        halves: into how many parts the axis is divided.
+        weights: to begin with.
+        patience: rounds without anything better.
+        tolerance: a tenth of this is better.
+        most_rounds: for each size.
+        step: called after each round.
+    """
+    for size in sizes:
+        weights = _stretched(weights[0], size // halves + 1), _stretched(weights[1], size // halves)
+        best, kept, stood = 0.0, weights, 0
+        for number in range(1, most_rounds + 1):
+            figure, now, better = play(number, *weights)
+            stood = 0 if figure > best * (1 + tolerance / 10) else stood + 1
+            best, kept = (figure, now) if figure > best else (best, kept)
+            if step:
+                step(number, 0.0)
+            if stood >= patience:
+                break
+            weights = better
+        weights = kept
+    return best, kept
 
 
 def _sizes(n: int) -> list[int]:

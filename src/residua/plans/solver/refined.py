@@ -27,8 +27,7 @@ from residua.errors import GapWarning, PlanError
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.plans.solver import interior
 from residua.plans.solver.certificate import Certificate, certify, strategy_variances
-from residua.plans.solver.problem import Problem, positive, prepare, to_matrix, with_rank
-from residua.plans.solver.queries import MatrixQueries
+from residua.plans.solver.queries import MatrixQueries, Problem, positive, prepare, to_matrix, with_rank
 from residua.plans.solver.solve import DenseSolution
 
 _STEPS = 100
@@ -145,20 +144,20 @@ def _solve(queries: MatrixQueries, rank: int, offset: Floats, tolerance: float) 
         before = interior.fit(problem, coarse, _STEPS, offset)
         if before.gap >= 30.0 * found.gap or coarse >= 1e-2:
             break
-    v = float(strategy_variances(problem.queries, found.strategy).max())
-    y, p = found.cell_weights, found.query_weights
-    old_y, old_p = before.cell_weights, before.query_weights
+    strategy, recovery = found.plan
+    v = float(strategy_variances(problem.queries, strategy).max())
+    (p, y), (old_p, old_y) = found.proof, before.proof
     return _Stage(
         queries,
         rank,
         offset,
-        v * (found.strategy.T @ found.strategy),
-        found.recovery / np.sqrt(v),
+        v * (strategy.T @ strategy),
+        recovery / np.sqrt(v),
         y / y.sum(),
         p / p.sum(),
         old_y / old_y.sum(),
         old_p / old_p.sum(),
-        found.dual,
+        found.bound,
     )
 
 

@@ -21,7 +21,6 @@ import numpy as np
 from scipy import linalg
 
 from residua.linalg.arrays import Floats
-from residua.plans.solver.fixed_point import Found
 from residua.plans.solver.level import Round, climb
 
 MOST_CELLS = 96  # five seconds or so
@@ -92,17 +91,15 @@ class _Pairs:
             theta = np.concatenate([theta, np.linalg.norm(self.W, axis=1)])
         kept, achieved, bound, beyond = np.empty((0, 0)), np.inf, 0.0, 0.1  # by how much pairs left out cost more
         for _ in range(_OUTER):
-            found = Found()
-            best = climb(self.at, theta, len(self.i), max(0.5 * tolerance, 0.2 * beyond), _ROUNDS, found)
-            now = best.at
-            assert now is not None
+            best = climb(self.at, theta, len(self.i), max(0.5 * tolerance, 0.2 * beyond), _ROUNDS)
+            now, root = best.plan.at, best.plan.root
             rows = now.cells[: self.n] * np.sqrt(now.f)
-            strategy = (rows if best.root is None else rows @ best.root).T
+            strategy = (rows if root is None else rows @ root).T
             costs = _differences(strategy.T @ strategy)
-            bound = max(bound, found.dual)
+            bound = max(bound, best.bound)
             seen = float(costs[self.i, self.j].max())
             beyond = float(costs.max()) / seen - 1.0
-            primal = found.primal * (1.0 + beyond)
+            primal = best.loss * (1.0 + beyond)
             if primal < achieved:
                 kept, achieved = strategy, primal
             if achieved <= bound * (1.0 + tolerance):

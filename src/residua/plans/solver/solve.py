@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,17 +11,18 @@ import numpy as np
 
 from residua.errors import GapWarning, PlanError, WorkloadError
 from residua.linalg.arrays import Floats, Integers
-from residua.plans.solver import fixed_point, interior, level
+from residua.plans.saddle import Acceleration, Answer, Ascent, ascend, simplices
+from residua.plans.solver import interior, level
 from residua.plans.solver.certificate import Certificate, examine
-from residua.plans.solver.fixed_point import Found
-from residua.plans.solver.problem import Problem, positive, prepare
-from residua.plans.solver.queries import MatrixQueries
+from residua.plans.solver.dense_response import FixedResponder, Responder
+from residua.plans.solver.queries import MatrixQueries, Problem, positive, prepare
 
 _FINE = 1e-5  # below this tolerance Newton steps win at any size,
 _MIDDLE = 1600  # and with no more weights than this at any tolerance
 _LARGE = 6000  # most weights whose Newton system is still written out
 _TALL = 1000  # the same when there are far more queries than cells
-_ROUNDS, _PATIENCE, _STEPS = 150, 20, 100
+_ROUNDS, _STEPS = 3000, 100
+_PATIENCE = 20  # rounds of the fixed point in which the gap must halve, where another method may follow
 _FINEST = 1e-9
 _ROUNDING = 1e-12
 _MARGIN = 0.999  # solvers aim a little lower, for the check may differ in the last digits
@@ -135,74 +137,118 @@ def least_total(workload: Any, weights: Any = 1.0, tolerance: float = 1e-3, meth
     return _finish(workload, problem, found, np.ones(len(w)), w, tolerance)
 
 
-def _run_fit(problem: Problem, tolerance: float, method: str) -> Found:
+def _run_fit(problem: Problem, tolerance: float, method: str) -> Ascent:
     """Runs the methods that suit the problem's size, one after the other until the gap is proven; or the one asked."""
     m, d = problem.queries.shape
-    written = isinstance(problem.queries, MatrixQueries) and m <= 8 * d
-    if method != "auto":
-        methods = [method]
-    elif not written or m + d > _LARGE:
-        methods = ["fixed point"] * (written and tolerance >= _MARGIN * _FINE) + ["interior point"]
-    elif m + d > _MIDDLE and tolerance >= _MARGIN * _FINE:
-        methods = ["fixed point", "Newton", "interior point"]
-    else:
-        methods = ["Newton", "interior point"]
-    found = _fit_by(methods[0], problem, tolerance, alone=len(methods) == 1)
-    for other in methods[1:]:
-        if found.gap <= tolerance:
+    structured = not isinstance(problem.queries, MatrixQueries)
+    tall = m > 8 * d
+    matrix_free = structured or method.startswith("matrix-free") or (tall and m + d > _TALL) or m + d > _LARGE
+    by_name: dict[str, Callable[[int | None], Ascent]] = {
+        "fixed point": lambda patience: _fixed_point(problem, tolerance, _ROUNDS, patience),
+        "Newton": lambda _: level.fit(problem, tolerance, _STEPS),
+        "interior point": lambda _: interior.fit(problem, tolerance, _STEPS, matrix_free=matrix_free),
+    }
+    by_name["matrix-free interior point"] = by_name["interior point"]
+    methods = ["interior point"]
+    if not structured and not tall and m + d <= _LARGE:
+        methods.insert(0, "Newton")
+    if not structured and not tall and m + d > _MIDDLE and tolerance >= _MARGIN * _FINE:
+        methods.insert(0, "fixed point")
+    return _run(by_name, methods if method == "auto" else [method], tolerance)
+
+
+def _run_total(problem: Problem, tolerance: float, method: str) -> Ascent:
+    """The same for a total."""
+    by_name: dict[str, Callable[[int | None], Ascent]] = {
+        "fixed point": lambda patience: _fixed_point_of_total(problem, tolerance, _ROUNDS, patience),
+        "Newton": lambda _: level.total(problem, tolerance, _STEPS),
+    }
+    return _run(by_name, list(by_name) if method == "auto" else [method], tolerance)
+
+
+def _run(by_name: Mapping[str, Callable[[int | None], Ascent]], methods: list[str], tolerance: float) -> Ascent:
+    """One method after the other until the gap is proven; the last one does not give up early."""
+    if methods[0] not in by_name:
+        raise PlanError(f"there is no method {methods[0]!r} for this; give 'auto' or one of {', '.join(by_name)}.")
+    best = Ascent()
+    for number, name in enumerate(methods, 1):
+        found = by_name[name](_PATIENCE if number < len(methods) else None)
+        best.offer(found.loss, found.plan)
+        best.prove(found.bound, found.proof)
+        best.rounds += found.rounds
+        best.method = f"{best.method}, then {found.method}" if best.method else found.method
+        if best.gap <= tolerance:
             break
-        found = _better(found, _fit_by(other, problem, tolerance, alone=True), tolerance)
+    return best
+
+
+def _fixed_point(problem: Problem, tolerance: float, limit: int, patience: int | None = None) -> Ascent:
+    """Least `max cost · max variance` of the scaled problem.
+
+    Args:
+        problem: rows scaled by 1/√target.
+        tolerance: the gap at which to stop.
+        limit: most rounds.
+        patience: give up when the gap does not halve in so many rounds.
+    """
+    queries = problem.queries
+    m, d = queries.shape
+    responder = Responder(queries, problem.rank, exact=False)
+
+    def answer(theta: Floats) -> Answer:
+        y, p = theta[:d], theta[d:]
+        response = responder.respond(p, y)
+        x, v, f = response.costs, response.variances(queries), response.value
+        return Answer(f * f, float(x.max() * v.max()), np.concatenate([x, v]) / f, (response, p), (p, y))
+
+    # Weight below the floor can only cost the bound a thousandth of the tolerance.
+    start, normalised = np.repeat([1.0 / d, 1.0 / m], [d, m]), simplices([d, m], 1e-3 * tolerance / (m + d))
+    found = ascend(answer, start, normalised, tolerance, limit, patience=patience, memory=Acceleration())
+    response, p = found.plan
+    if not responder.exact:
+        response = Responder(queries, problem.rank).respond(p, response.cell_weights)
+    found.plan, found.method = (response.strategy, response.recovery), "fixed point"
     return found
 
 
-def _fit_by(method: str, problem: Problem, tolerance: float, alone: bool) -> Found:
-    """One method; without another to follow it does not give up early."""
+def _fixed_point_of_total(problem: Problem, tolerance: float, limit: int, patience: int | None = None) -> Ascent:
+    """Least `max cost · sum of variances` of the scaled problem; arguments as for `_fixed_point`.
+
+    When W has full column rank, columns of the strategy are then scaled to one cost: this leaves its error of second
+    order, where the plain response has it of first. (With r < d it would move the row space.)
+    """
     m, d = problem.queries.shape
-    structured = not isinstance(problem.queries, MatrixQueries)
-    if method == "fixed point":
-        return fixed_point.fit(problem, tolerance, 200 * _ROUNDS if alone else _ROUNDS, None if alone else _PATIENCE)
-    if method == "Newton" and not structured:
-        return level.fit(problem, tolerance, _STEPS)
-    if method not in ("interior point", "matrix-free interior point"):
-        raise PlanError(
-            f"there is no method {method!r} for this; give 'auto', 'Newton', 'fixed point' or 'interior point'."
-        )
-    tall = m > 8 * d and m + d > _TALL
-    matrix_free = structured or method.startswith("matrix-free") or tall or m + d > _LARGE
-    return interior.fit(problem, tolerance, _STEPS, matrix_free=matrix_free)
+    p = np.ones(m)
+    responder = FixedResponder(problem.queries, problem.rank, p)
 
+    def answer(y: Floats) -> Answer:
+        response = responder.respond(y)
+        x, f = response.costs, response.value
+        candidates = [(float(x.max()) * f, np.ones(d))]
+        if problem.rank == d:
+            scale = np.where(x >= 0.9 * x.max(), np.sqrt(x / x.max()), 1.0)
+            image = response.recovery * scale[:, None]
+            loss = float(np.einsum("ij,ij->", responder.gram @ image, image))
+            candidates.append((float((x / scale**2).max()) * loss, scale))
+        loss, scale = min(candidates, key=lambda pair: pair[0])
+        return Answer(f * f, loss, x / f, (response, scale), (p, y))
 
-def _run_total(problem: Problem, tolerance: float, method: str) -> Found:
-    if method == "interior point":
-        return interior.total(problem, tolerance, _STEPS)
-    if method not in ("auto", "fixed point"):
-        raise PlanError(f"there is no method {method!r}; give 'auto', 'fixed point' or 'interior point'.")
-    rounds = _ROUNDS if method == "auto" else 200 * _ROUNDS
-    found = fixed_point.total(problem, tolerance, rounds, _PATIENCE if method == "auto" else None)
-    if found.gap <= tolerance or method == "fixed point":
-        return found
-    return _better(found, interior.total(problem, tolerance, _STEPS), tolerance)
-
-
-def _better(first: Found, second: Found, tolerance: float) -> Found:
-    """The second, with whatever of the first is better when the second did not reach the tolerance."""
-    second.iterations += first.iterations
-    if second.gap > tolerance:
-        second.bound(first.dual, first.query_weights, first.cell_weights)
-        if first.primal < second.primal:
-            second.primal, second.strategy, second.recovery = first.primal, first.strategy, first.recovery
-    second.method = f"{first.method}, then {second.method}"
-    return second
+    normalised = simplices([d], 1e-3 * tolerance / d)
+    found = ascend(answer, np.full(d, 1.0 / d), normalised, tolerance, limit, power=2.0, patience=patience)
+    response, scale = found.plan
+    found.plan, found.method = (response.strategy / scale, response.recovery * scale[:, None]), "fixed point"
+    return found
 
 
 def _finish(
-    workload: Any, problem: Problem, found: Found, scale: Floats, weights: Floats | None, tolerance: float
+    workload: Any, problem: Problem, found: Ascent, scale: Floats, weights: Floats | None, tolerance: float
 ) -> DenseSolution:
     """Scales the mechanism to what was promised and replaces every claim of the solver by the check's own figure."""
-    p = problem.on_queries(found.query_weights) if weights is None else weights
-    y = problem.once_per_cell(found.cell_weights)
-    claim = Certificate(p / p.max() if weights is None else p, y / y.max(), scale, weights is not None, found.dual)
-    lower, cost, v = examine(workload, problem.on_cells(found.strategy), claim)
+    strategy, recovery = found.plan
+    p = problem.on_queries(found.proof[0]) if weights is None else weights
+    y = problem.once_per_cell(found.proof[1])
+    claim = Certificate(p / p.max() if weights is None else p, y / y.max(), scale, weights is not None, found.bound)
+    lower, cost, v = examine(workload, problem.on_cells(strategy), claim)
     loss = float(v.max()) if weights is None else float(p @ v)
     upper = cost * loss * (1.0 + _ROUNDING)  # against us, so that no variance lies above its target
     if not 0 < lower <= upper * (1.0 + 1e-6):
@@ -220,14 +266,14 @@ def _finish(
     certificate = Certificate(claim.query_weights, claim.cell_weights, scale, claim.total, lower)
     factor = upper / cost if weights is None else 1.0 / cost  # on Γ: up to the targets, or down to cost 1
     return DenseSolution(
-        found.strategy * np.sqrt(factor),
-        found.recovery / np.sqrt(factor),
+        strategy * np.sqrt(factor),
+        recovery / np.sqrt(factor),
         problem.columns,
         v / scale**2 / factor,
         upper,
         lower,
         certificate,
-        found.iterations,
+        found.rounds,
         problem.rank,
         found.method,
     )

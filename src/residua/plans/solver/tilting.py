@@ -239,7 +239,7 @@ def _rows_weighed(design: Design, scales: Floats, searches: _Searches) -> Design
             for family in workload.families
         ]
         noise, _, _ = game.respond(design.weights)
-        worst = query_game(workload, facts, game.costs)
+        worst = query_game(game, facts)
         ratios = worst.variances(noise) / scales[worst.terms]
         largest = float(ratios.max()) / float(design.weights @ scales)
         waited = 0 if largest < least * (1.0 - _PROGRESS) else waited + 1

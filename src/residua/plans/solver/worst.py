@@ -18,14 +18,12 @@ import numpy as np
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.conductances import IntervalTree, Network, star_network
 from residua.linalg.nested_noise import NestedNoise
-from residua.linalg.roots import InverseRoot, inverse_root
-from residua.plans.saddle import POWER, grown
-from residua.plans.solver.ordered import Step, spectrum
+from residua.linalg.roots import InverseRoot
+from residua.plans.saddle import Answer, Progress, ascend, simplices
+from residua.plans.solver.ordered import COARSE, fine_root, respond
 
 _LEAST = 1e-9  # of an even share, so that no weight is lost
-_COARSE, _FINE = 1e-4, 1e-5  # error of the rational function: while weights are sought, and of the one that is measured
-_ROOM = 4.0  # by which the interval of the rational function is wider than the eigenvalues, so that it serves again
-_PATIENCE = 40  # rounds without a better bound or plan, until steps become shorter
+_PATIENCE = 150  # rounds in which the gap must halve
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,47 +82,27 @@ class WorstSolution:
 
 
 def least_worst(
-    nesting: IntervalTree, losses: Losses, *, tolerance: float, most_rounds: int = 3000, step: Step | None = None
+    nesting: IntervalTree, losses: Losses, *, tolerance: float, most_rounds: int = 3000, step: Progress | None = None
 ) -> WorstSolution:
     """The noise whose largest loss is least, to within a relative `tolerance` of every plan."""
     n, count = nesting.size, losses.count
     queries = 2 * n + len(nesting.places) + 1
-    shares, q = np.full(count, 1.0 / count), np.full(n, 1.0 / n)
-    best, least, power, stood, fits = 0.0, np.inf, POWER, 0, (np.inf, 0.0)
-    for rounds in range(1, most_rounds + 1):
-        weights = losses.weights(shares, queries)
+
+    def answer(theta: Floats) -> Answer:
+        q, weights = theta[:n], losses.weights(theta[n:], queries)
         network = _network(nesting, weights)
-        low, high = spectrum(network, network.gram_diagonal, q)
-        if not fits[0] <= low <= high <= fits[1]:  # finding the function takes longer than a pass along a short axis
-            fits = low / _ROOM, high * _ROOM
-            root = inverse_root(*fits, error=min(_COARSE, tolerance / 8))
-        cells = network.shares(q, root.poles, root.weights)
-        f = float(cells.sum())
-        ratios = cells / (q * f)
+        root, f, ratios = respond(network, q, min(COARSE, tolerance / 8))
         noise = NestedNoise(network, q, root.poles, root.weights)
-        each = losses.of(_variances(noise, losses.ranges)) / f
-        loss = float(each.max()) * float(ratios.max()) * f**2
-        stood += 1
-        if f > best * (1 + tolerance / 20) or loss < least * (1 - tolerance / 20):
-            stood = 0
-        best = max(best, f / (1 + root.error))
-        if loss < least:
-            least, kept = loss, (weights, q)
-        gap = least * (1 + root.error) ** 2 / best**2 - 1
-        if step:
-            step(rounds, gap)
-        if gap <= tolerance:
-            break
-        if stood > _PATIENCE:
-            if power < 1.0:
-                break
-            power, stood = power - 0.4, 0
-        q, shares = grown(q, ratios, power), grown(shares, np.maximum(each, 0.0), power, _LEAST / count)
-    weights, q = kept
-    network = _network(nesting, weights)
-    fine = inverse_root(*spectrum(network, network.gram_diagonal, q), error=min(_FINE, tolerance / 8))
+        each = np.maximum(losses.of(_variances(noise, losses.ranges)), 0.0) / f
+        loss = float(each.max()) * float(ratios.max()) * (f * (1 + root.error)) ** 2
+        return Answer((f / (1 + root.error)) ** 2, loss, np.concatenate([ratios, each]), (weights, q))
+
+    start, normalised = np.repeat([1.0 / n, 1.0 / count], [n, count]), simplices([n, count], _LEAST / max(n, count))
+    found = ascend(answer, start, normalised, tolerance, most_rounds, patience=_PATIENCE, progress=step)
+    weights, q = found.plan
+    fine = fine_root(_network(nesting, weights), q, tolerance)
     return WorstSolution(
-        weights[:n], float(weights[-1]), weights[n : 2 * n], weights[2 * n : -1], q, fine, best**2, rounds
+        weights[:n], float(weights[-1]), weights[n : 2 * n], weights[2 * n : -1], q, fine, found.bound, found.rounds
     )
 
 
