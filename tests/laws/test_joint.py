@@ -23,6 +23,11 @@ from residua.workload import Workload
 SEEDS = range(3)
 
 
+def side_by_side(parts):
+    """Workloads as they stand, tables unmerged."""
+    return Workload(parts[0].domain, tuple(piece for part in parts for piece in part.pieces))
+
+
 def random_workload(seed):
     """Queries of random sets of two or three attributes, groups, prefixes and values beside them."""
     rng = np.random.default_rng(seed)
@@ -37,7 +42,7 @@ def random_workload(seed):
         rows = rng.integers(-1, 2, (int(rng.integers(2, 6)), cells)).astype(float)
         rows[:, 0] += 1 - (rows != 0).any(axis=1)  # no query is nothing
         parts.append(rs.explicit(domain, rows, on=members, weight=float(rng.uniform(0.5, 2))))
-    return Workload.of_parts(parts)
+    return side_by_side(parts)
 
 
 @pytest.fixture(scope="module", params=SEEDS)
@@ -74,7 +79,7 @@ def sums_of_pairs(d, n=10):
     i, j = np.indices((n, n))
     rows = np.array([(i + j <= c).ravel() for c in range(2 * n - 1)])
     pairs = [rs.explicit(domain, rows, on=pair) for pair in combinations(domain.names, 2)]
-    return Workload.of_parts([*(rs.prefixes(domain, name) for name in domain.names), *pairs])
+    return side_by_side([*(rs.prefixes(domain, name) for name in domain.names), *pairs])
 
 
 def test_the_bound_of_a_split_is_below_what_its_plans_reach_and_close_to_it():
@@ -115,7 +120,7 @@ def test_what_matters_little_can_be_measured_at_a_small_budget():
     """Its block is measured weakly, by integers with fewer bits where its noise could not be sampled otherwise."""
     domain = rs.Domain.of_sizes([3, 3, 2])
     little = rs.explicit(domain, np.eye(6), on=["a1", "a2"], weight=1e-12)
-    workload = Workload.of_parts([rs.explicit(domain, np.eye(9)[:4], on=["a0", "a1"]), little])
+    workload = side_by_side([rs.explicit(domain, np.eye(9)[:4], on=["a0", "a1"]), little])
     plan = rs.plan(workload, rs.ZCDP(1e-6), form=rs.Blockwise())
     assert plan.blocks.cost(rs.AddRemove()) <= 2e-6
     assert np.isfinite(plan.variances(workload)).all()

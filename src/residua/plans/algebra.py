@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 import numpy as np
 
@@ -29,7 +29,9 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.plans.combining import Progress
 from residua.plans.contract import Plan, algebra_of
+from residua.plans.noise import guarantee_like
 from residua.plans.tolerances import ORDER_TOLERANCE
+from residua.workload import Workload
 
 
 @with_bar("combining")
@@ -66,8 +68,7 @@ def common(plans: Sequence[Plan], *, progress: Progress | bool | None = None) ->
     listed = list(plans)
     if not listed:
         raise PlanError("plans is empty; give at least one plan.")
-    made: Plan = algebra_of(listed).common(listed, None if isinstance(progress, bool) else progress)
-    return made
+    return cast("Plan", algebra_of(listed).common(listed, None if isinstance(progress, bool) else progress))
 
 
 def residual(plan: Plan, *, given: Plan) -> Plan:
@@ -80,8 +81,7 @@ def residual(plan: Plan, *, given: Plan) -> Plan:
 
     Reference: common-mechanism, Lemma 3.11 and Algorithm 3.
     """
-    made: Plan = algebra_of([plan, given]).residual(plan, given)
-    return made
+    return cast("Plan", algebra_of([plan, given]).residual(plan, given))
 
 
 def top_up(plan: Plan, *, given: Plan | Sequence[Plan]) -> Plan:
@@ -97,32 +97,35 @@ def top_up(plan: Plan, *, given: Plan | Sequence[Plan]) -> Plan:
     held = list(given) if isinstance(given, Sequence) else [given]
     if not held:
         raise PlanError("given is empty; give at least one plan.")
-    made: Plan = algebra_of([plan, *held]).top_up(plan, held)
-    return made
+    return cast("Plan", algebra_of([plan, *held]).top_up(plan, held))
 
 
 P = TypeVar("P", bound=Plan)
 
 
 @dataclass(frozen=True)
-class Precisions(Generic[P]):
+class ElementwiseAlgebra(Generic[P]):
     """What plans by the same rows release, together and apart.
 
     Args:
         aligned: plans brought to the same rows: the first of them so, and everyone's precisions.
-        made: a plan by these rows with other precisions, an objective in words, and what is asked, if anything.
+        with_precisions: a plan by these rows with other precisions, and what is asked, if anything.
     """
 
     aligned: Callable[[Sequence[P]], tuple[P, list[Floats]]]
-    made: Callable[[P, Floats, str, Any], P]
+    with_precisions: Callable[[P, Floats, Workload | None], P]
+
+    def _plan(self, like: P, precisions: Floats, objective: str, workload: Workload | None) -> P:
+        """A plan by the same rows with these precisions, which promises what it costs."""
+        free = like.replaced(objective=objective, gap=np.inf, guarantee=None)
+        bare = self.with_precisions(free, precisions, workload)
+        return bare.replaced(guarantee=guarantee_like(like.guarantee, bare.unit_pcost))
 
     def compose(self, first: P, second: P) -> P:
         """The plan that runs both and pools what they measure."""
         like, (a, b) = self.aligned([first, second])
-        workload: Any = None
-        if first.workload is not None and second.workload is not None:
-            workload = first.workload + second.workload
-        return self.made(like, a + b, "both plans together", workload)
+        workload = first.workload + second.workload if first.workload and second.workload else None
+        return self._plan(like, a + b, "both plans together", workload)
 
     def can_answer(self, plan: P, other: P) -> bool:
         """Whether what `other` releases can be computed from what `plan` releases."""
@@ -132,7 +135,7 @@ class Precisions(Generic[P]):
     def common(self, plans: Sequence[P], progress: Progress | None = None) -> P:
         """The most that all these plans release, whichever of them is chosen."""
         like, precisions = self.aligned(plans)
-        return self.made(like, reduce(np.minimum, precisions), "common to all candidates", None)
+        return self._plan(like, reduce(np.minimum, precisions), "common to all candidates", None)
 
     def residual(self, plan: P, given: P) -> P:
         """What is left of a plan once `given` is known.
@@ -143,12 +146,12 @@ class Precisions(Generic[P]):
         like, (wanted, have) = self.aligned([plan, given])
         if not (have <= wanted * (1.0 + ORDER_TOLERANCE)).all():
             raise PlanError("given is not answered by the plan; use common([…]) first, or top_up for what is missing.")
-        return self.made(like, _left(wanted, have), "what is left", plan.workload)
+        return self._plan(like, _left(wanted, have), "what is left", plan.workload)
 
     def top_up(self, plan: P, given: Sequence[P]) -> P:
         """The least to measure so that, pooled with all given, everything is at least as accurate as the plan says."""
         like, (wanted, *have) = self.aligned([plan, *given])
-        return self.made(like, _left(wanted, np.sum(have, axis=0)), "what is missing", plan.workload)
+        return self._plan(like, _left(wanted, np.sum(have, axis=0)), "what is missing", plan.workload)
 
 
 def _left(wanted: Floats, have: Floats) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -28,8 +28,7 @@ def guarantee_of_body(body: dict[str, Any] | None) -> Guarantee | None:
     if body is None:
         return None
     parameters = {key: value for key, value in body.items() if key != "kind"}
-    made: Guarantee = _GUARANTEES[body["kind"]](**parameters)
-    return made
+    return cast("Guarantee", _GUARANTEES[body["kind"]](**parameters))
 
 
 def unit_to_body(unit: Unit) -> dict[str, Any]:

@@ -90,7 +90,7 @@ def combined(domain: Domain, combination: Mapping[Any, ArrayLike]) -> dict[tuple
         raise PlanError(f"combination={combination!r} is not a mapping; give {{attributes: coefficients}}.")
     if not combination:
         raise PlanError("combination is empty; give coefficients for at least one marginal.")
-    found: dict[tuple[int, ...], Floats] = {}
+    parts: dict[tuple[int, ...], Floats] = {}
     for names, given in combination.items():
         positions = domain.positions(names)
         shape = tuple(int(domain.sizes[i]) for i in positions)
@@ -99,8 +99,8 @@ def combined(domain: Domain, combination: Mapping[Any, ArrayLike]) -> dict[tuple
             raise PlanError(f"the coefficients of {tuple(names)!r} must be finite and of shape {shape}.")
         members = tuple(sorted(positions))
         inner = coefficients.transpose(np.argsort(positions))
-        found[members] = found[members] + inner if members in found else inner
-    return found
+        parts[members] = parts[members] + inner if members in parts else inner
+    return parts
 
 
 def in_one_table(domain: Domain, parts: Mapping[tuple[int, ...], Floats]) -> tuple[tuple[int, ...], Floats]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -99,15 +99,15 @@ class Adaptation:
 
     def written(self, *, scores: Scores | None = None, ended: bool = False) -> Adaptation:
         """The same with more known, on disk."""
-        made = Adaptation(self.path, self.number, self.asked, scores or self.scores, ended or self.ended)
-        kept = made.scores
+        now = replace(self, scores=scores or self.scores, ended=ended or self.ended)
+        kept = now.scores
         body = {
             "asked": dict(self.asked),
-            "ended": made.ended,
+            "ended": now.ended,
             "scores": None if kept is None else {**vars(kept), "values": kept.values.tolist()},
         }
         write_document(self.path, KIND, VERSION, body)
-        return made
+        return now
 
 
 def asked_for(workload: Workload, budget: Guarantee, look: float, scores: float) -> dict[str, Any]:
@@ -126,12 +126,11 @@ def adaptation_in(folder: Path, asked: Mapping[str, Any]) -> Adaptation:
     """The adaptation that asks for this, ended or not; a new one if there is none."""
     place = folder / "adaptations"
     place.mkdir(mode=0o700, exist_ok=True)
-    found = sorted(file for file in place.glob("*.json") if file.stem.isdecimal())
-    for file in found:
-        made = _read(file)
-        if made.asked == asked:
-            return made
-    number = max((int(file.stem) for file in found), default=0) + 1
+    there = [_read(file) for file in sorted(place.glob("*.json")) if file.stem.isdecimal()]
+    for each in there:
+        if each.asked == asked:
+            return each
+    number = max((each.number for each in there), default=0) + 1
     return Adaptation(place / f"{number:04d}.json", number, asked).written()
 
 
@@ -156,12 +155,12 @@ def _read(file: Path) -> Adaptation:
 
 def spent_by(ledger: Ledger, key: str, number: int) -> dict[str, Fraction]:
     """What an adaptation has debited, by step; from the ledger itself."""
-    found: dict[str, Fraction] = {}
+    spent: dict[str, Fraction] = {}
     for entry in ledger.entries:
         if entry.detail.get("adaptation") == f"{key}:{number}":
             step = str(entry.detail.get("step", "rest"))
-            found[step] = found.get(step, Fraction(0)) + entry.cost
-    return found
+            spent[step] = spent.get(step, Fraction(0)) + entry.cost
+    return spent
 
 
 LOOK, SCORES = 0.5, 0.03
@@ -227,26 +226,24 @@ class Adaptive(Measuring):
         if not self._kept("look", name, at):
             share = (allowed - sum(self._spent(done).values(), Fraction(0))) * Fraction(look)
             plan = planned(workload, _within(budget, share), unit, largest)
-            found = self._missing(plan, at)
-            if found is not None:
-                at = self._measured(found, at, "adapt: look", "the look", {**name, "step": "look"})
+            at = self._finished(plan, at, "adapt: look", "the look", {**name, "step": "look"})
         known = self._pooled(at, None)
         observed, public = observed_of(known), Public(known.domain)
         count, variance = total_of(known, public)
-        told, fit = learned(observed, public, count, variance, workload.lattice, self._tell)
+        variances, fit = learned(observed, public, count, variance, workload.lattice, self._tell)
         if scored_sets and done.scores is None and "scores" not in self._spent(done):
             models = _models(observed, public, fit, scored_sets, self._tell)
             done = done.written(scores=self._scored(known, models, _within(budget, allowed * Fraction(scores)), name))
         left = allowed - sum(self._spent(done).values(), Fraction(0))
         if not self._kept("rest", name, at) and left > allowed * _NOTHING_LEFT:
             proportions = planned(workload, budget, unit, largest)
-            have = float(told.measured @ proportions.costs)
+            have = float(variances.measured @ proportions.costs)
             ratio = proportions.unit_pcost / max(proportions.pcost, 1e-300)
             kept = None if done.scores is None else _by_members(done.scores, known)
             wanted = precisions_after(
-                proportions, told, fit, public, observed, have + float(left) / ratio, kept, self._tell
+                proportions, variances, fit, public, observed, have + float(left) / ratio, kept, self._tell
             )
-            missing = _rest(proportions, np.maximum(wanted - told.measured, 0.0), budget, at, left)
+            missing = _rest(proportions, np.maximum(wanted - variances.measured, 0.0), budget, at, left)
             if missing is not None:
                 self._measured(missing, at, "adapt: rest", "the rest", {**name, "step": "rest"})
         return done.written(ended=True)
@@ -282,8 +279,8 @@ def _check(workload: Workload, budget: Guarantee, look: float, scores: float) ->
 
 def _within(budget: Guarantee, amount: Fraction) -> Guarantee:
     """So much of a budget, rounded down, as a guarantee of its type; or as GDP where that has none."""
-    found = affordable(budget, amount)
-    return affordable(GDP(1.0), amount) if isinstance(found, Nothing) else found
+    own = affordable(budget, amount)
+    return affordable(GDP(1.0), amount) if isinstance(own, Nothing) else own
 
 
 def _scored(workload: Workload) -> list[tuple[int, ...]]:
@@ -298,12 +295,12 @@ def _models(
 ) -> dict[Sequence[str], Floats]:
     """What the look says of larger tables."""
     tables, names = EstimatedTables(observed, public, fit), observed.domain.names
-    made: dict[Sequence[str], Floats] = {}
+    models: dict[Sequence[str], Floats] = {}
     for number, members in enumerate(sets):
-        made[tuple(names[i] for i in members)] = tables.table(members)
+        models[tuple(names[i] for i in members)] = tables.table(members)
         if number % 50 == 0:
             tell("making models", number, len(sets))
-    return made
+    return models
 
 
 def _by_members(scores: Scores, known: Release) -> tuple[dict[tuple[int, ...], float], float]:
@@ -339,9 +336,9 @@ def _rest(
         if at.increment(best.together) >= left * (1 - _NOTHING_LEFT):
             break
         scale = low * float(left / max(at.increment(best.together), left / 4)) if math.isinf(high) else (low + high) / 2
-        found = scaled(scale * (1.0 - 2.0**-40))
-        if at.increment(found.together) <= left and found.alone <= budget.pcost_allowed():
-            best, low = found, scale
+        tried = scaled(scale * (1.0 - 2.0**-40))
+        if at.increment(tried.together) <= left and tried.alone <= budget.pcost_allowed():
+            best, low = tried, scale
         else:
             high = scale
     return best

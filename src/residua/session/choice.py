@@ -254,8 +254,8 @@ class GroupChoice(Choice):
         """
         asked = workload_of(self._members[0], next(iter(self._candidates))) if workload is None else workload
         check_rule(share, snr, by)
-        found = self._shares(asked, snr)
-        chosen, stepping, shares = judged(found, self._depths, share=share, by=by, chain=self.nested)
+        each = self._shares(asked, snr)
+        chosen, stepping, shares = judged(each, self.depths, share=share, by=by, chain=self.nested)
         return Verdicts(self.groups, tuple(self._candidates), chosen, stepping, shares)
 
     def finish(self, candidate: str | Plan | Mapping[Any, str | None] | Sequence[str | None]) -> Release:
@@ -285,7 +285,7 @@ class GroupChoice(Choice):
 
         Args:
             groups: `Verdicts`, or a list of groups; all if left out.
-            blind: take even a look that answers no query of the next candidate.
+            blind: as for `Choice.step`; a look in groups is never refused.
 
         Raises:
             PlanError: the looks are not nested, only two candidates are left in a group, or no group is named.
@@ -296,17 +296,12 @@ class GroupChoice(Choice):
         stepping = self._stepping(groups)
         if not stepping.any():
             raise PlanError("no group is to step; finish the choice.")
-        if (self._depths[stepping] >= len(self._members) - 2).any():
+        if (self.depths[stepping] >= len(self._members) - 2).any():
             raise PlanError("only two candidates are left in some of these groups; finish them.")
-        depth = np.where(stepping, self._depths, -1)
+        depth = np.where(stepping, self.depths, -1)
         look = grouped(self._looks, self._first.by, depth)  # looks[d] is what all after the first d + 1 share
         latest = grouped(self._members, self._first.by, np.where(stepping, len(self._members) - 1, -1))
         return cast("GroupChoice", self._session.look_in_groups(self._number, look, latest))
-
-    @property
-    def depths(self) -> Integers:
-        """How many candidates were dropped in each group by stepping, (groups,)."""
-        return self._depths
 
     # ---- plumbing
 
@@ -325,7 +320,8 @@ class GroupChoice(Choice):
         return [shared(self._members[d + 1 :]).scaled(1 - _CLOSE) for d in range(len(self._members) - 2)]
 
     @cached_property
-    def _depths(self) -> Integers:
+    def depths(self) -> Integers:
+        """How many candidates were dropped in each group by stepping, (groups,)."""
         known = cast("StrataPlan", self._known.plan)
         depth = np.zeros(len(known.members) + 1, dtype=np.int64)
         if self.nested:
@@ -340,14 +336,14 @@ class GroupChoice(Choice):
         noise = [np.sqrt(plan.variances(workload)) for plan in self._members]
         parts = list(known.parts(workload))
         kinds = [known.kinds_of(part) for part in parts]
-        found: list[list[Shares]] = [[] for _ in noise]
+        shares: list[list[Shares]] = [[] for _ in noise]
         for some in batches(known.groups, max(workload.queries, 1), _SOME_CELLS):
             estimates = np.hstack([reading.within(part, some) for part in parts])
             bounds = np.hstack([REACH * np.sqrt(variances[kind[some]]) for kind, variances in kinds])
-            for told, each in zip(found, noise, strict=True):
-                told.append(shares_of(estimates, bounds, each, snr))
+            for own, each in zip(shares, noise, strict=True):
+                own.append(shares_of(estimates, bounds, each, snr))
         bys: tuple[By, ...] = ("lower", "estimate", "upper")
-        return [{by: np.concatenate([each[by] for each in told]) for by in bys} for told in found]
+        return [{by: np.concatenate([each[by] for each in own]) for by in bys} for own in shares]
 
     def _chosen(self, given: Mapping[Any, str | None] | Sequence[str | None]) -> Integers:
         if isinstance(given, Verdicts):

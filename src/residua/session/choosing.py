@@ -166,8 +166,8 @@ class Choosing(Measuring):
         at = self._standing()
         require_domain(next(iter(named.values())), at.plans)
         look, left = look_at(named, at.plans, self._tell)
-        for name, found in left.items():
-            self._account.require(at, self._price(found, at), f"the candidate {name!r}")
+        for name, rest in left.items():
+            self._account.require(at, self._price(rest, at), f"the candidate {name!r}")
         if not blind:
             name, primary = next(iter(named.items()))
             require_telling(name, primary, at.plans if look is None else [*at.plans, look.plan])

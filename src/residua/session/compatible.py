@@ -97,10 +97,10 @@ def _programmes(K: Floats, k: Floats, objectives: Floats, radius: float) -> Floa
     whole, limit = csr_array(vstack([misfit, sums])), np.r_[right, float(least.fun) + radius]
     points = []
     for objective in objectives:
-        found = linprog(np.r_[objective, np.zeros(rows)], A_ub=whole, b_ub=limit, method="highs")  # type: ignore[call-overload]
-        if found.status:
+        solved = linprog(np.r_[objective, np.zeros(rows)], A_ub=whole, b_ub=limit, method="highs")  # type: ignore[call-overload]
+        if solved.status:
             raise PlanError("what is known does not bound these queries: anything is compatible with it.")
-        points.append(found.x[:cells])
+        points.append(solved.x[:cells])
     return np.array(points)
 
 

@@ -90,10 +90,12 @@ class Measuring:
             room.commit(release)
         return self._standing()
 
-    def _finished(self, plan: Plan, at: SessionStanding, purpose: str, what: str) -> SessionStanding:
+    def _finished(
+        self, plan: Plan, at: SessionStanding, purpose: str, what: str, step: Mapping[str, Any] | None = None
+    ) -> SessionStanding:
         """Where the session stands once what is missing of a plan was measured."""
         missing = self._missing(plan, at)
-        return at if missing is None else self._measured(missing, at, purpose, what)
+        return at if missing is None else self._measured(missing, at, purpose, what, step)
 
     def _pooled(self, at: SessionStanding, workload: Workload | None) -> Release:
         """Everything measured, as one release; its receipt names the latest debit, which stands for all before it."""

@@ -119,10 +119,10 @@ def look_at(
         left: dict[str, Missing] = {}
         for done, (name, plan) in enumerate(candidates.items()):
             tell("pricing", done, len(candidates))
-            found = missing(plan, after)
-            if found is not None:
-                left[name] = found
-        if all(found.settled for found in left.values()):
+            rest = missing(plan, after)
+            if rest is not None:
+                left[name] = rest
+        if all(rest.settled for rest in left.values()):
             break
     return look, left
 
@@ -177,9 +177,9 @@ class Memory:
         # Replaced as one, so that no thread takes what was found beside other parts.
         self._state: tuple[tuple[int, ...], dict[Plan, Missing | None]] = ((), {})
 
-    def note(self, parts: tuple[int, ...], found: Mapping[Plan, Missing | None]) -> None:
+    def note(self, parts: tuple[int, ...], known: Mapping[Plan, Missing | None]) -> None:
         """Keeps what was found beside these parts, and forgets what was found beside others."""
-        self._state = (parts, dict(found))
+        self._state = (parts, dict(known))
 
     def find(
         self, plan: Plan, parts: tuple[int, ...], held: Sequence[Plan], begin: Callable[[], None]
@@ -200,10 +200,10 @@ class Memory:
             if other is plan or same_plan(other, plan):
                 return known[other]
         begin()
-        found = missing(plan, held)
+        rest = missing(plan, held)
         if len(known) < _MOST_KEPT:
-            known[plan] = found
-        return found
+            known[plan] = rest
+        return rest
 
 
 def poolable(plan: Plan, unit: Unit) -> Plan:

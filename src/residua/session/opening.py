@@ -12,7 +12,7 @@ from residua.files import read_document, require_path, write_document
 from residua.measurement import Ledger
 from residua.plans.bodies import guarantee_of_body, guarantee_to_body
 from residua.privacy import Guarantee, PureDP, Unit
-from residua.session.state import KIND, VERSION, Folder, Identity, lock, salted
+from residua.session.state import KIND, VERSION, Folder, SessionIdentity, lock, salted
 from residua.source.options import NO_OPTIONS, Options
 
 PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
@@ -169,14 +169,14 @@ def _write_identity(
     write_document(document, KIND, VERSION, body, confidential=True)
 
 
-def _read_identity(document: Path, ledger: Ledger) -> Identity:
+def _read_identity(document: Path, ledger: Ledger) -> SessionIdentity:
     try:
         body: dict[str, Any] = read_document(document, KIND, VERSION)
         with contextlib.suppress(OSError):
             document.chmod(PRIVATE_FILE)  # a copy may be open to others
         key = str(body["key"])
         budget = guarantee_of_body(body["budget"])
-        return Identity(
+        return SessionIdentity(
             key, _salt(ledger, key), str(body["dataset"]), str(body["ledger"]), budget, str(body["counted"])
         )
     except (FileError, LookupError, TypeError, ValueError, AttributeError) as problem:

@@ -166,9 +166,9 @@ class Signal(Columns):
 
 def signal_of(name: str, candidate: Plan, known: Release, workload: Workload, reach: float) -> Signal:
     """Bounds on the signal-to-noise ratio of these queries, all answerable from what is known, under a candidate."""
-    found = known.answers(workload).columns
+    answers = known.answers(workload).columns
     stddevs = np.sqrt(candidate.variances(workload))
-    return Signal(name, tuple(found["query"]), found["estimate"], reach * found["stddev"], stddevs)
+    return Signal(name, tuple(answers["query"]), answers["estimate"], reach * answers["stddev"], stddevs)
 
 
 def answerable(known: Plan, workload: Workload) -> Workload | None:
@@ -255,8 +255,8 @@ class Verdicts(Mapping[Any, str | None]):
     @property
     def counts(self) -> dict[str | None, int]:
         """How many groups should have each candidate; None for those that should stop or step."""
-        found: dict[str | None, int] = {name: int((self.chosen == k).sum()) for k, name in enumerate(self.names)}
-        return {**found, None: int((self.chosen < 0).sum())}
+        counts: dict[str | None, int] = {name: int((self.chosen == k).sum()) for k, name in enumerate(self.names)}
+        return {**counts, None: int((self.chosen < 0).sum())}
 
     def to_arrow(self, by: Sequence[str]) -> pyarrow.Table:
         """One row for each group: its labels, the candidate, whether to step, and the shares."""
@@ -273,11 +273,11 @@ class Verdicts(Mapping[Any, str | None]):
         return pyarrow.table(table)
 
     def __repr__(self) -> str:
-        told = [f"{count:,} {name!r}" for name, count in self.counts.items() if name is not None]
+        each = [f"{count:,} {name!r}" for name, count in self.counts.items() if name is not None]
         steps = int(self.stepping.sum())
         rest = int((self.chosen < 0).sum()) - steps
         more = [*([f"{steps:,} to step"] if steps else []), *([f"{rest:,} to stop"] if rest else [])]
-        return f"Verdicts({len(self.groups):,} groups: {', '.join([*told, *more])})"
+        return f"Verdicts({len(self.groups):,} groups: {', '.join([*each, *more])})"
 
 
 def judged(

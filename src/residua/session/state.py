@@ -42,7 +42,7 @@ _NAMES, _END = "residua session choice", "residua session end"
 
 
 @dataclass(frozen=True)
-class Identity:
+class SessionIdentity:
     """Whose session this is."""
 
     key: str
@@ -81,7 +81,7 @@ class Folder:
     """The folder of a session, which exists and belongs to it."""
 
     path: Path
-    identity: Identity
+    identity: SessionIdentity
     _parts: dict[int, Release] = field(default_factory=dict, repr=False)
     _digests: dict[int, str] = field(default_factory=dict, repr=False)
 
@@ -188,11 +188,11 @@ class Folder:
 
 def digest_of_measured(plan: Plan, blocks: Blocks) -> str:
     """A digest of what a part measures: its plan, and the integers and scales that it came down to."""
-    found = hashlib.sha256(msgspec.json.encode(plan.to_body()))
+    digest = hashlib.sha256(msgspec.json.encode(plan.to_body()))
     for name, array in sorted(blocks.arrays().items()):
-        found.update(f"{name}:{array.dtype.str}:{array.shape}".encode())
-        found.update(np.ascontiguousarray(array).tobytes())
-    return found.hexdigest()
+        digest.update(f"{name}:{array.dtype.str}:{array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
 
 
 @contextlib.contextmanager

@@ -11,12 +11,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from residua.linalg.arrays import Floats
-from residua.plans.algebra import Precisions
+from residua.plans.algebra import ElementwiseAlgebra
 from residua.plans.blockwise.facts import Rows
 from residua.plans.blockwise.plan import BlockwisePlan
 from residua.plans.combining import register_closed
 from residua.plans.levels import Block, rank
-from residua.plans.noise import guarantee_like
 from residua.workload import Workload
 
 
@@ -60,10 +59,9 @@ def _aligned(plans: Sequence[BlockwisePlan]) -> tuple[BlockwisePlan, list[Floats
     return like, precisions
 
 
-def _made(like: BlockwisePlan, precisions: Floats, objective: str, workload: Workload | None) -> BlockwisePlan:
-    made = like.replaced(precisions=precisions, objective=objective, gap=np.inf, guarantee=None, workload=workload)
-    return made.replaced(guarantee=guarantee_like(like.guarantee, made.unit_pcost))
+def _with_precisions(like: BlockwisePlan, precisions: Floats, workload: Workload | None) -> BlockwisePlan:
+    return like.replaced(precisions=precisions, workload=workload)
 
 
-BLOCKWISE = Precisions(_aligned, _made)
+BLOCKWISE = ElementwiseAlgebra(_aligned, _with_precisions)
 register_closed(agree, BLOCKWISE)

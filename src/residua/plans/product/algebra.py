@@ -26,9 +26,8 @@ import numpy as np
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.linalg.lattice import SetFamily, closure
-from residua.plans.algebra import Precisions
+from residua.plans.algebra import ElementwiseAlgebra
 from residua.plans.combining import register_closed
-from residua.plans.noise import guarantee_like
 from residua.plans.operators.contract import Operator
 from residua.plans.product.any_facts import Set
 from residua.plans.product.plan import ProductPlan
@@ -102,11 +101,9 @@ def _used(attribute: int, plans: Sequence[ProductPlan]) -> list[Strategy]:
     return [plan.strategies[attribute] for plan in plans if plan.measures(attribute)]
 
 
-def _combined(like: ProductPlan, precisions: Floats, objective: str, workload: Workload | None) -> ProductPlan:
-    plan = like.replaced(precisions=precisions, objective=objective, gap=np.inf, guarantee=None)
-    if plan.plain:
-        plan = _trimmed(plan)
-    return asking(plan.replaced(guarantee=guarantee_like(like.guarantee, plan.unit_pcost)), workload)
+def _with_precisions(like: ProductPlan, precisions: Floats, workload: Workload | None) -> ProductPlan:
+    plan = like.replaced(precisions=precisions)
+    return asking(_trimmed(plan) if plan.plain else plan, workload)
 
 
 def _trimmed(plan: ProductPlan) -> ProductPlan:
@@ -121,7 +118,7 @@ def _trimmed(plan: ProductPlan) -> ProductPlan:
     return plan.replaced(lattice=trimmed, precisions=plan.precisions[renumber(trimmed, lattice)])
 
 
-PRODUCTS = Precisions(_aligned, _combined)
+PRODUCTS = ElementwiseAlgebra(_aligned, _with_precisions)
 register_closed(agree, PRODUCTS)
 
 
@@ -144,4 +141,4 @@ def agree_as_residuals(plans: Sequence[Any]) -> bool:
     return any(getattr(plan, "correlated", None) for plan in plans) and agree(_as_residuals(plans))
 
 
-register_closed(agree_as_residuals, Precisions(lambda plans: _aligned(_as_residuals(plans)), _combined))
+register_closed(agree_as_residuals, ElementwiseAlgebra(lambda plans: _aligned(_as_residuals(plans)), _with_precisions))
