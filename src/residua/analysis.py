@@ -11,15 +11,16 @@ from residua.errors import PlanError
 from residua.plans.contract import Plan
 from residua.plans.matrix.algebra import derivation as derivation
 from residua.plans.objectives import MaxVariance
-from residua.plans.planners.explicit import dense_of_strategy, explicit_targets
+from residua.plans.planners.explicit import given_strategy
 from residua.plans.planners.marginals import MarginalGame
+from residua.plans.planners.offers import Task
 from residua.plans.planners.plan import independent, plan
 from residua.plans.questions import require_workload
 from residua.plans.search.level_weights import hierarchy
 from residua.plans.search.strategies import Judged
 from residua.plans.solver.closed_form import ResidualCoefficients
 from residua.plans.solver.queries import MatrixQueries, to_matrix
-from residua.plans.targets import Targets, targets_of
+from residua.plans.targets import Targets
 from residua.privacy import AddRemove, Guarantee, PureDP, Unit
 from residua.workload import Workload
 
@@ -73,7 +74,7 @@ def baselines(workload: Workload, guarantee: Guarantee, *, unit: Unit = _RECORD)
         tree = tree / np.sqrt(tree.sum(axis=0).max())  # every cell is in one node of each level
         trees[judged.profile_loss(tree.T @ tree)] = f"hierarchical, branching {branching}", tree
     for name, strategy in (("identity", np.eye(n)), trees[min(trees)]):
-        plans[name] = dense_of_strategy(workload, strategy, np.arange(n), guarantee, unit, name)
+        plans[name] = given_strategy(Task(workload, guarantee, unit=unit), strategy, np.arange(n), name)
     return plans
 
 
@@ -96,11 +97,7 @@ def compare(
 
 def _compared(name: str, compared: Plan, workload: Workload, targets: Targets | None) -> Comparison:
     variances = compared.variances(workload, per="term")
-    if not workload.tabular:
-        scales = explicit_targets(workload, MaxVariance(targets))
-    else:
-        scales = 1.0 / workload.weights if targets is None else targets_of(workload, targets)
-    ratio = float((variances / scales).max())
+    ratio = float((variances / MaxVariance(targets).scales(workload)).max())
     rmse = math.sqrt(float(np.average(variances, weights=workload.cells)))
     return Comparison(name, compared, ratio, rmse, compared.unit_pcost * ratio)
 

@@ -217,11 +217,11 @@ def test_the_verifier_refuses_what_was_altered(tmp_path):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda w: rs.plan(w, targets=[1.0]), "one for each of 6"),
+        (lambda w: rs.plan(w, targets=[1.0]), "one for each of the workload's 6"),
         (lambda w: rs.plan(w, targets=[1.0, 1, 1, 1, 1, 0]), "query 5.*positive"),
         (lambda w: rs.plan(w, targets=float("nan")), "positive"),
         (lambda w: rs.plan(w, targets={"query 0": 1.0}), "no variance for 'query 1'"),
-        (lambda w: rs.plan(w, targets={"nope": 1.0}), "no query"),
+        (lambda w: rs.plan(w, targets={"nope": 1.0}), "names 'nope', which the workload does not ask for"),
         (lambda w: rs.plan(w, targets="many"), "not a number"),
         (lambda w: rs.plan(w, rs.ZCDP(0.5), minimise=rs.PNormVariance(2)), "for marginals"),
         (lambda w: rs.plan(w, rs.ZCDP(0.5), form=rs.Matrix(refined=True)), "refined"),

@@ -246,8 +246,8 @@ def test_long_axes_are_planned_by_themselves_and_what_has_no_form_is_refused_at_
         assert plan.candidates[0].loss < plan.candidates[-1].loss
     refused = {
         "not planned over many values": (rs.ranges(long, "x"), {"minimise": rs.MaxVariance()}),
-        "one number": (rs.prefixes(long, "x"), {"targets": {("x",): 4.0}}),
-        "one variance for every query": (rs.prefixes(long, "x"), {"targets": [4.0] * 1_999 + [5.0]}),
+        "it asks for 'x'": (rs.prefixes(long, "x"), {"targets": {("y",): 4.0}}),
+        "differ between cells of 'x'": (rs.prefixes(long, "x"), {"targets": [4.0] * 1_999 + [5.0]}),
         "give one for each of the workload's 2,000": (rs.prefixes(long, "x"), {"targets": [4.0]}),
         "not a positive finite variance": (rs.prefixes(long, "x"), {"targets": 0.0}),
         "crossed with other attributes": (rs.product(long, {"x": "ten", "sex": "identity"}), {}),

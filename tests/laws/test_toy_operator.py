@@ -16,9 +16,8 @@ from residua.plans import ProductPlan
 from residua.plans.blocks import require_scales
 from residua.plans.noise import INVISIBLE_SCALE
 from residua.plans.operators.contract import Operator, Piece, RecordCosts, require_power_of_two
-from residua.plans.planners.ending import finished
 from residua.plans.planners.forecast import Forecast
-from residua.plans.planners.offers import Declared, Offer, Planner, Proof, Task
+from residua.plans.planners.offers import Declared, Offer, Planner, Proof, Task, finished
 from residua.plans.product.facts import subsets
 from residua.testing import check_plan
 

@@ -13,10 +13,9 @@ import residua as rs
 from residua.errors import PlanError
 from residua.plans.objectives import Effort
 from residua.plans.planners import offers
-from residua.plans.planners.ending import finished
 from residua.plans.planners.forecast import Forecast
 from residua.plans.planners.marginals import plan_marginals
-from residua.plans.planners.offers import Declared, Offer, Planner, Proof, Task, planner_table, register
+from residua.plans.planners.offers import Declared, Offer, Planner, Proof, Task, finished, planner_table, register
 from residua.plans.product.plan import ProductPlan
 from residua.plans.saddle import Game, Solution, least_sum
 
@@ -39,7 +38,7 @@ class Values(Planner[ProductPlan]):
         if isinstance(task.objective, rs.MaxVariance):
             return None  # others are better
         values = rs.marginals(DOMAIN, [("age",)])
-        made = plan_marginals(values, replace(task, workload=values))
+        made = plan_marginals(replace(task, workload=values))
         return finished(made.replaced(workload=task.workload, objective="values alone"), task, 1.0)
 
 

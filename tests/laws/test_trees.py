@@ -167,7 +167,7 @@ def test_each_level_meets_its_target_with_little_to_spare():
     assert max(found) <= 1
     assert max(found) > 1 - 1e-6
     assert plan.gap < 0.06
-    with pytest.raises(PlanError, match=r"there are [^.;]*; levels are 'county', 'state'\.$"):
+    with pytest.raises(PlanError, match=r"names \('tract',\), which .* asks for \('state', 'sex'\)"):
         rs.plan(asked, targets={("tract",): 3.0}, form=rs.Tree())
     with pytest.raises(PlanError, match="no variance for"):
         rs.plan(asked, targets={("state",): 3.0}, form=rs.Tree())
@@ -189,7 +189,7 @@ def test_targets_listed_query_by_query_are_those_by_name():
     assert rs.plan(asked, targets=listed, form=rs.Tree()).guarantee == by_name.guarantee
     assert (by_name.variances(asked) <= np.array(listed) * (1 + 1e-9)).all()
     stricter = [*listed[:-1], listed[-1] / 2]
-    with pytest.raises(PlanError, match=r"differ between queries of \('county',\); give all queries of a level"):
+    with pytest.raises(PlanError, match=r"differ between cells of \('county',\); give all .* of a level"):
         rs.plan(asked, targets=stricter, form=rs.Tree())
     last = len(listed) - len(given["block"].level("county"))
     twice = listed[:last] + [1.0] * (len(listed) - last)  # counties are asked for by two terms: the stricter one counts
@@ -199,7 +199,7 @@ def test_targets_listed_query_by_query_are_those_by_name():
         with pytest.raises(PlanError, match="targets"):
             rs.plan(asked, targets=wrong, form=rs.Tree())
     for number in (0.0, float("nan")):
-        with pytest.raises(PlanError, match=r"\('county',\) is not positive and finite"):
+        with pytest.raises(PlanError, match=r"\('county',\) is not a positive finite"):
             rs.plan(asked, targets=listed[:last] + [number] * (len(listed) - last), form=rs.Tree())
 
 

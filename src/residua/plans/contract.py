@@ -40,11 +40,11 @@ class Plan(ReportedPlan, Forecasts, ABC):
     """Noise decided before any data is seen. Made by `rs.plan`; `Plan.load` reads any saved plan.
 
     A form of plan is a subclass. It says what it costs, answers three questions about accuracy (the `_…` methods), how
-    it is measured and read (`compile`, `reading`), and how files keep it (`kinds`, `to_body`, `of_body`). All the rest
-    follows here, by the same names for all forms.
+    it is measured and read (`compile`, `reading`), and how files keep it (`kinds`, `to_body`, `of_body`).
     """
 
     kinds: ClassVar[tuple[str, ...]] = ()  # what files call plans of this form
+    shared: str = ""  # what plans like it take from it: `strategies`, `rows` of blocks, `nodes` of a tree; or nothing
     poses: str = ""  # which projection problem its releases are (`projection/problems.py`)
     _forms: ClassVar[dict[str, type[Plan]]] = {}
     domain: Domain

@@ -84,7 +84,7 @@ class MaxVariance:
             raise PlanError(f"over={self.over!r} is neither 'queries' nor 'terms'.")
 
     def scales(self, workload: Workload) -> Floats:
-        """What each marginal's variance is divided by, (marginals,)."""
+        """What each table's variance, or each listed query's, is divided by, (terms,)."""
         return 1.0 / workload.weights if self.targets is None else targets_of(workload, self.targets)
 
     def loss(self, workload: Workload, variances: Floats) -> float:
@@ -93,10 +93,7 @@ class MaxVariance:
 
     def solve(self, workload: Workload, response: Game, effort: Effort) -> Solution:
         """Multiplicative weights on the marginals."""
-        scales = self.scales(workload)
-        return least_maximum(
-            response, Scaled(1.0 / scales), len(scales), effort.tolerance, effort.limit, effort.progress
-        )
+        return least_ratio(response, self.scales(workload), effort)
 
 
 @dataclass(frozen=True)
@@ -227,6 +224,49 @@ class ConvexLoss:
         """Cutting planes."""
         start = workload.weights * workload.cells
         return least_loss(response, self.value, self.gradient, start, effort.tolerance, effort.limit, effort.progress)
+
+
+def least_ratio(game: Game, scales: Floats, effort: Effort) -> Solution:
+    """The noise whose largest variance / scale is least, by multiplicative weights."""
+    return least_maximum(game, Scaled(1.0 / scales), len(scales), effort.tolerance, effort.limit, effort.progress)
+
+
+def of_queries(objective: Objective) -> bool:
+    """Whether the largest variance of single queries counts, which are not all alike in a term."""
+    return isinstance(objective, MaxVariance) and objective.over == "queries"
+
+
+@dataclass(frozen=True, eq=False)
+class QueryLoss:
+    """The sum, or the largest, of the variances of single queries, each times a factor.
+
+    Args:
+        factors: a query's weight, or one over its target, (queries,).
+        worst: whether the largest counts.
+    """
+
+    factors: Floats
+    worst: bool
+
+    def of(self, variances: Floats) -> float:
+        """The loss of these variances, (queries,)."""
+        return float((variances * self.factors).max() if self.worst else self.factors @ variances)
+
+
+def query_loss(objective: Objective, workload: Workload) -> QueryLoss:
+    """What an objective makes of single queries.
+
+    Raises:
+        PlanError: an objective of marginals, or of terms.
+    """
+    if isinstance(objective, TotalVariance):
+        return QueryLoss(workload.query_weights, False)
+    if isinstance(objective, MaxVariance) and (of_queries(objective) or not workload.tabular):
+        return QueryLoss(1.0 / np.repeat(objective.scales(workload), workload.cells.astype(np.int64)), True)
+    raise PlanError(
+        f"{described(objective)} is not for plans that know single queries alone; minimise TotalVariance or "
+        "MaxVariance, or ask for marginals."
+    )
 
 
 def check_objective(objective: Objective, workload: Workload, *, laplace: bool, matrix: bool) -> None:

@@ -1,37 +1,125 @@
-"""Target variances as people state them: one for all, a mapping from attribute sets, or one for every query."""
+"""Target variances as people state them: one for all, a mapping from names, or one for every query."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from residua.errors import DomainError, PlanError
-from residua.linalg.arrays import Floats
+from residua.linalg.arrays import Floats, Integers
 from residua.workload import Workload
 
 Targets = float | Mapping[Sequence[str], float] | Sequence[float] | Floats
+Names = str | tuple[str, ...]  # what a part is called: a set of names, of attributes and levels, or a label
+_SHOWN = 8
 
 
 def targets_of(workload: Workload, targets: Targets) -> Floats:
-    """Target variances, one per marginal in the workload's order, from any of the ways to state them."""
+    """Target variances, one per table in the workload's order, or per query where queries are listed.
+
+    Raises:
+        PlanError: names that are not asked for, targets that are lacking, uneven within a table, or no variances.
+    """
+    if not workload.tabular:
+        return part_targets(
+            targets, workload.queries, lambda: [(label,) for label in workload.labels], lambda: np.arange(len(workload))
+        )
     if isinstance(targets, Mapping):
-        scales = _mapped(workload, targets)
-    elif isinstance(targets, int | float | np.number) and targets is not True and targets is not False:
-        scales = np.full(len(workload), float(targets))
+        values = _at_once(workload, targets) if workload.plain else None
+        if values is not None and (values > 0).all() and np.isfinite(values).all():
+            return values
+        _check_attributes(workload, targets)
+    return part_targets(
+        targets,
+        len(workload),
+        lambda: [(names,) for names in workload.sets],
+        lambda: np.repeat(np.arange(len(workload)), workload.cells.astype(np.int64)),
+    )
+
+
+def part_targets(
+    targets: Targets,
+    count: int,
+    names: Callable[[], Sequence[Sequence[Names]]],
+    numbers: Callable[[], Integers],
+) -> Floats:
+    """The target variance of each part of a workload, (parts,).
+
+    Args:
+        targets: as people state them.
+        count: how many parts there are.
+        names: what each part is called; of several names the first that a mapping has counts.
+        numbers: the part of each query, (queries,).
+
+    Raises:
+        PlanError: as of `targets_of`.
+    """
+    if isinstance(targets, Mapping):
+        values = _by_names(targets, names())
+    elif isinstance(targets, int | float | np.number) and not isinstance(targets, bool):
+        values = np.full(count, float(targets))
     else:
-        scales = _listed(workload, targets)
-    if not (np.isfinite(scales).all() and (scales > 0).all()):
-        wrong = workload.sets[int(np.flatnonzero(~((scales > 0) & np.isfinite(scales)))[0])]
-        raise PlanError(f"targets: the target variance of {wrong!r} is not a positive finite number; correct it.")
-    return scales
+        values = _by_queries(targets, count, names, numbers())
+    wrong = np.flatnonzero(~((values > 0) & np.isfinite(values)))
+    if len(wrong):
+        raise _no_variance(float(values[wrong[0]]), names()[wrong[0]][0])
+    return values
 
 
-def _mapped(workload: Workload, targets: Mapping[Sequence[str], float]) -> Floats:
-    found = _at_once(workload, targets) if workload.plain else None
-    return _one_by_one(workload, targets) if found is None else found
+def _by_names(targets: Mapping[Any, Any], names: Sequence[Sequence[Names]]) -> Floats:
+    given: dict[frozenset[str], Any] = {}
+    known = {_key(each): each for several in names for each in several}
+    for name, target in targets.items():
+        key = _key(name)
+        if key not in known:
+            asked = ", ".join(map(repr, [*known.values()][:_SHOWN])) + (", …" if len(known) > _SHOWN else "")
+            raise PlanError(f"targets names {name!r}, which the workload does not ask for; it asks for {asked}.")
+        if key in given:
+            raise PlanError(f"targets names {name!r} twice; name each set once.")
+        try:
+            given[key] = float(target)
+        except (TypeError, ValueError):
+            raise _no_variance(target, name) from None
+    values = [next((given[key] for key in map(_key, several) if key in given), None) for several in names]
+    if None in values:
+        raise PlanError(f"targets has no variance for {names[values.index(None)][0]!r}; give one.")
+    return np.array(values, dtype=np.float64)
+
+
+def _key(name: Any) -> frozenset[str]:
+    try:
+        return frozenset((name,) if isinstance(name, str) else name)
+    except TypeError:
+        raise PlanError(f"targets: {name!r} is not a set of names.") from None
+
+
+def _no_variance(value: Any, name: Any) -> PlanError:
+    return PlanError(f"targets: {value!r} for {name!r} is not a positive finite variance; correct it.")
+
+
+def _by_queries(targets: Any, count: int, names: Callable[[], Sequence[Sequence[Names]]], numbers: Integers) -> Floats:
+    try:
+        values = np.asarray(targets, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise PlanError(f"targets={targets!r} is not a number, a mapping or an array of variances.") from None
+    if values.shape != numbers.shape:
+        raise PlanError(
+            f"targets has shape {values.shape}; give one for each of the workload's {len(numbers):,} queries."
+        )
+    least, largest = np.full(count, np.inf), np.full(count, -np.inf)
+    with np.errstate(invalid="ignore"):  # what is no number is kept
+        np.minimum.at(least, numbers, values)
+        np.maximum.at(largest, numbers, values)
+    uneven = np.flatnonzero(least < largest)
+    if len(uneven):
+        raise PlanError(
+            f"targets differ between cells of {names()[uneven[0]][0]!r}; give all cells of a table, and all queries of "
+            "a kind or of a level, the same target."
+        )
+    return least
 
 
 def _at_once(workload: Workload, targets: Mapping[Sequence[str], float]) -> Floats | None:
@@ -64,54 +152,9 @@ def _at_once(workload: Workload, targets: Mapping[Sequence[str], float]) -> Floa
     return scales[workload.numbers] if named[workload.numbers].all() else None
 
 
-def _one_by_one(workload: Workload, targets: Mapping[Sequence[str], float]) -> Floats:
-    place: dict[frozenset[str], list[int]] = {}
-    for i, asked in enumerate(workload.sets):  # a set may be asked in several ways: one target for all of them
-        place.setdefault(frozenset(asked), []).append(i)
-    scales: list[Any] = [None] * len(workload)
-    for names, target in targets.items():
+def _check_attributes(workload: Workload, targets: Mapping[Any, Any]) -> None:
+    for names in targets:
         try:
             workload.domain.positions(names)
         except DomainError as problem:
             raise PlanError(f"targets: {problem}") from None
-        at = place.get(frozenset(names), [])
-        if not at:
-            raise PlanError(
-                f"targets names {tuple(names)!r}, which the workload does not ask for; add it or remove it."
-            )
-        if scales[at[0]] is not None:
-            raise PlanError(f"targets names {tuple(names)!r} twice; name each set once.")
-        try:
-            variance = float(target)
-        except (TypeError, ValueError):
-            raise PlanError(f"targets: {target!r} for {tuple(names)!r} is not a variance.") from None
-        for i in at:
-            scales[i] = variance
-    if None in scales:
-        lacking = workload.sets[scales.index(None)]
-        raise PlanError(f"targets has no variance for {lacking!r}; give one for every marginal of the workload.")
-    return np.array(scales, dtype=np.float64)
-
-
-def listed_targets(targets: Any, queries: int) -> Floats:
-    """Target variances that are given one for each query, (queries,).
-
-    Raises:
-        PlanError: they are no numbers, or not as many.
-    """
-    try:
-        values = np.asarray(targets, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise PlanError(f"targets={targets!r} is not a number, a mapping or an array of variances.") from None
-    if values.shape != (queries,):
-        raise PlanError(f"targets has shape {values.shape}; give one for each of the workload's {queries:,} queries.")
-    return values
-
-
-def _listed(workload: Workload, targets: Sequence[float] | Floats) -> Floats:
-    values = listed_targets(targets, workload.queries)
-    least, largest = (extreme.reduceat(values, workload.starts) for extreme in (np.minimum, np.maximum))
-    if (least < largest).any():
-        uneven = workload.sets[int(np.flatnonzero(least < largest)[0])]
-        raise PlanError(f"targets differ between cells of {uneven!r}; give all cells of a marginal the same target.")
-    return np.asarray(least)

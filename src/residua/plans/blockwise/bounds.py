@@ -14,7 +14,7 @@ from itertools import product as crossed
 import numpy as np
 
 from residua.linalg.arrays import Floats, Integers
-from residua.plans.blockwise.facts import asked, in_classes, query_weights
+from residua.plans.blockwise.facts import asked, in_classes
 from residua.plans.levels import AttributeLevels, Block, below, closed, dimensions, places
 from residua.workload import Workload
 
@@ -29,7 +29,7 @@ def gap_of_any(axes: Sequence[AttributeLevels], workload: Workload, achieved: fl
         return math.inf
     ends = np.cumsum([0, *(dimensions(axes, block) for block in blocks)])
     spans = {block: np.arange(ends[k], ends[k + 1]) for k, block in enumerate(blocks)}
-    G = _gram(axes, workload, query_weights(workload), spans, int(ends[-1]))
+    G = _gram(axes, workload, workload.query_weights, spans, int(ends[-1]))
     return max(achieved / _bound(axes, spans, G) - 1.0, 0.0)
 
 

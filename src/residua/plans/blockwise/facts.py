@@ -180,13 +180,6 @@ def in_classes(axes: Sequence[AttributeLevels], attributes: Sequence[int], rows:
     return rows, lost
 
 
-def query_weights(workload: Workload) -> Floats:
-    """How much each query's variance matters, (queries,)."""
-    if not workload.tabular:
-        return workload.weights
-    return np.repeat(workload.weights, workload.cells.astype(np.int64))
-
-
 def asked(workload: Workload) -> Iterator[tuple[tuple[int, ...], Floats, Integers]]:
     """A workload some queries at a time: their attributes, their rows (queries, n_1, …), and their places in it."""
     if workload.in_parts:

@@ -253,6 +253,7 @@ class BlockwisePlan(Plan):
         return self._blocks(np.array(arrays["scales"], dtype=np.float64))
 
     poses = "blocks"
+    shared = "rows"
 
     def reading(self, blocks: Blocks, measurements: NDArray[Any]) -> BlockwiseReading:
         """Tables and answers from the blocks of their attributes."""

@@ -16,7 +16,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -33,7 +33,7 @@ WORTH_SAYING = 20.0
 _PAUSE = 0.1  # seconds between two looks
 _PARENT_DEATH = 1  # PR_SET_PDEATHSIG of prctl
 _watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
-_beside = False  # whether this process or thread is already doing such work
+_beside = False  # whether this process is a copy that does such work
 
 
 @contextmanager
@@ -85,25 +85,22 @@ def _waited_for(
     asked_to_stop: threading.Event,
 ) -> P:
     """What the work makes; the watcher is called after every pause."""
-    messages = _in_copy(work, shared) if sys.platform == "linux" else _in_thread(work)
     watcher, started = _watcher.get(), time.monotonic()
-    try:
+    with closing(_messages(work, shared)) as messages:
         for message in messages:
             if asked_to_stop.is_set():
                 raise KeyboardInterrupt
             if message is None:
                 if watcher is not None:
                     watcher(min((time.monotonic() - started) / ahead.seconds, 0.99))
-            elif message.made is not None:
-                for said in message.said:
-                    warnings.warn(said, stacklevel=4)
-                return message.made  # type: ignore[no-any-return]
-            elif message.failed is not None:
-                raise message.failed
+            elif message.plan is not None:
+                for warning in message.warnings:
+                    warnings.warn(warning, stacklevel=4)
+                return message.plan.replaced()  # type: ignore[no-any-return]  # so that its arrays are read-only
+            elif message.failure is not None:
+                raise message.failure
             elif progress is not None:
-                progress(*message.told)
-    finally:
-        messages.close()
+                progress(*message.progress)
     raise PlanError("planning was ended from outside, as when memory runs out; ask for fewer or smaller tables.")
 
 
@@ -111,79 +108,64 @@ def _waited_for(
 class _Message:
     """What the work says: progress, or how it ended."""
 
-    told: tuple[int, float] = (0, 0.0)
-    made: Any = None
-    failed: BaseException | None = None
-    said: list[Warning] = field(default_factory=list)
+    progress: tuple[int, float] = (0, 0.0)
+    plan: Any = None
+    failure: BaseException | None = None
+    warnings: list[Warning] = field(default_factory=list)
 
 
 def _done(work: Callable[[Progress | None], Plan], send: Callable[[_Message], object]) -> None:
     """Does the work and reports how it went."""
     try:
-        with warnings.catch_warnings(record=True) as said:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            made = work(lambda rounds, gap: _report(send, rounds, gap))
-        send(_Message(made=made, said=[one.message for one in said if isinstance(one.message, Warning)]))
+            plan = work(lambda rounds, gap: _report(send, rounds, gap))
+        send(_Message(plan=plan, warnings=[one.message for one in caught if isinstance(one.message, Warning)]))
     except BaseException as problem:  # whatever it is, it is raised where the plan was asked for
-        send(_Message(failed=problem))
+        send(_Message(failure=problem))
 
 
 def _report(send: Callable[[_Message], object], rounds: int, gap: float) -> None:
-    send(_Message(told=(rounds, float(gap))))
+    send(_Message(progress=(rounds, float(gap))))
 
 
-def _in_copy(work: Callable[[Progress | None], Plan], shared: Sequence[object]) -> Generator[Any]:
-    """The messages of work done by a copy of this process, and None after every pause; closing it ends the copy."""
-    context = multiprocessing.get_context("fork")
+def _messages(work: Callable[[Progress | None], Plan], shared: Sequence[object]) -> Generator[_Message | None]:
+    """The messages of work done elsewhere, and None after every pause.
+
+    Closing it kills a copy of the process, and ends a thread at its next report.
+    """
+    copied = sys.platform == "linux"
+    context = multiprocessing.get_context("fork" if copied else None)
     ours, theirs = context.Pipe(duplex=False)
 
-    def alone() -> None:
-        global _beside
-        _beside = True
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent answers it
-        _end_with_parent()
-        ours.close()
-        _done(work, lambda message: theirs.send_bytes(_packed(message, shared)))
+    def beside() -> None:
+        if copied:
+            _alone()
+            ours.close()
+        with suppress(OSError), theirs:  # nobody listens any more
+            _done(work, lambda message: theirs.send_bytes(_packed(message, shared)))
 
+    worker: Any = context.Process if copied else threading.Thread
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of copies of processes with threads
-        copy = context.Process(target=alone, daemon=True)
-        copy.start()
-    theirs.close()
+        worker = worker(target=beside, daemon=True)
+        worker.start()
+    if copied:
+        theirs.close()
     try:
         while True:
-            try:
-                yield _unpacked(ours.recv_bytes(), shared) if ours.poll(_PAUSE) else None
-            except EOFError:
-                return
+            yield _unpacked(ours.recv_bytes(), shared) if ours.poll(_PAUSE) else None
+    except EOFError:
+        return
     finally:
-        copy.kill()
-        copy.join()
+        if copied:
+            worker.kill()
+            worker.join()
         ours.close()
-
-
-def _in_thread(work: Callable[[Progress | None], Plan]) -> Generator[Any]:
-    """The messages of work done by a thread, and None after every pause; closed, it ends at its next report."""
-    waiting: list[_Message] = []
-    closed = threading.Event()
-
-    def send(message: _Message) -> None:
-        if closed.is_set():
-            raise SystemExit
-        waiting.append(message)
-
-    thread = threading.Thread(target=_done, args=(work, send), daemon=True)
-    thread.start()
-    try:
-        while thread.is_alive() or waiting:
-            yield waiting.pop(0) if waiting else None
-            thread.join(0 if waiting else _PAUSE)
-    finally:
-        closed.set()
 
 
 def _packed(message: _Message, shared: Sequence[object]) -> bytes:
-    """A message as bytes; what both processes have is named by its place."""
+    """A message as bytes; what both sides have is named by its place."""
     places = {id(one): place for place, one in enumerate(shared)}
     buffer = io.BytesIO()
     pickler = pickle.Pickler(buffer, protocol=5)
@@ -193,15 +175,18 @@ def _packed(message: _Message, shared: Sequence[object]) -> bytes:
 
 
 def _unpacked(packed: bytes, shared: Sequence[object]) -> _Message:
-    """The message, from our own copy alone; a plan is made again, so that its arrays cannot be written to."""
+    """The message, from our own copy or thread alone."""
     unpickler = pickle.Unpickler(io.BytesIO(packed))
     unpickler.persistent_load = lambda place: shared[place]  # type: ignore[method-assign]
     message: _Message = unpickler.load()
-    return message if message.made is None else _Message(made=message.made.replaced(), said=message.said)
+    return message
 
 
-def _end_with_parent() -> None:
-    """A copy does not outlive the process that waits for it."""
+def _alone() -> None:
+    """A copy leaves interrupts to the process that waits for it, and does not outlive it."""
     import ctypes
 
+    global _beside
+    _beside = True
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     ctypes.CDLL(None).prctl(_PARENT_DEATH, signal.SIGKILL)

@@ -2,56 +2,43 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
 from residua.errors import PlanError
-from residua.linalg.arrays import Floats
-from residua.linalg.nested_noise import AxisNoise
-from residua.linalg.roots import InverseRoot
-from residua.plans.objectives import MaxVariance, TotalVariance
+from residua.plans.objectives import MaxVariance, TotalVariance, of_queries
 from residua.plans.operators.correlated import Ordered
-from residua.plans.operators.correlated_price import opposed, price
 from residua.plans.operators.path import ROUNDING, CorrelatedPath
 from residua.plans.operators.shapes import Asked
-from residua.plans.planners.along import Along, Shaped, asked_along, nested_largest, nested_total
+from residua.plans.planners.along import SECONDS, Along, asked_along, check_axis, nested_largest, shaped
+from residua.plans.planners.by_sets import plan_by_sets
 from residua.plans.planners.crossed import crossed_by_itself, crossed_by_request, crosses
-from residua.plans.planners.ending import finished, relative_gap
 from residua.plans.planners.forecast import Forecast
-from residua.plans.planners.offers import Declared, Offer, Planner, Proof, Task
+from residua.plans.planners.offers import Declared, Offer, Planner, Proof, Task, finished, proven_gap
 from residua.plans.product.plan import ProductPlan
 from residua.plans.solver.ordered import KindScales, OrderedSolution, least_largest, least_of_kinds, least_total
 from residua.plans.solver.ranges import least_range, quiet_ranges
 from residua.plans.tolerances import CORRELATED_SLACK
-from residua.workload import Workload
 
 LONG = 512  # values; below, dense plans are as quick, and can be combined with every other plan
 LONG_WITH_LIMITS = 1025  # values, where persons are limited in each: the lattice form is slow beyond
 _MOST_RANGES = 1024  # values of which the largest variance of a range is left to the lattice form: minutes, to 0.1 %
-_SECONDS, _BYTES = 3e-5, 800  # per value: to plan it, and to measure it
-_SECONDS_NESTED = 2e-4  # with nested groups
 
 
-def by_itself(task: Task) -> Along | None:
-    """What is asked along one axis where this is chosen unasked; None elsewhere.
+def by_itself(task: Task) -> bool:
+    """Whether a plan along one axis is chosen unasked.
 
     That is not on short axes, nor where the lattice form prices persons better: where a person has few records in each
     value of the axis, k² is too much for many; the lattice form knows.
     """
     along = asked_along(task.workload)
     if along is None or not isinstance(task.objective, TotalVariance | MaxVariance):
-        return None
-    name, reach = task.workload.domain.names[along.attribute], task.unit.contribution
-    limited = reach is not None and name in dict(reach.limits)
+        return False
+    limited = task.reach is not None and along.attribute in task.reach.limits
     if along.size < (LONG_WITH_LIMITS if limited else LONG):
-        return None
-    of_queries = isinstance(task.objective, MaxVariance) and task.objective.over == "queries"
-    ranges = of_queries and any(asked.along == "ranges" for asked, *_ in along.parts)
-    return None if ranges and along.size <= _MOST_RANGES else along
+        return False
+    return along.size > _MOST_RANGES or "ranges" not in along.kinds or not of_queries(task.objective)
 
 
 def plan_axis(task: Task) -> ProductPlan | None:
@@ -60,139 +47,115 @@ def plan_axis(task: Task) -> ProductPlan | None:
     Raises:
         PlanError: the axis is longer than this machine's memory.
     """
-    found = asked_along(task.workload)
-    if found is None or found.size < 2:
+    along = asked_along(task.workload)
+    if along is None or along.size < 2:
         return None
-    n, tolerance, step = found.size, 0.9 * task.effort.tolerance, task.effort.progress
-    seconds = n * (_SECONDS_NESTED if found.levels else _SECONDS)
-    Forecast(seconds, float(n * _BYTES), f"an axis of {n:,} values").check()
+    check_axis(along.size, nested=bool(along.levels))
     # Where records are replaced, noise shaped for groups has the worse price: Γ may have negative entries.
     joins = task.unit.contribution is not None
     if isinstance(task.objective, TotalVariance):
-        if found.levels and joins:
-            return _of_nested(task, found, nested_total(found, tolerance=tolerance, step=step), found.total)
-        tried = []
-        for asked in found.stand_ins():
-            solution = least_total(asked.path(n), tolerance=tolerance, step=step)
-            tried.append((asked, solution, found.total(_noise(asked, solution))))
-        asked, solution, loss = min(tried, key=lambda each: each[2] * float(price(_noise(each[0], each[1]))))
-        bound = tried[0][1].bound + found.least_of_levels
-        return _made(task, found.attribute, asked, _noise(asked, solution), loss, bound)
+        return plan_by_sets(task, along.attribute) if joins else _replacing(task, along)
     if not isinstance(task.objective, MaxVariance):
         return None
-    scales, means = found.scales(task.objective, _products(task.workload)), task.objective.over == "terms"
-    kinds = found.least_scales(scales)
-    if kinds.ranges and not means:
-        return _of_ranges(task, found, scales)
-
-    def worst(noise: AxisNoise) -> float:
-        return found.pull(noise, scales, means)[0]
-
-    if kinds == KindScales(prefixes=kinds.prefixes) and not means and not found.levels:
-        solution = least_largest(n, tolerance=tolerance, step=step)
-        asked, bound = Asked(prefixes=tuple(solution.weights.tolist())), solution.bound / kinds.prefixes
-        noise = _noise(asked, solution)
-        return _made(task, found.attribute, asked, noise, worst(noise), bound)
-
-    def nested() -> ProductPlan:
-        shaped = nested_largest(found, scales, means, tolerance=tolerance, step=step)
-        return _of_nested(task, found, shaped, worst)
-
-    if found.levels and joins:
-        return nested()
-    made = _of_kinds(task, found, scales, means)
-    if joins and not means and made.gap > task.effort.tolerance:  # values need weights of their own
-        return min(made, nested(), key=lambda each: each.gap)
-    return made
+    along = along.scaled(task.objective)
+    kinds = along.least_scales
+    if kinds.ranges and not along.means:
+        return _of_ranges(task, along)
+    if kinds == KindScales(prefixes=kinds.prefixes) and not along.means and not along.levels:
+        quiet = _quiet_prefixes(along.size, 0.9 * task.effort.tolerance, task)
+        return _of_noise(task, along, quiet[0], quiet[1] / kinds.prefixes)
+    if along.levels and joins:
+        return _of_nested(task, along)
+    plan = _of_kinds(task, along)
+    if joins and not along.means and plan.gap > task.effort.tolerance:  # values need weights of their own
+        return min(plan, _of_nested(task, along), key=lambda each: each.gap)
+    return plan
 
 
-def _of_nested(task: Task, found: Along, shaped: Shaped, loss: Callable[[AxisNoise], float]) -> ProductPlan:
+def _replacing(task: Task, along: Along) -> ProductPlan:
+    """The plan of least total variance where records are replaced, with noise along a path."""
+    tolerance, step = 0.9 * task.effort.tolerance, task.effort.progress
+    shapes = along.stand_ins()
+    solutions = [least_total(asked.path(along.size), tolerance=tolerance, step=step) for asked in shapes]
+    tried = [_along(task, along, _solved(*each)) for each in zip(shapes, solutions, strict=True)]
+    plan = min(tried, key=lambda each: each.total_variance(task.workload) * each.pcost)
+    return finished(plan, task, plan.total_variance(task.workload), slack=_slack(task))
+
+
+def _of_nested(task: Task, along: Along) -> ProductPlan:
     """The plan with noise that is shaped for nested groups."""
-    asked, q, root, bound = shaped
-    noise = _noise_with(asked, q, root)
-    return _made(task, found.attribute, asked, noise, loss(noise), bound)
+    noise, bound = nested_largest(along, tolerance=0.9 * task.effort.tolerance, step=task.effort.progress)
+    return _of_noise(task, along, noise, bound)
 
 
-def _of_kinds(task: Task, found: Along, scales: Floats, means: bool) -> ProductPlan:
+def _of_kinds(task: Task, along: Along) -> ProductPlan:
     """The plan for the largest variance of several kinds, with noise along a path: one weight for all of a kind."""
-    n, tolerance, step = found.size, 0.9 * task.effort.tolerance, task.effort.progress
-    pull = partial(found.pull, scales=scales, means=means)
+    n, means, tolerance, step = along.size, along.means, 0.9 * task.effort.tolerance, task.effort.progress
     solution, ranges, values = least_of_kinds(
-        n, found.least_scales(scales), pull, means=means, tolerance=tolerance, step=step
+        n, along.least_scales, along.pull, means=means, tolerance=tolerance, step=step
     )
     weights = float(solution.weights[0]) if means else tuple(solution.weights.tolist())
-    asked, bound = Asked(weights, ranges, values), solution.bound
-    if found.levels:  # the weights know levels by the prefixes at their ends alone: another shape may serve better
-        others = [(each, least_total(each.path(n), tolerance=tolerance, step=step)) for each in found.stand_ins()]
-        asked, solution = min(
-            [(asked, solution), *others],
-            key=lambda each: found.pull(_noise(*each), scales, means)[0] * float(price(_noise(*each))),
-        )
-    noise = _noise(asked, solution)
-    return _made(task, found.attribute, asked, noise, found.pull(noise, scales, means)[0], bound)
+    tried = [_solved(Asked(weights, ranges, values), solution)]
+    if along.levels:  # the weights know levels by the prefixes at their ends alone: another shape may serve better
+        tried += [
+            _solved(asked, least_total(asked.path(n), tolerance=tolerance, step=step)) for asked in along.stand_ins()
+        ]
+    return _of_noise(task, along, _best(along, tried), solution.bound)
 
 
-def _of_ranges(task: Task, found: Along, scales: Floats) -> ProductPlan:
+def _of_ranges(task: Task, along: Along) -> ProductPlan:
     """The plan for the largest variance of all ranges, and of what else is asked.
 
     Each kind alone bounds the loss. The noise is that for ranges, or for prefixes where their scale is smaller.
     """
-    n, kinds = found.size, found.least_scales(scales)
+    n, kinds = along.size, along.least_scales
     tolerance, step = task.effort.tolerance, task.effort.progress
     quiet = quiet_ranges(n, tolerance=tolerance, step=step)
     bound = least_range(n, tolerance=tolerance, step=step) / kinds.ranges
-    asked = Asked(ends=tuple(quiet.ends.astype(np.float32).astype(np.float64).tolist()))
-    tried = [(asked, _noise_with(asked, quiet.q, quiet.root))]
+    ends = Asked(ends=tuple(quiet.ends.astype(np.float32).astype(np.float64).tolist()))
+    tried = [shaped(n, ends, quiet.q, quiet.root)]
     if kinds.values:
         bound = max(bound, 1 / kinds.values)
     if 0 < kinds.prefixes < kinds.ranges:
-        prefixes = least_largest(n, tolerance=tolerance, step=step)
-        bound = max(bound, prefixes.bound / kinds.prefixes)
-        asked = Asked(prefixes=tuple(prefixes.weights.tolist()))
-        tried.append((asked, _noise(asked, prefixes)))
-    losses = [found.pull(noise, scales, False)[0] for _, noise in tried]
-    best = min(range(len(tried)), key=lambda each: losses[each] * float(price(tried[each][1])))
-    return _made(task, found.attribute, *tried[best], losses[best], bound)
+        noise, least = _quiet_prefixes(n, tolerance, task)
+        bound = max(bound, least / kinds.prefixes)
+        tried.append(noise)
+    return _of_noise(task, along, _best(along, tried), bound)
 
 
-def _noise(asked: Asked, solution: OrderedSolution) -> AxisNoise:
-    """What will be sampled, before it is scaled."""
-    return _noise_with(asked, solution.q, solution.root)
+def _quiet_prefixes(n: int, tolerance: float, task: Task) -> tuple[Ordered, float]:
+    """The noise whose largest variance of a prefix is least, and what no plan's is below."""
+    solution = least_largest(n, tolerance=tolerance, step=task.effort.progress)
+    return _solved(Asked(prefixes=tuple(solution.weights.tolist())), solution), solution.bound
 
 
-def _noise_with(asked: Asked, q: Floats, root: InverseRoot) -> AxisNoise:
-    q = q.astype(np.float32).astype(np.float64)  # seven digits are plenty, and half the file
-    return asked.noise(q, root.poles, root.weights)
+def _solved(asked: Asked, solution: OrderedSolution) -> Ordered:
+    return shaped(len(solution.q), asked, solution.q, solution.root)
 
 
-def _made(task: Task, attribute: int, asked: Asked, noise: AxisNoise, loss: float, bound: float) -> ProductPlan:
-    """The plan with this noise, scaled, whose loss this is; no plan has a loss × pcost below the bound."""
-    cost = float(price(noise))
-    per_unit = float(task.unit.scaled(1, 2 * (1 + opposed(noise))))
-    reach = task.unit.contribution
-    exact = reach is not None and not reach.limits  # only then k² times the largest diagonal entry is what others cost
-    strategy = Ordered(noise.size, asked, noise.q, noise.poles, noise.weights)
-    made = ProductPlan.along(
-        task.workload.domain,
-        attribute,
-        {(): CorrelatedPath(strategy, 1.0)},
-        task.guarantee,
-        task.unit,
-        _products(task.workload),
-        "least total variance" if isinstance(task.objective, TotalVariance) else "least largest variance",
-        gap=relative_gap(loss * cost, bound) + ROUNDING if exact else math.inf,
-    )
-    slack = CORRELATED_SLACK if task.allowed is not None else 1 - ROUNDING
-    return finished(made, task, loss, slack=slack, cost=cost * per_unit)
+def _best(along: Along, tried: list[Ordered]) -> Ordered:
+    """The noise with the least loss for its price."""
+    return min(tried, key=lambda each: along.worst(each.noise) * float(each.price)) if len(tried) > 1 else tried[0]
 
 
-def _products(workload: Workload) -> Workload:
-    assert workload.tabular
-    return workload
+def _of_noise(task: Task, along: Along, noise: Ordered, bound: float) -> ProductPlan:
+    """The plan with this noise, scaled; no plan has a loss × pcost below the bound."""
+    loss, cost = along.worst(noise.noise), float(noise.price)
+    plan = _along(task, along, noise).replaced(gap=proven_gap(task, loss * cost, bound, ROUNDING))
+    paid = cost * float(task.unit.scaled(1, 2 * (1 + noise.opposed)))
+    return finished(plan, task, loss, slack=_slack(task), cost=paid)
+
+
+def _along(task: Task, along: Along, noise: Ordered) -> ProductPlan:
+    return ProductPlan.along(task.workload.domain, along.attribute, {(): CorrelatedPath(noise, 1.0)}, **task.stated)
+
+
+def _slack(task: Task) -> float:
+    return CORRELATED_SLACK if task.allowed is not None else 1 - ROUNDING
 
 
 @dataclass(frozen=True)
-class Axis(Planner[ProductPlan | ProductPlan]):
+class Axis(Planner[ProductPlan]):
     """A plan along an ordered axis, with noise correlated along it: for values, prefixes and ranges of an attribute.
 
     Long axes get this form by themselves; say it for short ones.
@@ -231,32 +194,30 @@ class Axis(Planner[ProductPlan | ProductPlan]):
 
     def offer(self, task: Task) -> Offer | None:
         """Where a long attribute is asked by its order, alone or crossed with others."""
-        if not task.requested:
-            along = None if task.laplace else by_itself(task)
-            if along is None and (task.laplace or not crosses(task)):
-                return None
+        if not task.requested and (task.laplace or not (by_itself(task) or crosses(task))):
+            return None
         longest = int(task.workload.domain.sizes.max())
-        return Offer(Proof.EVERY, Forecast(longest * _SECONDS, 0.0, f"an axis of {longest:,} values"), task)
+        return Offer(Proof.EVERY, Forecast(longest * SECONDS, 0.0, f"an axis of {longest:,} values"), task)
 
-    def plan(self, task: Task) -> ProductPlan | ProductPlan | None:
+    def plan(self, task: Task) -> ProductPlan | None:
         """The best plan along the axis; of a workload that crosses it with others, a lattice plan.
 
         Raises:
             PlanError: it was asked for, and the workload or the objective is not of this kind.
         """
         if not task.requested:
-            return plan_axis(task) if by_itself(task) is not None else crossed_by_itself(task)
+            return plan_axis(task) if by_itself(task) else crossed_by_itself(task)
         if task.laplace:
             raise PlanError("form=rs.Axis() has normal noise; leave the form out, or plan with ZCDP, GDP or ApproxDP.")
-        made: ProductPlan | ProductPlan | None = None
+        plan: ProductPlan | None = None
         if not self.attributes and not self.apart:
-            made = plan_axis(task)
-        if made is None and task.workload.with_rows:
-            made = crossed_by_request(task.workload, task, tuple(self.attributes), apart=self.apart)
-        if made is None:
+            plan = plan_axis(task)
+        if plan is None and task.workload.with_rows:
+            plan = crossed_by_request(task, tuple(self.attributes), apart=self.apart)
+        if plan is None:
             raise PlanError(
                 "form=rs.Axis() ([objective] axis = true) is for prefixes and ranges of an attribute, its values "
                 "beside them, and its levels for records that are added or removed; alone or crossed with other "
                 "attributes; for total variance or the largest one. Leave the form out."
             )
-        return made
+        return plan

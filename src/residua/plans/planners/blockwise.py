@@ -20,21 +20,28 @@ import numpy as np
 
 from residua.errors import PlanError, VerificationError
 from residua.linalg.arrays import Floats, Integers
-from residua.plans.blockwise.facts import Rows, asked, query_weights
+from residua.plans.blockwise.facts import Rows, asked
 from residua.plans.blockwise.plan import BY_ROWS, BlockwisePlan
 from residua.plans.cells import MOST_COLUMNS
 from residua.plans.contract import Plan
 from residua.plans.levels import LevelTable, closed, table_for
 from residua.plans.matrix.integers import FILLING
-from residua.plans.objectives import MaxVariance, Objective, Scaled, TotalVariance, check_objective, described
-from residua.plans.persons import by_cells
-from residua.plans.planners.ending import finished, relative_gap
-from residua.plans.planners.explicit import explicit_targets
+from residua.plans.objectives import QueryLoss, TotalVariance, check_objective, least_ratio, query_loss
 from residua.plans.planners.forecast import Forecast, side_of
-from residua.plans.planners.offers import Declared, Offer, Planner, Proof, Task
+from residua.plans.planners.offers import (
+    Declared,
+    Offer,
+    Planner,
+    Proof,
+    Task,
+    checked_like,
+    finished,
+    proven_gap,
+    sees_too_little,
+)
 from residua.plans.planners.posing import check_memory, posed, posed_queries
 from residua.plans.product.plan import ProductPlan
-from residua.plans.saddle import RootGame, least_maximum
+from residua.plans.saddle import RootGame
 from residua.plans.solver.blockwise import BlockwiseTotal, Solved
 from residua.plans.solver.blockwise_maximum import BlockwiseMaximum
 from residua.plans.solver.orbits import orbits
@@ -88,7 +95,7 @@ class Blockwise(Planner[BlockwisePlan]):
             check_objective(task.objective, task.workload, laplace=False, matrix=False)
         if isinstance(task.guarantee, PureDP):
             raise PlanError("form=rs.Blockwise() is for normal noise; give ZCDP, GDP or ApproxDP, or form=rs.Matrix().")
-        return plan_joint(task.workload, task) if self.like is None else plan_like(self.like, task.workload, task)
+        return plan_blockwise(task) if self.like is None else plan_like(self.like, task)
 
 
 def too_many_cells(workload: Workload) -> bool:
@@ -116,121 +123,85 @@ def _told_apart(workload: Workload) -> int:
     return len(np.unique(sums))
 
 
-def blockwise_if_better(made: ProductPlan, task: Task) -> Plan:
+def blockwise_if_better(plan: ProductPlan, task: Task) -> Plan:
     """A plan for products, or one with a strategy for each block where one strategy per attribute is far from the best.
 
     Args:
-        made: the plan with one strategy per attribute, and its proven gap.
+        plan: the plan with one strategy per attribute, and its proven gap.
         task: what the plan is for.
     """
-    if not isinstance(task.objective, TotalVariance) or not by_cells(task.unit) or made.workload is None:
-        return made
-    if made.domain.impossible:  # releases over more cells are projected without them
-        used = {i for family in made.workload.families for i in family.used}
-        if math.prod(int(made.domain.sizes[i]) for i in used) > MOST_COLUMNS:
-            return made
-    if not _WORTH_TRYING < made.gap < math.inf:
-        return made
+    workload = task.workload
+    if not isinstance(task.objective, TotalVariance) or not task.by_cells or not _WORTH_TRYING < plan.gap < math.inf:
+        return plan
+    # Releases over more cells are projected without those that are impossible.
+    if plan.domain.impossible and math.prod(workload.shape) > MOST_COLUMNS:
+        return plan
     try:
-        other = plan_joint(made.workload, task)
+        other = plan_blockwise(task)
     except PlanError:  # a block too large for a strategy of its own
-        return made
-    better = (
-        other.unit_pcost < made.unit_pcost
-        if task.guarantee is None
-        else other.total_variance(made.workload) < made.total_variance(made.workload)
-    )
-    return other if better else made
+        return plan
+    if task.guarantee is None:
+        return min(plan, other, key=lambda each: each.unit_pcost)
+    return min(plan, other, key=lambda each: each.total_variance(workload))
 
 
-def plan_joint(workload: Workload, task: Task) -> BlockwisePlan:
+def plan_blockwise(task: Task) -> BlockwisePlan:
     """A blockwise plan of least total or largest variance for a budget, or (without one) for an acceptable loss.
 
     Raises:
         PlanError: another objective, or a set of attributes with too many cells for a strategy of its own.
     """
-    targets = _targets(workload, task.objective)
-    axes, terms = posed(workload) if targets is None else posed_queries(workload, 1.0 / np.sqrt(targets))
+    workload, effort, loss = task.workload, task.effort, query_loss(task.objective, task.workload)
+    axes, terms = posed_queries(workload, np.sqrt(loss.factors)) if loss.worst else posed(workload)
     blocks = closed(term.table for term in terms)
-    found = orbits(axes, terms, blocks)
-    check_memory(found, axes)
-    solver = BlockwiseTotal if targets is None else BlockwiseMaximum
-    solved = solver(axes, found).solve(task.effort.tolerance, min(task.effort.limit, _ROUNDS), task.effort.progress)
+    kinds = orbits(axes, terms, blocks)
+    check_memory(kinds, axes)
+    solver = BlockwiseMaximum if loss.worst else BlockwiseTotal
+    solved = solver(axes, kinds).solve(effort.tolerance, min(effort.limit, _ROUNDS), effort.progress)
+    numbers = [kinds.kinds[block] for block in blocks]
     for coarsest in _COARSEST:
         strategies, shares = rounded(solved, coarsest)
-        made = BlockwisePlan(
+        plan = BlockwisePlan(
             domain=workload.domain,
             axes=tuple(axes),
             blocks_of=tuple(blocks),
-            numbers=tuple(found.kinds[block] for block in blocks),
+            numbers=tuple(numbers),
             strategies=strategies,
-            precisions=shares[[found.kinds[block] for block in blocks]],
-            guarantee=task.guarantee,
-            unit=task.unit,
-            workload=workload,
-            objective=described(task.objective),
+            precisions=shares[numbers],
+            **task.stated,
         )
-        made = _proven(made, workload, task, targets, solved.bound)
+        plan = _proven(plan, task, loss, solved.bound)
         with contextlib.suppress(VerificationError):  # noise that cannot be sampled exactly
-            made.compile()
+            plan.compile()
             break
-    return made
+    return plan
 
 
-def plan_like(like: Plan, workload: Workload, task: Task) -> BlockwisePlan:
+def plan_like(like: Plan, task: Task) -> BlockwisePlan:
     """A plan by the rows of another blockwise plan.
 
     Raises:
-        PlanError: another objective, another form or domain, or rows that do not tell what is asked.
+        PlanError: another objective, another form or domain, or rows that do not distinguish what is asked.
     """
-    targets = _targets(workload, task.objective)
-    precisions, bound = _precisions_like(like, workload, query_weights(workload), targets, task)
-    assert isinstance(like, BlockwisePlan)
-    made = like.replaced(
-        precisions=precisions,
-        guarantee=task.guarantee,
-        unit=task.unit,
-        workload=workload,
-        objective=described(task.objective) + BY_ROWS,
-    )
-    made = _proven(made, workload, task, targets, bound)
+    loss = query_loss(task.objective, task.workload)
+    shared: BlockwisePlan = checked_like(like, "rows", "a blockwise plan", task.workload.domain)
+    precisions, bound = _precisions_like(shared, loss, task)
+    plan = shared.replaced(precisions=precisions, **task.stated)
+    plan = _proven(plan.replaced(objective=plan.objective + BY_ROWS), task, loss, bound)
     try:
-        made.compile()
+        plan.compile()
     except VerificationError:
         raise PlanError(
             "like measures integers too fine for the noise of this budget; plan it, or one plan for all that is asked, "
             "at the smallest of the budgets first, and then each like that."
         ) from None
-    return made
+    return plan
 
 
-def _loss(made: BlockwisePlan, workload: Workload, targets: Floats | None) -> float:
-    return made.total_variance(workload) if targets is None else float((made.variances(workload) / targets).max())
-
-
-def _proven(made: BlockwisePlan, workload: Workload, task: Task, targets: Floats | None, bound: float) -> BlockwisePlan:
+def _proven(plan: BlockwisePlan, task: Task, loss: QueryLoss, bound: float) -> BlockwisePlan:
     """The plan at its scale, with its gap to what no plan's loss × pcost is below."""
-    loss = _loss(made, workload, targets)
-    gap = relative_gap(loss * made.pcost, bound) if by_cells(task.unit) else math.inf
-    return finished(made.replaced(gap=gap), task, loss)
-
-
-def _targets(workload: Workload, objective: Objective) -> Floats | None:
-    """The variance that each query is divided by, (queries,); None where their sum counts.
-
-    Raises:
-        PlanError: an objective that is not for queries that tie attributes together.
-    """
-    if isinstance(objective, TotalVariance):
-        return None
-    if not isinstance(objective, MaxVariance) or objective.over != "queries":
-        raise PlanError(
-            f"{described(objective)} is not for queries of many attributes together; use TotalVariance() or "
-            "MaxVariance(), or plan over few cells with form=rs.Matrix()."
-        )
-    if not workload.tabular:
-        return explicit_targets(workload, objective)
-    return np.repeat(objective.scales(workload), workload.cells.astype(np.int64))
+    value = loss.of(plan.variances(task.workload)) if loss.worst else plan.total_variance(task.workload)
+    return finished(plan.replaced(gap=proven_gap(task, value * plan.pcost, bound)), task, value)
 
 
 # ---- integers
@@ -267,48 +238,28 @@ def _integers(rows: Floats, finest: float) -> Integers:
 # ---- by the rows of another plan
 
 
-def _precisions_like(
-    like: Plan, workload: Workload, weights: Floats, targets: Floats | None, task: Task
-) -> tuple[Floats, float]:
-    """How precisely each block of `like` is measured, and what no plan by its rows goes below at privacy cost 1.
-
-    Args:
-        like: the plan whose rows are measured.
-        workload: what is asked.
-        weights: of each query, where the sum of variances counts.
-        targets: the variance each query is divided by, where the largest counts.
-        task: when to stop.
-
-    Raises:
-        PlanError: no blockwise plan, another domain, or rows that do not tell what is asked.
-    """
-    if not isinstance(like, BlockwisePlan):
-        raise PlanError(f"like={like!r} is not a blockwise plan; plan it with form=rs.Blockwise().")
-    if like.domain != workload.domain:
-        raise PlanError("like is a plan over another domain; plan over one domain.")
+def _precisions_like(like: BlockwisePlan, loss: QueryLoss, task: Task) -> tuple[Floats, float]:
+    """How precisely each block of `like` is measured, and what no plan by its rows goes below at privacy cost 1."""
     even = like.replaced(precisions=np.ones(len(like.precisions)))
-    squares = _squares(even, workload)
+    squares = _squares(even, task.workload)
     used = squares.max(axis=0) > _NOTHING * float(squares.max())
     table = table_for(like.axes, list(like.blocks_of))
-    if targets is None:
-        asked_of = np.where(used, weights @ squares, 0.0)
-        if table is None:
-            return np.sqrt(asked_of), float(np.sqrt(asked_of).sum()) ** 2
-        return _priced_together(even, table, asked_of)
-    effort = task.effort
-    found = least_maximum(
-        RootGame(squares), Scaled(1.0 / targets), len(targets), effort.tolerance, effort.limit, effort.progress
-    )
-    return np.where(used, 1.0 / found.noise, 0.0), found.bound if table is None else 0.0
+    if loss.worst:
+        solution = least_ratio(RootGame(squares), 1.0 / loss.factors, task.effort)
+        return np.where(used, 1.0 / solution.noise, 0.0), solution.bound if table is None else 0.0
+    asked_of = np.where(used, loss.factors @ squares, 0.0)
+    if table is None:
+        return np.sqrt(asked_of), float(np.sqrt(asked_of).sum()) ** 2
+    return _priced_together(even, table, asked_of)
 
 
 def _priced_together(like: BlockwisePlan, table: LevelTable, asked_of: Floats) -> tuple[Floats, float]:
     """The best precisions where the most expensive cell counts, of all blocks together, and what they prove."""
     norms = {block: like.rows_of(block).relative_norms for block in like.blocks_of}
-    q, best, found = np.full(table.shape, 1.0 / math.prod(table.shape)), (math.inf, np.sqrt(asked_of)), 0.0
+    q, best, bound = np.full(table.shape, 1.0 / math.prod(table.shape)), (math.inf, np.sqrt(asked_of)), 0.0
     for _ in range(_LIKE_ROUNDS):
         mean = np.array([float(table.margin(block, q) @ norms[block]) for block in like.blocks_of])
-        found = max(found, float(np.sqrt(asked_of * mean).sum()) ** 2)
+        bound = max(bound, float(np.sqrt(asked_of * mean).sum()) ** 2)
         precisions = np.sqrt(asked_of / mean)
         costs = np.zeros(table.shape)
         for block, precision in zip(like.blocks_of, precisions.tolist(), strict=True):
@@ -316,11 +267,11 @@ def _priced_together(like: BlockwisePlan, table: LevelTable, asked_of: Floats) -
         with np.errstate(divide="ignore", invalid="ignore"):
             loss = float(np.where(asked_of > 0, asked_of / precisions, 0.0).sum()) * float(costs.max())
         best = min(best, (loss, precisions), key=lambda pair: pair[0])
-        if best[0] <= found * (1.0 + _CLOSE):
+        if best[0] <= bound * (1.0 + _CLOSE):
             break
         q = np.maximum(q * costs / costs.max(), _LEAST_WEIGHT / q.size)
         q = q / q.sum()
-    return best[1], found
+    return best[1], bound
 
 
 def _squares(like: BlockwisePlan, workload: Workload) -> Floats:
@@ -330,11 +281,7 @@ def _squares(like: BlockwisePlan, workload: Workload) -> Floats:
     for attributes, rows, at in asked(workload):
         parts, lost = like.facts.taken_apart(attributes, rows)
         if lost.any():
-            names = ", ".join(workload.domain.names[i] for i in attributes)
-            raise PlanError(
-                f"like sees too little of {names} for what is asked here; plan the sum of the workloads first, and "
-                "then each of them like that."
-            )
+            raise sees_too_little(", ".join(workload.domain.names[i] for i in attributes))
         for block, part in parts.items():
             found[at, places[block]] = (part**2).sum(axis=1)
     return found

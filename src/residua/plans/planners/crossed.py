@@ -20,17 +20,15 @@ import numpy as np
 
 from residua.domain import Domain, Integers
 from residua.errors import PlanError
-from residua.plans.objectives import MaxVariance, Scaled, TotalVariance, check_objective, described
+from residua.plans.objectives import MaxVariance, TotalVariance, check_objective, least_ratio, of_queries
 from residua.plans.operators.path import ROUNDING
-from residua.plans.planners.along import kinds_of
+from residua.plans.planners.along import check_axis, kinds_of
+from residua.plans.planners.by_sets import MOST_SETS, can_be_apart, plan_by_sets
 from residua.plans.planners.crossed_noise import game_of, least_mean, least_of_all, with_axes, with_quiet_axes
-from residua.plans.planners.ending import finished, relative_gap
-from residua.plans.planners.fibres import MOST_SETS, can_be_apart, plan_fibres
-from residua.plans.planners.forecast import Forecast
-from residua.plans.planners.offers import Task
-from residua.plans.planners.products import plan_products
+from residua.plans.planners.offers import Task, finished, relative_gap
+from residua.plans.planners.products import facts_of, of_sets, plan_products
 from residua.plans.product.plan import ProductPlan
-from residua.plans.saddle import Solution, least_maximum
+from residua.plans.saddle import Solution
 from residua.plans.solver.closed_form import felt
 from residua.plans.solver.maxima import query_game
 from residua.plans.strategy import Plain, Strategy
@@ -44,7 +42,6 @@ MOST_CROSSED = 1024  # values of an axis that is crossed with others and measure
 MOST_FIELD = 2**21  # cells of two axes along both of which noise is correlated
 _STAND_IN = 48  # values of a long attribute while the others' strategies are sought
 _NEAR = 0.02  # of the best: above it, noise of its own for each set of the other attributes is tried
-_SECONDS, _BYTES = 3e-5, 800  # per value of an axis
 
 
 def long_axes(workload: Workload, unit: Unit, *, least: int = LONG) -> tuple[int, ...]:
@@ -81,43 +78,39 @@ def _short_of(workload: Workload, axes: Sequence[int]) -> list[int]:
     return [i for i in axes if workload.domain.sizes[i] < LONG_WITH_MORE]
 
 
-def crossed_by_itself(task: Task) -> ProductPlan | ProductPlan | None:
+def crossed_by_itself(task: Task) -> ProductPlan | None:
     """The plan along long attributes, where there are some and this form is better than the lattice's own."""
     axes = crosses(task)
     if not axes:
         return None
-    assert task.workload.with_rows
-    if len(axes) == 1 and can_be_apart(task.workload, task, axes[0]):
-        return _near_or_apart(task.workload, task, axes[0])
-    made = plan_crossed(task.workload, task, uncrossed(task.workload, axes))
-    if made.gap > _NEAR and any(_levels_asked(task.workload, i) for i in _short_of(task.workload, axes)):
+    if len(axes) == 1 and can_be_apart(task, axes[0]):
+        return _near_or_apart(task, axes[0])
+    plan = plan_crossed(task, uncrossed(task.workload, axes))
+    if plan.gap > _NEAR and any(_levels_asked(task.workload, i) for i in _short_of(task.workload, axes)):
         return None  # a strategy for each block is better, and not too slow
-    return made
+    return plan
 
 
-def _near_or_apart(workload: Workload, task: Task, axis: int) -> ProductPlan | ProductPlan | None:
+def _near_or_apart(task: Task, axis: int) -> ProductPlan | None:
     """The plan with one noise, which combines with others, where that is near the best; else noise of its own for each.
 
     Whether it is near is seen soon: a rough plan decides where it is far.
     """
     rough = replace(task, effort=replace(task.effort, tolerance=max(2 * _NEAR, task.effort.tolerance)))
-    one = plan_crossed(workload, rough, [axis])
+    one = plan_crossed(rough, [axis])
     if one.gap <= _NEAR + rough.effort.tolerance:
-        one = plan_crossed(workload, task, [axis])
-    return one if one.gap <= _NEAR else plan_fibres(workload, task, axis)
+        one = plan_crossed(task, [axis])
+    return one if one.gap <= _NEAR else plan_by_sets(task, axis)
 
 
 def _levels_asked(workload: Workload, i: int) -> bool:
     return any(family.queries[i].by_levels for family in workload.families if i in family.used)
 
 
-def crossed_by_request(
-    workload: Workload, task: Task, names: Sequence[str] = (), *, apart: bool = False
-) -> ProductPlan | ProductPlan | None:
+def crossed_by_request(task: Task, names: Sequence[str] = (), *, apart: bool = False) -> ProductPlan | None:
     """The same on axes of any length: those named, the long ones, or else the longest that is asked by its order.
 
     Args:
-        workload: what is asked.
         task: what the plan is for.
         names: of the axes.
         apart: whether each set of the other attributes shall have noise of its own.
@@ -125,33 +118,28 @@ def crossed_by_request(
     Raises:
         PlanError: an attribute that is not asked by its order, or a workload that cannot be planned apart.
     """
-    axes = long_axes(workload, task.unit) or long_axes(workload, task.unit, least=2)
+    domain = task.workload.domain
+    axes, possible = long_axes(task.workload, task.unit), long_axes(task.workload, task.unit, least=2)
     if names:
-        wanted = workload.domain.positions(names)
-        possible = long_axes(workload, task.unit, least=2)
-        for i in wanted:
+        axes = domain.positions(names)
+        for i in axes:
             if i not in possible:
-                name = workload.domain.names[i]
                 raise PlanError(
-                    f"attributes: {name!r} is not asked by prefixes, ranges, values and levels of neighbours alone, or "
-                    "has a cell for other values; leave it out."
+                    f"attributes: {domain.names[i]!r} is not asked by prefixes, ranges, values and levels of "
+                    "neighbours alone, or has a cell for other values; leave it out."
                 )
-        return _apart(workload, task, wanted) if apart else plan_crossed(workload, task, uncrossed(workload, wanted))
-    if not axes or not isinstance(task.objective, TotalVariance | MaxVariance):
+    elif not possible or not isinstance(task.objective, TotalVariance | MaxVariance):
         return None
-    if not long_axes(workload, task.unit):
-        axes = (max(axes, key=lambda i: int(workload.domain.sizes[i])),)
-    return _apart(workload, task, axes) if apart else plan_crossed(workload, task, uncrossed(workload, axes))
-
-
-def _apart(workload: Workload, task: Task, axes: Sequence[int]) -> ProductPlan:
-    made = plan_fibres(workload, task, axes[0]) if len(axes) == 1 else None
-    if made is None:
+    axes = axes or (max(possible, key=lambda i: int(domain.sizes[i])),)
+    if not apart:
+        return plan_crossed(task, uncrossed(task.workload, axes))
+    plan = plan_by_sets(task, axes[0]) if len(axes) == 1 else None
+    if plan is None:
         raise PlanError(
             "apart=True is for one axis whose other attributes are asked by their values, in at most "
             f"{MOST_SETS} sets, for total variance, and for records that are added or removed; leave it out."
         )
-    return made
+    return plan
 
 
 def uncrossed(workload: Workload, axes: Sequence[int]) -> tuple[int, ...]:
@@ -181,13 +169,10 @@ def uncrossed(workload: Workload, axes: Sequence[int]) -> tuple[int, ...]:
     return tuple(sorted(kept))
 
 
-def plan_crossed(
-    workload: Workload, task: Task, axes: Sequence[int], given: Sequence[Strategy | None] | None = None
-) -> ProductPlan:
+def plan_crossed(task: Task, axes: Sequence[int], given: Sequence[Strategy | None] | None = None) -> ProductPlan:
     """The best plan with correlated noise along some attributes.
 
     Args:
-        workload: what is asked.
         task: what the plan is for.
         axes: positions of the long attributes.
         given: for each attribute a strategy to keep, or None to choose one.
@@ -195,48 +180,35 @@ def plan_crossed(
     Raises:
         PlanError: two long attributes crossed with each other, or an objective of another kind.
     """
+    workload, sizes = task.workload, task.workload.domain.sizes
     check_objective(task.objective, workload, laplace=False, matrix=False)
-    sizes = workload.domain.sizes
-    longest = int(sizes[list(axes)].max())
-    Forecast(longest * _SECONDS, float(longest * _BYTES), f"an axis of {longest:,} values").check()
+    check_axis(int(sizes[list(axes)].max()))
     kept = list(given) if given is not None else [None] * len(sizes)
-    short = _short_strategies(workload, task, axes, kept)
-    tried = [with_axes(workload, task, axes, short, kept)]
-    if isinstance(task.objective, MaxVariance) and task.objective.over == "queries":
-        tried.append(with_quiet_axes(workload, task, task.objective, tried[0], kept))
+    tried = [with_axes(task, axes, _short_strategies(task, axes, kept), kept)]
+    if isinstance(task.objective, MaxVariance) and of_queries(task.objective):
+        tried.append(with_quiet_axes(task, task.objective, tried[0], kept))
     strategies, solution = min(
-        ((each, _solved(workload, task, each)) for each in dict.fromkeys(tried)), key=lambda both: both[1].achieved
+        ((each, _solved(task, each)) for each in dict.fromkeys(tried)), key=lambda both: both[1].achieved
     )
-    made = ProductPlan(
-        domain=workload.domain,
-        lattice=workload.lattice,
-        precisions=1.0 / solution.noise,
-        strategies=strategies,
-        guarantee=task.guarantee,
-        unit=task.unit,
-        workload=workload,
-        objective=described(task.objective),
-    )
-    made = made.replaced(gap=_gap(made, workload, task, solution))
-    return finished(made, task, solution.achieved * (1 + ROUNDING), slack=CORRELATED_SLACK)
+    plan = of_sets(task, strategies, solution)
+    plan = plan.replaced(gap=_gap(plan, task, solution))
+    return finished(plan, task, solution.achieved * (1 + ROUNDING), slack=CORRELATED_SLACK)
 
 
-def _short_strategies(
-    workload: Workload, task: Task, axes: Sequence[int], kept: Sequence[Strategy | None]
-) -> list[Strategy]:
+def _short_strategies(task: Task, axes: Sequence[int], kept: Sequence[Strategy | None]) -> list[Strategy]:
     """Strategies of the attributes that are not long: plain ones where values are asked, else those of a stand-in."""
-    sizes = workload.domain.sizes
+    workload = task.workload
     asked = {i for family in workload.families for i in family.used if not family.queries[i].plain}
     wanted = [i for i in asked if i not in axes and kept[i] is None]
-    found: list[Strategy] = [kept[i] or Plain(int(n)) for i, n in enumerate(sizes.tolist())]
+    strategies: list[Strategy] = [kept[i] or Plain(int(n)) for i, n in enumerate(workload.domain.sizes.tolist())]
     if wanted:
         small = _stand_in(workload, axes)
         quick = replace(task, workload=small, guarantee=GDP(1.0), objective=TotalVariance(), tolerance=None)
         kept_short = [None if i in axes else one for i, one in enumerate(kept)]
-        strategies = plan_products(small, quick, kept_short if any(kept_short) else None).strategies
+        chosen = plan_products(quick, kept_short if any(kept_short) else None).strategies
         for i in wanted:
-            found[i] = strategies[i]
-    return found
+            strategies[i] = chosen[i]
+    return strategies
 
 
 def _stand_in(workload: Workload, axes: Sequence[int]) -> Workload:
@@ -258,38 +230,31 @@ def _stand_in(workload: Workload, axes: Sequence[int]) -> Workload:
     return Workload.of_families(small, workload.lattice, families)
 
 
-def _solved(workload: Workload, task: Task, strategies: tuple[Strategy, ...]) -> Solution:
+def _solved(task: Task, strategies: tuple[Strategy, ...]) -> Solution:
     """The best noise for these strategies at privacy cost 1, and nature's weights on terms."""
-    objective, effort, game = task.objective, task.effort, game_of(workload, strategies)
-    if not isinstance(objective, MaxVariance) or objective.over == "terms":
-        return objective.solve(workload, game, effort)
-    facts = [
-        [
-            strategy.variances(asked) if i in family.used else (np.zeros(1), np.zeros(1))
-            for i, (strategy, asked) in enumerate(zip(strategies, family.queries, strict=True))
-        ]
-        for family in workload.families
-    ]
+    workload, objective, game = task.workload, task.objective, game_of(task.workload, strategies)
+    if not isinstance(objective, MaxVariance) or not of_queries(objective):
+        return objective.solve(workload, game, task.effort)
+    facts = facts_of(workload, strategies)
     queries = query_game(game, [[(d, felt(e, d)) for d, e in row] for row in facts])
-    scaled = Scaled((1.0 / objective.scales(workload))[queries.terms])
-    found = least_maximum(queries, scaled, len(queries.terms), effort.tolerance, effort.limit, effort.progress)
-    per_term = np.bincount(queries.terms, weights=found.weights, minlength=len(workload.weights))
-    return replace(found, weights=np.asarray(per_term, dtype=np.float64))
+    solution = least_ratio(queries, objective.scales(workload)[queries.terms], task.effort)
+    per_term = np.bincount(queries.terms, weights=solution.weights, minlength=len(workload.weights))
+    return replace(solution, weights=np.asarray(per_term, dtype=np.float64))
 
 
-def _gap(made: ProductPlan, workload: Workload, task: Task, solution: Solution) -> float:
+def _gap(plan: ProductPlan, task: Task, solution: Solution) -> float:
     """How far the plan is from the best, as far as that is proven; the rounding of running sums counted.
 
     The largest variance is at least every mean of variances: nature's weights on terms, the same for all of a term's
     queries, prove a bound on it too.
     """
-    reach = task.unit.contribution
-    if reach is None or reach.limits:
+    workload, objective = task.workload, task.objective
+    if not task.by_cells:
         return math.inf
-    if isinstance(task.objective, MaxVariance):
-        scales, game = task.objective.scales(workload), game_of(workload, made.strategies)
-        by_means = task.objective.solve(workload, game, task.effort).weights
-        bound = max(least_mean(workload, mass, scales, made.strategies) for mass in (solution.weights, by_means))
+    if isinstance(objective, MaxVariance):
+        by_means = objective.solve(workload, game_of(workload, plan.strategies), task.effort).weights
+        scales = objective.scales(workload)
+        bound = max(least_mean(workload, mass, scales, plan.strategies) for mass in (solution.weights, by_means))
     else:
-        bound = least_of_all(workload, made.strategies)
-    return relative_gap(solution.achieved * made.pcost, bound) + ROUNDING
+        bound = least_of_all(workload, plan.strategies)
+    return relative_gap(solution.achieved * plan.pcost, bound) + ROUNDING

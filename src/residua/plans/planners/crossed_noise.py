@@ -12,19 +12,20 @@ what the other attributes make it worth; where the largest variance counts, the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.conductances import Network
 from residua.linalg.path import Path
-from residua.linalg.roots import InverseRoot, inverse_root
+from residua.linalg.roots import inverse_root
 from residua.plans.objectives import MaxVariance
 from residua.plans.operators.correlated import Ordered
 from residua.plans.operators.shapes import Asked
-from residua.plans.planners.along import Along, asked_by, kinds_of, nested_largest
+from residua.plans.planners.along import Along, AlongPart, asked_by, kinds_of, nested_largest, shaped
 from residua.plans.planners.offers import Task
 from residua.plans.product.totals import tells_of
 from residua.plans.solver.attribute import best_cells, weighed_gram
@@ -40,25 +41,20 @@ def least_of_all(workload: Workload, strategies: Sequence[Strategy]) -> float:
     """The least total variance × pcost of any plan (of those that measure short blocks one by one), never more."""
     axes = [i for i, strategy in enumerate(strategies) if strategy.tells]
     short = [i for i in range(len(strategies)) if i not in axes]
-    lattice = workload.lattice
     traces, dilutions, kinds = _short_facts(workload, strategies, short)
     # Along axes nothing is split: what a family asks there stays with its block of short attributes.
     game = ProductGame(workload, np.ones(len(strategies)), traces**2, dilutions)
     parts = game.importances(workload.weights * workload.cells)  # (families, sets)
-    is_axis = np.zeros(len(strategies))
-    is_axis[axes] = 1.0
-    roots: dict[tuple[int, ...], list[tuple[tuple[int, ...], Integers, dict[int, float]]]] = {}
-    for number, members in enumerate(lattice):
+    # By sets of short attributes, and what is asked of each: families and their parts, by axes.
+    roots: dict[tuple[int, ...], dict[tuple[int, ...], dict[tuple[int, ...], list[tuple[int, float]]]]] = {}
+    for number, members in enumerate(workload.lattice):
         along = tuple(i for i in members if i in axes)
         base = tuple(i for i in members if i not in axes)
-        for f in range(len(workload.families)):
-            if parts[f, number] > 0:
-                roots.setdefault(base, []).append((along, kinds[f][list(base)], {f: float(parts[f, number])}))
-    known: dict[tuple[object, ...], float] = {}
-    total = 0.0
-    for terms in roots.values():
-        total += _root(workload, strategies, terms, known)
-    return total**2
+        for f in np.flatnonzero(parts[:, number] > 0).tolist():
+            alike = roots.setdefault(base, {}).setdefault(tuple(kinds[f, list(base)].tolist()), {})
+            alike.setdefault(along, []).append((f, float(parts[f, number])))
+    bounds = _AlongAxes(workload, strategies, {})
+    return sum(math.sqrt(sum(bounds.square(each) for each in several.values())) for several in roots.values()) ** 2
 
 
 def least_mean(workload: Workload, mass: Floats, scales: Floats, strategies: tuple[Strategy, ...]) -> float:
@@ -69,96 +65,73 @@ def least_mean(workload: Workload, mass: Floats, scales: Floats, strategies: tup
 
 def _short_facts(
     workload: Workload, strategies: Sequence[Strategy], short: Sequence[int]
-) -> tuple[Floats, Floats, list[Integers]]:
+) -> tuple[Floats, Floats, Integers]:
     """`tr √` of every family's rows of each short attribute, what is left of its total, and a number for its kind."""
     shape = (len(workload.families), len(strategies))
-    traces, dilutions, kinds = (
-        np.ones(shape),
-        np.zeros(shape),
-        [np.zeros(shape[1], dtype=np.int64) for _ in range(shape[0])],
-    )
+    traces, dilutions, kinds = np.ones(shape), np.zeros(shape), np.zeros(shape, dtype=np.int64)
     known: dict[tuple[int, object], tuple[float, float, int]] = {}
     for f, family in enumerate(workload.families):
-        for i in short:
-            if i not in family.used:
-                continue
+        for i in set(short) & set(family.used):
             asked, n = family.queries[i], int(workload.domain.sizes[i])
             if (i, asked) not in known:
                 if asked.plain and strategies[i].plain:
-                    found = (1.0 - 1.0 / n, 1.0 / n**2)
+                    trace, dilution = 1.0 - 1.0 / n, 1.0 / n**2
                 else:
                     V, v = asked.gram() / asked.rows, strategies[i].spread
-                    q = best_cells(V, v, np.full(n, 1.0 / n))
-                    found = (
-                        float(np.sqrt(np.maximum(np.linalg.eigvalsh(weighed_gram(V, v, q)), 0.0)).sum()),
-                        float(v @ V @ v),
-                    )
-                known[i, asked] = (*found, len(known) + 1)
-            traces[f, i], dilutions[f, i], kinds[f][i] = known[i, asked]
+                    weighed = weighed_gram(V, v, best_cells(V, v, np.full(n, 1.0 / n)))
+                    trace = float(np.sqrt(np.maximum(np.linalg.eigvalsh(weighed), 0.0)).sum())
+                    dilution = float(v @ V @ v)
+                known[i, asked] = (trace, dilution, len(known) + 1)
+            traces[f, i], dilutions[f, i], kinds[f, i] = known[i, asked]
     return traces, dilutions, kinds
 
 
-def _root(
-    workload: Workload,
-    strategies: Sequence[Strategy],
-    terms: list[tuple[tuple[int, ...], Integers, dict[int, float]]],
-    known: dict[tuple[object, ...], float],
-) -> float:
-    """`tr √` of what is asked of one set of short attributes, along all axes."""
-    groups: dict[tuple[int, ...], list[tuple[tuple[int, ...], int, float]]] = {}
-    for along, kind, part in terms:
-        for f, value in part.items():
-            groups.setdefault(tuple(kind.tolist()), []).append((along, f, value))
-    squares = 0.0
-    for group in groups.values():
-        bare = sum(value for along, _, value in group if not along)
-        by_axes: dict[tuple[int, ...], list[tuple[int, float]]] = {}
-        for along, f, value in group:
-            if along:
-                by_axes.setdefault(along, []).append((f, value))
-        if not by_axes:
-            squares += bare
-            continue
-        best = 0.0
-        rest = {along: _along(workload, strategies, along, each, 0.0, known) for along, each in by_axes.items()}
-        for along, each in by_axes.items():  # the tables without an axis go with one of them
-            others = sum(value**2 for other, value in rest.items() if other != along)
-            best = max(best, _along(workload, strategies, along, each, bare, known) ** 2 + others)
-        squares += best
-    return float(np.sqrt(squares))
+@dataclass(frozen=True, eq=False)
+class _AlongAxes:
+    """`tr √` of what is asked along axes, each kind computed once.
 
+    Args:
+        workload: what is asked.
+        strategies: of all attributes.
+        known: what was computed.
+    """
 
-def _along(
-    workload: Workload,
-    strategies: Sequence[Strategy],
-    along: tuple[int, ...],
-    asked: list[tuple[int, float]],
-    bare: float,
-    known: dict[tuple[object, ...], float],
-) -> float:
-    """`tr √` along one axis of weighted mean Gram matrices and `bare · 11ᵀ`; of several axes the product's."""
-    if len(along) > 1:  # one family's Kronecker product at a time
-        values = []
+    workload: Workload
+    strategies: Sequence[Strategy]
+    known: dict[tuple[object, ...], float]
+
+    def square(self, by_axes: dict[tuple[int, ...], list[tuple[int, float]]]) -> float:
+        """`(tr √·)²` of what families ask of one set of short attributes alike, by axes, at least."""
+        bare = sum(value for _, value in by_axes.get((), ()))
+        along = {axes: asked for axes, asked in by_axes.items() if axes}
+        squares = {axes: self._trace(axes, asked, 0.0) ** 2 for axes, asked in along.items()}
+        rest = sum(squares.values())
+        # The tables without an axis go with one of them.
+        tried = (self._trace(axes, asked, bare) ** 2 + rest - squares[axes] for axes, asked in along.items())
+        return max(tried, default=bare)
+
+    def _trace(self, axes: tuple[int, ...], asked: list[tuple[int, float]], bare: float) -> float:
+        """`tr √` along one axis of weighted mean Gram matrices and `bare · 11ᵀ`; of several axes the product's."""
+        if len(axes) > 1:  # one family's Kronecker product at a time
+            squares = [value * math.prod(self._trace((i,), [(f, 1.0)], 0.0) for i in axes) ** 2 for f, value in asked]
+            return math.sqrt(sum(squares) + bare)
+        (axis,) = axes
+        each: dict[AttributeQueries, float] = {}
         for f, value in asked:
-            factors = [_along(workload, strategies, (i,), [(f, 1.0)], 0.0, known) for i in along]
-            values.append(value * float(np.prod(factors)) ** 2)
-        return float(np.sqrt(sum(values) + bare))
-    axis = strategies[along[0]]
-    assert isinstance(axis, Ordered)
-    each: dict[AttributeQueries, float] = {}
-    for f, value in asked:
-        rows = workload.families[f].queries[along[0]]
-        if kinds_of(rows) is not None:  # of others nothing is known here, and leaving them out lowers the bound
-            each[rows] = each.get(rows, 0.0) + value / rows.rows
-    if not each:
-        return float(np.sqrt(bare))
-    scale = sum(each.values())
-    ratios = [round(float(np.log(max(weight / scale, 1e-30))), 12) for weight in (bare, *each.values())]
-    key = (along[0], *each, *ratios)
-    if key not in known:
-        parts = [(kind, weight / scale) for rows, weight in each.items() for kind in kinds_of(rows) or ()]
-        known[key] = _trace(axis, asked_by(parts), bare / scale)
-    return known[key] * float(np.sqrt(scale))
+            rows = self.workload.families[f].queries[axis]
+            if kinds_of(rows) is not None:  # of others nothing is known here, and leaving them out lowers the bound
+                each[rows] = each.get(rows, 0.0) + value / rows.rows
+        if not each:
+            return math.sqrt(bare)
+        scale = sum(each.values())
+        ratios = [round(math.log(max(weight / scale, 1e-30)), 12) for weight in (bare, *each.values())]
+        key = (axis, *each, *ratios)
+        if key not in self.known:
+            parts = [(kind, weight / scale) for rows, weight in each.items() for kind in kinds_of(rows) or ()]
+            strategy = self.strategies[axis]
+            assert isinstance(strategy, Ordered)
+            self.known[key] = _trace(strategy, asked_by(parts), bare / scale)
+        return self.known[key] * math.sqrt(scale)
 
 
 def _trace(axis: Ordered, asked: Asked, bare: float) -> float:
@@ -212,17 +185,17 @@ def game_of(workload: Workload, strategies: tuple[Strategy, ...]) -> ProductGame
 
 
 def with_axes(
-    workload: Workload, task: Task, axes: Sequence[int], short: Sequence[Strategy], kept: Sequence[Strategy | None]
+    task: Task, axes: Sequence[int], short: Sequence[Strategy], kept: Sequence[Strategy | None]
 ) -> tuple[Strategy, ...]:
     """All strategies, those of the axes chosen for what the others make each kind of query worth."""
-    strategies = list(short)
+    workload, strategies = task.workload, list(short)
     worth = {i: _first_worth(workload, i) for i in axes}
     free = [i for i in axes if kept[i] is None and np.count_nonzero(worth[i]) > 1]
     fine = 0.5 * task.effort.tolerance
     for rounds in range(_ROUNDS if free else 1):
         last = not free or rounds == _ROUNDS - 1
         for i in axes:
-            strategies[i] = kept[i] or _best_along(workload, task, i, worth[i], fine if last else max(fine, _COARSE))
+            strategies[i] = kept[i] or _best_along(task, i, worth[i], fine if last else max(fine, _COARSE))
         if last:
             break
         game = game_of(workload, tuple(strategies))
@@ -235,64 +208,54 @@ def with_axes(
 
 def _first_worth(workload: Workload, i: int) -> Floats:
     """The weight of each family's queries along an axis, all of them together, (families,)."""
-    sums = []
-    for family in workload.families:
-        members, _ = family.lattice.covers[i]
-        inside = np.isin(family.numbers, members)
-        sums.append(float((family.weights * family.cells)[inside].sum()))
-    return np.array(sums)
+    members, _ = workload.lattice.covers[i]
+    each = [(family.weights * family.cells)[np.isin(family.numbers, members)].sum() for family in workload.families]
+    return np.array(each, dtype=np.float64)
 
 
-def _best_along(workload: Workload, task: Task, i: int, worth: Floats, tolerance: float) -> Ordered:
+def _best_along(task: Task, i: int, worth: Floats, tolerance: float) -> Ordered:
     """The noise along an axis that is best for the mean variances of each family's queries, weighted."""
     parts = [
         (kind, each / family.queries[i].rows)
-        for family, each in zip(workload.families, worth.tolist(), strict=True)
+        for family, each in zip(task.workload.families, worth.tolist(), strict=True)
         if each
         for kind in kinds_of(family.queries[i]) or ()
     ]
     largest = max(weight for _, weight in parts)
     asked = asked_by((kind, weight / largest) for kind, weight in parts)
-    n = int(workload.domain.sizes[i])
+    n = int(task.workload.domain.sizes[i])
     queries = asked.network(n) if asked.is_nested else asked.path(n)
     solution = least_total(queries, tolerance=tolerance, step=task.effort.progress)
-    return _costing_one(n, asked, solution.q, solution.root)
+    return _costing_one(shaped(n, asked, solution.q, solution.root))
 
 
-def _costing_one(n: int, asked: Asked, q: Floats, root: InverseRoot) -> Ordered:
-    q = q.astype(np.float32).astype(np.float64)  # seven digits are plenty, and half the file
-    made = Ordered(n, asked, q, root.poles, root.weights)
-    return replace(made, weights=made.weights * float(made.price))
+def _costing_one(noise: Ordered) -> Ordered:
+    return replace(noise, weights=noise.weights * float(noise.price))
 
 
 def with_quiet_axes(
-    workload: Workload,
-    task: Task,
-    objective: MaxVariance,
-    strategies: tuple[Strategy, ...],
-    kept: Sequence[Strategy | None],
+    task: Task, objective: MaxVariance, strategies: tuple[Strategy, ...], kept: Sequence[Strategy | None]
 ) -> tuple[Strategy, ...]:
     """The strategies, with noise along the axes whose largest variance is least, where no ranges are asked of them."""
-    scales, found = objective.scales(workload), list(strategies)
+    workload = task.workload
+    scales, chosen = objective.scales(workload), list(strategies)
     starts = np.cumsum([0, *(len(family) for family in workload.families)])
     tolerance, step = 0.5 * task.effort.tolerance, task.effort.progress
     for i, strategy in enumerate(strategies):
         if not isinstance(strategy, Ordered) or kept[i] is not None:
             continue
         members, _ = workload.lattice.covers[i]
-        parts, wanted = [], []
+        parts: list[AlongPart] = []
         for number, family in enumerate(workload.families):
             inside = np.isin(family.numbers, members)
             if i in family.used and inside.any():
-                kinds = kinds_of(family.queries[i]) or []
-                parts += [(kind, 1.0, number) for kind in kinds]
-                wanted += [float(scales[starts[number] : starts[number + 1]][inside].min())] * len(kinds)
-        if {kind.along for kind, *_ in parts} == {"prefixes"}:
+                scale = float(scales[starts[number] : starts[number + 1]][inside].min())
+                parts += [AlongPart(kind, 1.0, number, scale) for kind in kinds_of(family.queries[i]) or ()]
+        along = Along(workload.domain.names[i], i, strategy.size, parts)
+        if along.kinds == {"prefixes"}:
             quiet = least_largest(strategy.size, tolerance=tolerance, step=step)
             asked = Asked(prefixes=tuple(quiet.weights.tolist()))
-            found[i] = _costing_one(strategy.size, asked, quiet.q, quiet.root)
-        elif not any(kind.along == "ranges" for kind, *_ in parts) and task.unit.contribution is not None:
-            along = Along(workload.domain.names[i], i, strategy.size, parts)
-            asked, q, root, _ = nested_largest(along, np.array(wanted), False, tolerance=tolerance, step=step)
-            found[i] = _costing_one(strategy.size, asked, q, root)
-    return tuple(found)
+            chosen[i] = _costing_one(shaped(strategy.size, asked, quiet.q, quiet.root))
+        elif "ranges" not in along.kinds and task.unit.contribution is not None:
+            chosen[i] = _costing_one(nested_largest(along, tolerance=tolerance, step=step)[0])
+    return tuple(chosen)

@@ -132,8 +132,7 @@ def _without_others(workload: Workload) -> str:
 def _shape(workload: Workload) -> tuple[float, float]:
     """How many distinct cells and how many queries."""
     if workload.with_rows:
-        used = {i for family in workload.families for i in family.used}
-        return float(np.prod([float(workload.domain.sizes[i]) for i in used])), float(workload.queries)
+        return math.prod(map(float, workload.shape)), float(workload.queries)
     probe = np.random.default_rng(0).standard_normal(workload.queries)
     return float(len(np.unique(workload.matrix.T @ probe))), float(workload.queries)  # equal columns, equal sums
 

@@ -10,20 +10,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from residua.errors import PlanError
-from residua.plans.blockwise.plan import BlockwisePlan
 from residua.plans.cells import MOST_COLUMNS
 from residua.plans.contract import Plan
-from residua.plans.objectives import Effort, MaxVariance, TotalVariance, check_objective
-from residua.plans.planners.blockwise import Blockwise, blockwise_if_better, plan_joint
+from residua.plans.objectives import Effort, MaxVariance, check_objective
+from residua.plans.planners.blockwise import Blockwise, blockwise_if_better, plan_blockwise
 from residua.plans.planners.crossed import plan_crossed
 from residua.plans.planners.forecast import Forecast, forecast, side_of
-from residua.plans.planners.laplace import plan_pure
-from residua.plans.planners.marginals import plan_marginals
+from residua.plans.planners.marginals import plan_marginals, plan_pure_marginals
+from residua.plans.planners.matrix import plan_pure
 from residua.plans.planners.offers import Declared, Offer, Planner, Proof, Task
 from residua.plans.planners.products import like_strategies, plan_products
-from residua.plans.planners.tables import plan_pure_marginals
 from residua.plans.strategy import Strategy
-from residua.privacy import ZCDP, AddRemove
+from residua.privacy import ZCDP
 from residua.workload import Workload, added
 
 
@@ -70,9 +68,8 @@ class Lattice(Planner[Plan]):
             return None
         exact = workload.plain and self.like is None
         proof = Proof.LOOSE if task.laplace else Proof.EVERY if exact else Proof.CLASS
-        by_matrix = (task.laplace or workload.with_rows) and not isinstance(self.like, BlockwisePlan)
         ahead = Forecast(0.0, 0.0, "marginals")
-        if by_matrix:
+        if (task.laplace or workload.with_rows) and not self._by_rows:
             ahead = forecast(workload, pure=task.laplace, maximum=isinstance(task.objective, MaxVariance))
         return Offer(proof, ahead, task.within(self.limit), side_of(workload), attended=True)
 
@@ -85,27 +82,30 @@ class Lattice(Planner[Plan]):
         workload = task.workload
         if task.laplace:
             return self._laplace(task)
-        if isinstance(self.like, BlockwisePlan):
+        if self._by_rows:
             return Blockwise(self.like).plan(task)
         check_objective(task.objective, workload, laplace=False, matrix=False)
         if not workload.tabular:
-            return plan_joint(workload, task)
+            return plan_blockwise(task)
         given = self._given(workload)
         axes = [i for i, strategy in enumerate(given or ()) if strategy is not None and strategy.tells]
         if axes:
-            return plan_crossed(workload, task, axes, given)
+            return plan_crossed(task, axes, given)
         if workload.plain and given is None:
-            return plan_marginals(workload, task)
-        made = plan_products(workload, task, given)
-        return made if task.requested else blockwise_if_better(made, task)
+            return plan_marginals(task)
+        plan = plan_products(task, given)
+        return plan if task.requested else blockwise_if_better(plan, task)
+
+    @property
+    def _by_rows(self) -> bool:
+        """Whether the plan to be like is blockwise, whose rows are shared."""
+        return getattr(self.like, "shared", "") == "rows"
 
     def _laplace(self, task: Task) -> Plan:
         if self.like is not None:
             raise PlanError("refined, bias and like are for Gaussian noise; leave them out, or give another guarantee.")
         check_objective(task.objective, task.workload, laplace=True, matrix=False)
-        if task.workload.plain:
-            return plan_pure_marginals(task.workload, task)
-        return plan_pure(task.workload.listed(), task)
+        return plan_pure_marginals(task) if task.workload.plain else plan_pure(task)
 
     def _given(self, workload: Workload) -> tuple[Strategy | None, ...] | None:
         """The strategies to measure by; None if they are to be chosen, or those of every plan for marginals."""
@@ -116,27 +116,17 @@ class Lattice(Planner[Plan]):
         return None if plain else given
 
 
-_RECORD = AddRemove()
-
-
 def common_ground(workloads: Sequence[Workload]) -> Plan | None:
     """A plan for all these workloads of one domain together: plans like it can be combined.
 
     None where none is needed: for marginals alone, whose plans share strategies, and for few cells, over which plans of
     all kinds are combined.
     """
-    if len(workloads) > 1 and any(workload.in_parts for workload in workloads):
-        whole = added(workloads)
-        return None if math.prod(whole.shape) <= MOST_COLUMNS else plan_joint(*_task(whole))
-    tables = [workload for workload in workloads if workload.tabular]
-    if len(tables) < 2 or not any(workload.with_rows for workload in tables):
+    listed = len(workloads) > 1 and any(workload.in_parts for workload in workloads)
+    together = [workload for workload in workloads if listed or workload.tabular]
+    if len(together) < 2 or not (listed or any(workload.with_rows for workload in together)):
         return None
-    total = added(tables)
-    if math.prod(total.shape) <= MOST_COLUMNS:
+    task = Task(added(together), ZCDP(0.5), effort=Effort(tolerance=1e-3))
+    if math.prod(task.workload.shape) <= MOST_COLUMNS:
         return None
-    return plan_products(total, _task(total)[1])
-
-
-def _task(workload: Workload) -> tuple[Workload, Task]:
-    effort = Effort(tolerance=1e-3)
-    return workload, Task(workload, ZCDP(0.5), TotalVariance(), 1.0, _RECORD, None, effort)
+    return plan_blockwise(task) if listed else plan_products(task)

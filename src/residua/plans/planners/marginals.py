@@ -1,30 +1,35 @@
-"""Plans for marginals: the planning game on residuals, at a budget or for a wanted accuracy.
+"""Plans for marginals: normal noise on residuals, by the planning game, or Laplace noise on tables that are chosen.
 
 Losses that do not scale with the variances are solved at a given cost, or at the least cost that is good enough.
 """
 
 from __future__ import annotations
 
+import math
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from residua.errors import GapWarning, PlanError
 from residua.linalg.arrays import Floats
-from residua.plans.objectives import Effort, Objective, described
-from residua.plans.planners.ending import finished, relative_gap
-from residua.plans.planners.offers import Task
+from residua.linalg.lattice import closure
+from residua.plans.objectives import Effort, MaxVariance, Objective, TotalVariance
+from residua.plans.planners.offers import Task, finished, finished_pure, relative_gap
 from residua.plans.product.contribution import table_prices
 from residua.plans.product.plan import ProductPlan
 from residua.plans.product.replacement import replacement_cost, replacement_value
-from residua.plans.saddle import Game, Solution
+from residua.plans.saddle import Game, Solution, Steps
+from residua.plans.search.split import EpsilonSplit, exchanged, families, starts
 from residua.plans.solver.closed_form import ResidualCoefficients
 from residua.plans.strategy import plain_strategies
 from residua.privacy import ReplaceOne, Unit
 from residua.workload import Workload
 
 _MOST_DOUBLINGS = 200
+_EXCHANGED = 2  # of the splits found
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,25 +50,10 @@ class _AtCost:
         return self.game.variances(noise) / self.cost
 
 
-def solve_at(
-    objective: Objective,
-    workload: Workload,
-    game: Game,
-    effort: Effort,
-    cost: float | None,
-    loss: float,
-) -> tuple[float, Solution, float]:
-    """The cost, the noise at cost 1 and the gap: in the loss if a cost is given, else in the cost for that loss."""
-    if cost is not None:
-        solution = objective.solve(workload, _AtCost(game, cost), effort)
-        return cost, solution, solution.gap
-    return _least_cost(objective, workload, game, effort, loss)
-
-
 def _least_cost(
     objective: Objective, workload: Workload, game: Game, effort: Effort, loss: float
 ) -> tuple[float, Solution, float]:
-    """Bisects between a cost proven too small and one found sufficient."""
+    """The cost, the noise at cost 1 and the gap in the cost, by bisection: one proven too small, one found enough."""
     enough, solution = 1.0, None
     inner = replace(effort, tolerance=effort.tolerance / 4)
     too_little = 0.0
@@ -113,9 +103,9 @@ class MarginalGame:
         return full
 
 
-def plan_marginals(workload: Workload, task: Task) -> ProductPlan:
+def plan_marginals(task: Task) -> ProductPlan:
     """The best plan of marginals for a budget, or (without one) for a largest acceptable loss."""
-    objective, unit, effort, loss, allowed = task.objective, task.unit, task.effort, task.loss, task.allowed
+    workload, objective, unit, effort = task.workload, task.objective, task.unit, task.effort
     game = marginal_game(workload, unit)
     if objective.homogeneous:
         solution = objective.solve(workload, game, effort)
@@ -125,21 +115,25 @@ def plan_marginals(workload: Workload, task: Task) -> ProductPlan:
         if isinstance(unit, ReplaceOne):
             raise PlanError("unit=ReplaceOne() needs an objective that scales with the variances, not a ConvexLoss.")
         per_unit = _per_unit(unit, game)
-        record_cost, solution, gap = solve_at(objective, workload, game, effort, allowed and allowed / per_unit, loss)
-        achieved = record_cost * loss
+        if task.allowed is None:
+            cost, solution, gap = _least_cost(objective, workload, game, effort, task.loss)
+        else:
+            cost = task.allowed / per_unit
+            solution = objective.solve(workload, _AtCost(game, cost), effort)
+            gap = solution.gap
+        achieved = cost * task.loss
     if gap > effort.tolerance and not isinstance(unit, ReplaceOne):
         warnings.warn(f"the plan is proven optimal only up to {gap:.2g}; raise limit.", GapWarning, stacklevel=3)
-    made = ProductPlan(
-        domain=workload.domain,
-        lattice=workload.lattice,
-        precisions=1.0 / solution.noise,
-        guarantee=task.guarantee,
-        unit=unit,
-        workload=workload,
-        objective=described(objective),
-        gap=gap,
+    return _with_noise(task, solution, achieved, per_unit, gap)
+
+
+def _with_noise(task: Task, solution: Solution, achieved: float, per_unit: float, gap: float) -> ProductPlan:
+    """The plan with this noise on residuals, at its scale."""
+    workload = task.workload
+    plan = ProductPlan(
+        domain=workload.domain, lattice=workload.lattice, precisions=1.0 / solution.noise, gap=gap, **task.stated
     )
-    return finished(made, task, achieved, cost=per_unit)
+    return finished(plan, task, achieved, cost=per_unit)
 
 
 def marginal_game(workload: Workload, unit: Unit) -> MarginalGame:
@@ -156,9 +150,9 @@ def _per_unit(unit: Unit, game: MarginalGame) -> float:
     return float(unit.scaled(1)) if game.coefficients.spending is None else 1.0
 
 
-def independent_marginals(workload: Workload, task: Task) -> ProductPlan:
+def independent_marginals(task: Task) -> ProductPlan:
     """Equal independent noise on every asked cell, pooled into the best unbiased estimates."""
-    unit = task.unit
+    workload, unit = task.workload, task.unit
     game = marginal_game(workload, unit)
     asked = np.zeros(len(workload.lattice))
     asked[workload.numbers] = 1.0 / len(workload)
@@ -171,17 +165,7 @@ def independent_marginals(workload: Workload, task: Task) -> ProductPlan:
     achieved = float(masses @ game.coefficients.cell_variances(1.0 / precisions)[workload.numbers])
     solution = Solution(1.0 / precisions, achieved, game.value(masses), 1, masses)
     per_unit, gap = _unit_cost(unit, game, solution)
-    made = ProductPlan(
-        domain=workload.domain,
-        lattice=workload.lattice,
-        precisions=precisions,
-        guarantee=task.guarantee,
-        unit=unit,
-        workload=workload,
-        objective="independent noise",
-        gap=gap,
-    )
-    return finished(made, task, achieved, cost=per_unit)
+    return _with_noise(task, solution, achieved, per_unit, gap).replaced(objective="independent noise")
 
 
 def _unit_cost(unit: Unit, game: MarginalGame, solution: Solution) -> tuple[float, float]:
@@ -198,3 +182,100 @@ def _unit_cost(unit: Unit, game: MarginalGame, solution: Solution) -> tuple[floa
         raise PlanError("replacing a record changes none of these tables; they can be published without noise.")
     least = replacement_value(lattice, sizes, game.coefficients.importance(game.spread(solution.weights)))
     return cost, relative_gap(solution.achieved * cost, least)  # nothing is proven where only removals cost
+
+
+# ---- Laplace noise: choose tables, split epsilon
+
+
+def plan_pure_marginals(task: Task) -> ProductPlan:
+    """The best choice and split found for a budget, or (without one) for a largest acceptable loss.
+
+    Guarantee: measuring it is `guarantee.epsilon`-DP for its unit. The split is a local optimum; the `gap` is to a
+    bound on every plan.
+    """
+    workload = task.workload
+    steps = Steps(task.effort.progress)
+    steps.told(math.inf)  # the bound comes first
+    masses, bound = _masses(task)
+    lattice, groups = families(workload)
+    numbers = np.concatenate([lattice.find(level) for level in workload.lattice.levels])[workload.numbers]
+    split = EpsilonSplit(lattice, workload.domain.sizes, numbers, masses, isinstance(task.objective, MaxVariance))
+    steps.bound = 2 * bound
+    tried: list[tuple[float, str, Floats]] = []
+    for name, shares in starts(workload, lattice, groups, numbers, masses):
+        plain = shares / shares.sum()
+        tried.append((split.loss(plain), f"{name}, cube-root rule", plain))
+        better = split.improved(plain)
+        tried.append((split.loss(better), f"{name}, optimised", better))
+        steps.told(min(loss for loss, _, _ in tried))
+    tried += _exchanged(split, tried, steps.told)
+    tried = sorted((each for each in tried if math.isfinite(each[0])), key=lambda each: each[0])
+    if not tried:
+        raise PlanError("no choice of marginals answers this workload; this is a defect of residua.")
+    return _of_best_split(task, split, tried, bound)
+
+
+def _exchanged(
+    split: EpsilonSplit, tried: list[tuple[float, str, Floats]], told: Callable[[float], None]
+) -> list[tuple[float, str, Floats]]:
+    """The best splits found, each after all exchanges that improve it."""
+    better = []
+    for loss, name, shares in sorted(tried, key=lambda each: each[0])[:_EXCHANGED]:
+        if math.isfinite(loss):
+            other = split.improved(exchanged(split, shares, told))
+            told(split.loss(other))
+            if split.loss(other) < loss * (1 - 1e-9):
+                better.append((split.loss(other), f"{name.split(',')[0]}, exchanged", other))
+    return better
+
+
+def independent_pure_marginals(task: Task) -> ProductPlan:
+    """Equal Laplace noise on every asked marginal, pooled into the best unbiased estimates."""
+    workload = task.workload
+    masses, bound = _masses(task)
+    split = EpsilonSplit(workload.lattice, workload.domain.sizes, workload.numbers, masses, False)
+    even = np.zeros(len(workload.lattice))
+    even[workload.numbers] = 1.0 / len(workload)
+    tried = [(split.loss(even), "asked marginals, evenly", even)]
+    return _of_best_split(task, split, tried, bound).replaced(objective="independent noise")
+
+
+def _masses(task: Task) -> tuple[Floats, float]:
+    """What each asked cell variance counts, and the least loss of Gaussian noise of pcost 1."""
+    workload, objective = task.workload, task.objective
+    if isinstance(objective, MaxVariance):
+        masses = 1.0 / objective.scales(workload)
+    elif isinstance(objective, TotalVariance):
+        masses = workload.weights * workload.cells
+    else:
+        raise PlanError(
+            f"{type(objective).__name__} is not for pure DP; with PureDP, minimise TotalVariance or MaxVariance."
+        )
+    game = MarginalGame(workload, ResidualCoefficients(workload.lattice, workload.domain.sizes))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GapWarning)
+        solution = objective.solve(workload, game, Effort(max(task.effort.tolerance, 1e-3), task.effort.limit))
+    return masses, solution.bound
+
+
+def _of_best_split(
+    task: Task, split: EpsilonSplit, tried: list[tuple[float, str, Floats]], bound: float
+) -> ProductPlan:
+    workload = task.workload
+    least, _, shares = tried[0]
+    rows = list(split.lattice)
+    kept = [np.array([rows[i]], dtype=np.int32).reshape(1, -1) for i in np.flatnonzero(shares > 0)]
+    lattice = closure([*workload.lattice.levels, *_by_size(kept)], len(workload.domain.sizes))
+    own = np.zeros(len(lattice))
+    own[np.concatenate([lattice.find(row) for row in kept])] = shares[shares > 0]
+    plan = ProductPlan.of_tables(workload.domain, lattice, own, **task.stated)
+    plan = finished_pure(plan, task, least, bound, workload.lattice.used, [(name, loss) for loss, name, _ in tried])
+    used = plan.tables.shares
+    if not 2.0**-36 <= used[used > 0].min() <= used.max() <= 2.0**20:
+        raise PlanError("the plan's noise is outside what can be sampled exactly; change the budget.")
+    return plan
+
+
+def _by_size(rows: list[NDArray[np.int32]]) -> list[NDArray[np.int32]]:
+    sizes = sorted({row.shape[1] for row in rows})
+    return [np.concatenate([row for row in rows if row.shape[1] == size]) for size in sizes]

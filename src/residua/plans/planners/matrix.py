@@ -1,17 +1,49 @@
-"""The planner of one matrix over the cells that queries tell apart, with either noise."""
+"""The planner of one matrix over the cells that queries distinguish, and the best strategies with Laplace noise.
+
+A strategy is searched for, rounded to integers, and measured at the scale that it then needs.
+"""
 
 from __future__ import annotations
 
+import math
+import warnings
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
-from residua.errors import PlanError
+import numpy as np
+from scipy import linalg
+
+from residua.errors import GapWarning, PlanError
+from residua.linalg.arrays import Floats, Integers
+from residua.plans.matrix.integers import LARGEST_SCALE, integer_strategy
 from residua.plans.matrix.plan import MatrixPlan
-from residua.plans.objectives import MaxVariance, check_objective
+from residua.plans.matrix.price import laplace_norm
+from residua.plans.noise import LAPLACE
+from residua.plans.objectives import MaxVariance, QueryLoss, check_objective, query_loss
 from residua.plans.planners.blockwise import too_many_cells
-from residua.plans.planners.explicit import plan_biased, plan_explicit
+from residua.plans.planners.explicit import (
+    TALL,
+    check_size,
+    merged_workload,
+    optimum,
+    plan_biased,
+    plan_explicit,
+    solved,
+)
 from residua.plans.planners.forecast import forecast, side_of
-from residua.plans.planners.laplace import plan_pure, require_few_cells
-from residua.plans.planners.offers import Declared, Offer, Planner, Proof, Task
+from residua.plans.planners.offers import Declared, Offer, Planner, Proof, Task, with_bound
+from residua.plans.saddle import Steps
+from residua.plans.search.search import Tried, search
+from residua.plans.search.strategies import Judged, singular_value_bound
+from residua.plans.solver.queries import MatrixQueries, Queries, ScaledQueries, as_intervals, prepare
+from residua.plans.solver.solve import DenseSolution
+from residua.plans.tolerances import BUDGET_SLACK, DENSE_TOLERANCE
+from residua.privacy import PureDP
+from residua.privacy.exact import round_up
+from residua.workload import Workload
+
+_MOST_CELLS = 4096  # of a strategy that is searched for
+_UP = 1.0 + 2.0**-48
 
 
 @dataclass(frozen=True)
@@ -73,7 +105,170 @@ class Matrix(Planner[MatrixPlan]):
                 )
             if not task.requested:
                 require_few_cells(task.workload)
-            return plan_pure(task.workload.listed(), task)
+            return plan_pure(task)
         if self.bias:
-            return plan_biased(task.workload, task, self.bias)
-        return plan_explicit(task.workload, task, refined=self.refined)
+            return plan_biased(task, self.bias)
+        return plan_explicit(task, refined=self.refined)
+
+
+# ---- Laplace noise
+
+
+@dataclass(frozen=True, eq=False)
+class _Posed:
+    """What is asked on the distinct cells, and the L2 optimum for it.
+
+    Args:
+        task: what the plan is for, its queries listed.
+        loss: what is to be small.
+        asked: the scaled queries on distinct cells.
+        optimum: the best normal noise.
+    """
+
+    task: Task
+    loss: QueryLoss
+    asked: Judged
+    optimum: DenseSolution
+
+    @property
+    def columns(self) -> Integers:
+        return self.optimum.columns
+
+    @property
+    def merged(self) -> Floats:
+        """The queries on the distinct cells, (queries, distinct)."""
+        return merged_workload(self.task.workload, self.columns)
+
+    @property
+    def bound(self) -> float:
+        """The least loss of any strategy of sensitivity 1 (see `search/strategies.py`)."""
+        return max(self.optimum.bound, singular_value_bound(self.asked))
+
+
+def plan_pure(task: Task) -> MatrixPlan:
+    """The best plan with Laplace noise found for a budget, or (without one) for a largest acceptable loss.
+
+    Guarantee: measuring it is `guarantee.epsilon`-DP for its unit. Its `gap` compares it with a bound on every
+    strategy; the search itself is not convex, and finds a good strategy, not provably the best.
+    """
+    steps = Steps(task.effort.progress)
+    steps.told(math.inf)  # the L2 optimum comes first, and takes long on many cells
+    posed = _posed(task)
+    steps.bound = posed.bound
+    tried = search(posed.asked, posed.merged, posed.optimum.strategy, steps.told)
+    plan = _of_best(posed, tried)
+    if task.guarantee is not None:
+        return plan
+    # The noise that just meets what was asked for, and the guarantee that it then has.
+    ratio = posed.loss.of(plan.variances(posed.task.workload)) / task.loss
+    plan = _with_bound(plan.scaled(ratio / BUDGET_SLACK**2), posed, tried)
+    return plan.replaced(guarantee=PureDP(plan.unit_epsilon))
+
+
+def independent_pure(task: Task) -> MatrixPlan:
+    """Equal Laplace noise on the answer to every query, pooled into the best unbiased estimates."""
+    posed = _posed(task)
+    merged = posed.merged
+    tried = [Tried("workload", merged / np.abs(merged).sum(axis=0).max(), posed.asked.loss(merged))]
+    return _of_best(posed, tried).replaced(objective="independent noise")
+
+
+def require_few_cells(workload: Workload) -> None:
+    """Refuses what would take a matrix over too many cells, before there is one."""
+    cells, names = math.prod(workload.shape), workload.names
+    if workload.with_rows and cells > _MOST_CELLS:
+        named = ", ".join(map(repr, names[:6])) + (", …" if len(names) > 6 else "")
+        raise PlanError(
+            f"with Laplace noise such queries take a matrix over all {cells:,} cells of {named}, and {_MOST_CELLS:,} "
+            "are the most; ask for marginals, for prefixes, ranges or levels of one attribute alone, or plan with "
+            "ZCDP, GDP or ApproxDP."
+        )
+
+
+def _check_cells(workload: Workload) -> None:
+    """Refuses more distinct cells than a strategy can be searched for on, before anything is solved."""
+    probe = np.random.default_rng(0).standard_normal(workload.queries)
+    distinct = len(np.unique(workload.matrix.T @ probe))  # equal columns give equal sums
+    if distinct > _MOST_CELLS:
+        raise PlanError(
+            f"about {distinct:,} distinct cells are too many for a Laplace strategy; ask for marginals, or at most "
+            f"{_MOST_CELLS:,} cells."
+        )
+
+
+def _posed(task: Task) -> _Posed:
+    task = replace(task, workload=task.workload.listed())
+    workload = task.workload
+    check_size(workload)
+    _check_cells(workload)
+    loss = query_loss(task.objective, workload)
+    tolerance = DENSE_TOLERANCE if task.tolerance is None else max(task.tolerance, 1e-9)
+    ranges, scales = _ranges(workload), np.sqrt(loss.factors)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GapWarning)  # the bound counts, and it is true however far the solver got
+        best = solved(workload, loss, tolerance) if ranges is None else optimum(ranges, loss, tolerance)
+    queries = _queries(workload, scales) if ranges is None else ScaledQueries(ranges, scales)
+    return _Posed(task, loss, Judged(queries, loss.worst), best)
+
+
+def _ranges(workload: Workload) -> Queries | None:
+    """Many queries as ranges of the cells as they stand, where they are ranges and tell all cells apart.
+
+    Then nothing is merged or dropped, and the matrix is read once instead of multiplied out, which costs O(m n²).
+    """
+    rows, cells = workload.matrix.shape
+    if rows <= TALL * cells:
+        return None
+    W = np.asarray(workload.matrix.toarray())
+    ranges = as_intervals(W) if W.any(axis=1).all() else None
+    if ranges is None:
+        return None
+    gram = ranges.gram(np.ones(rows))
+    root = np.sqrt(np.diagonal(gram))
+    # Full rank, far from any doubt: so no two columns are equal either.
+    full = bool((root > 0).all()) and linalg.eigvalsh(gram / np.outer(root, root), subset_by_index=[0, 0])[0] > 1e-9
+    return ranges if full else None
+
+
+def _queries(workload: Workload, scales: Floats) -> Queries:
+    """The scaled queries on distinct cells, as ranges where they are many and that is what they are."""
+    problem = prepare(workload.matrix, scales)
+    merged = merged_workload(workload, problem.columns)[problem.rows]
+    if len(merged) > TALL * merged.shape[1] and (ranges := as_intervals(merged)) is not None:
+        return ScaledQueries(ranges, scales[problem.rows])
+    return MatrixQueries(merged * scales[problem.rows, None])
+
+
+def _of_best(posed: _Posed, tried: list[Tried]) -> MatrixPlan:
+    """The best strategy in integers, with the noise of the budget, or about that of the wanted loss."""
+    task, best, workload = posed.task, tried[0].strategy, posed.task.workload
+    # ε at which the best strategy has the wanted loss: variances go as 1/ε².
+    epsilon = math.sqrt(2 * tried[0].loss / task.loss)
+    if isinstance(task.guarantee, PureDP):
+        epsilon = task.guarantee.epsilon
+    # One power of two for all entries, such that the scale Δ/ε can be sampled: as for Gaussian noise of that scale.
+    norm = math.sqrt(float((best**2).sum(axis=0).max()))
+    strategy, _ = integer_strategy(best, posed.merged, (epsilon * norm) ** 2)
+    removable = bool((posed.columns < 0).any()) or workload.domain.drops
+    total = laplace_norm(strategy, None if task.reach is None else task.reach.records, removable=removable)
+    if total <= 0:
+        raise PlanError("replacing a record changes none of these answers; they can be published without noise.")
+    scale = round_up(total / Fraction(epsilon)) * _UP
+    if not 0.5 <= scale <= LARGEST_SCALE:
+        raise PlanError("the plan's noise is outside what can be sampled exactly; change the budget.")
+    plan = MatrixPlan(
+        workload.domain, workload.attributes, posed.columns, strategy, scale, noise=LAPLACE, **task.stated
+    )
+    return _with_bound(plan, posed, tried)
+
+
+def _with_bound(plan: MatrixPlan, posed: _Posed, tried: list[Tried]) -> MatrixPlan:
+    """The plan with what was tried, and how far from optimal it can be."""
+    workload = posed.task.workload
+    if posed.asked.queries.shape[0] > TALL * posed.asked.cells:
+        B = plan.strategy.astype(np.float64)
+        achieved = plan.noise_variance * posed.asked.profile_loss(B.T @ B)
+    else:
+        achieved = posed.loss.of(plan.variances(workload))  # exact, O(m n²)
+    named = [(each.name, each.loss) for each in tried]
+    return with_bound(plan, posed.task, achieved, posed.bound, workload.attributes, named)

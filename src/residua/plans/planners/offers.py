@@ -1,23 +1,42 @@
 """What a planner is: it says what it accepts, how good its proof and how slow it will be, and makes the plan.
 
 `rs.plan` asks all planners that are registered for an offer, and takes the best: the strongest proof, and among equals
-the quickest. A planner of your own is one class, given to `rs.plan` as its `form` or registered for every call.
+the quickest. A planner of your own is one class, given to `rs.plan` as its `form` or registered for every call. All
+end alike, by `finished`: scaled to the budget, or to the loss that was asked for, with what that guarantees.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypedDict, TypeVar
 
+from residua.domain import Domain
+from residua.errors import PlanError
+from residua.plans.candidates import Candidate
 from residua.plans.contract import Plan
-from residua.plans.objectives import Effort, Objective
+from residua.plans.noise import guarantee_like
+from residua.plans.objectives import Effort, Objective, TotalVariance, described
+from residua.plans.persons import Reach, by_cells, most_alike, reach_of
 from residua.plans.planners.forecast import Forecast
-from residua.privacy import Guarantee, Unit
+from residua.plans.tolerances import BUDGET_SLACK, PROOF_SLACK
+from residua.privacy import ZCDP, AddRemove, Guarantee, PureDP, Unit
 from residua.workload import Workload
 
 P = TypeVar("P", bound=Plan, covariant=True)
+Q = TypeVar("Q", bound=Plan)
+
+
+class Stated(TypedDict):
+    """What every plan keeps of its task."""
+
+    guarantee: Guarantee | None
+    unit: Unit
+    workload: Workload
+    objective: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,18 +57,35 @@ class Task:
 
     workload: Workload
     guarantee: Guarantee | None
-    objective: Objective
-    loss: float
-    unit: Unit
-    tolerance: float | None
-    effort: Effort
+    objective: Objective = field(default_factory=TotalVariance)
+    loss: float = 1.0
+    unit: Unit = field(default_factory=AddRemove)
+    tolerance: float | None = None
+    effort: Effort = field(default_factory=Effort)
     laplace: bool = False
     requested: bool = False
+
+    @property
+    def stated(self) -> Stated:
+        """What the plan keeps of it."""
+        return Stated(
+            guarantee=self.guarantee, unit=self.unit, workload=self.workload, objective=described(self.objective)
+        )
 
     @property
     def allowed(self) -> float | None:
         """The privacy cost that the budget allows the unit, if there is one."""
         return None if self.guarantee is None else float(self.guarantee.pcost_allowed())
+
+    @property
+    def by_cells(self) -> bool:
+        """Whether the unit pays what its most expensive cell costs, times a number: then gaps can be proven."""
+        return by_cells(self.unit)
+
+    @property
+    def reach(self) -> Reach | None:
+        """What a person can have in the tables of the domain; None if records change instead."""
+        return reach_of(self.unit, self.workload.domain.names, self.workload.domain.sizes)
 
     def within(self, limit: int) -> Task:
         """The same task with at most so many rounds."""
@@ -163,3 +199,104 @@ def planner_table() -> str:
         for row in planner.declares
     ]
     return head + "".join(rows)
+
+
+# ---- how every planner ends: scaled to the budget, or to the loss that was asked for, with gap and guarantee
+
+
+def relative_gap(achieved: float, bound: float) -> float:
+    """How far what is achieved is from what is proven, relatively; infinite where nothing is."""
+    return max(achieved / bound - 1.0, 0.0) if bound > 0 else math.inf
+
+
+def proven_gap(task: Task, achieved: float, bound: float, rounding: float = 0.0) -> float:
+    """The gap of a plan along an axis, a tree or blocks; infinite where a unit does not pay cell by cell.
+
+    Args:
+        task: whom to protect.
+        achieved: the plan's loss times what one record costs.
+        bound: what no plan's is below.
+        rounding: what rounding to integers adds to a loss, relatively.
+    """
+    return relative_gap(achieved, bound) + rounding if task.by_cells else math.inf
+
+
+def checked_like(like: Any, shared: str, form: str, domain: Domain) -> Any:
+    """The plan that another is to be like.
+
+    Raises:
+        PlanError: it does not share what the form takes from it, or is a plan over another domain.
+    """
+    if getattr(like, "shared", "") != shared:
+        raise PlanError(f"like={like!r} is not {form}, whose {shared} another plan could share; plan one first.")
+    if like.domain != domain:
+        raise PlanError("like is a plan over another domain; plan over one domain.")
+    return like
+
+
+def sees_too_little(names: str) -> PlanError:
+    """What is said of a plan that does not measure all that another, like it, is asked."""
+    return PlanError(
+        f"like sees too little of {names} for what is asked here; plan the sum of the workloads first, and then each "
+        "of them like that."
+    )
+
+
+def finished(plan: Q, task: Task, loss: float, *, slack: float = BUDGET_SLACK, cost: float | None = None) -> Q:
+    """A plan with normal noise, scaled to the budget; or without one to the acceptable loss, with what it guarantees.
+
+    Args:
+        plan: any precisions; what its unit pays, and its loss, are in proportion and in inverse proportion to them.
+        task: the budget, or the acceptable loss.
+        loss: the plan's own.
+        slack: the share of the budget that is spent, for rounding.
+        cost: what its unit pays, where that is known.
+
+    Raises:
+        PlanError: the unit pays nothing.
+    """
+    if task.allowed is None:
+        plan = plan.scaled(loss / task.loss / slack)
+    paid = plan.unit_pcost if cost is None or task.allowed is None else cost
+    if paid <= 0:
+        raise PlanError("replacing a record changes none of these tables; they can be published without noise.")
+    if task.allowed is None:
+        return plan.replaced(guarantee=guarantee_like(ZCDP(1.0), paid))
+    return plan.scaled(task.allowed / paid * slack)
+
+
+def finished_pure(
+    plan: Q, task: Task, loss: float, bound: float, attributes: Collection[int], tried: Sequence[tuple[str, float]]
+) -> Q:
+    """The same for Laplace noise, with what was tried and the gap to what no strategy goes below.
+
+    Args:
+        plan: any noise; losses go as 1/ε².
+        task: the budget, or the acceptable loss.
+        loss: the plan's own.
+        bound: the least loss of normal noise of pcost 1; Laplace noise of epsilon 1 has twice that, at least.
+        attributes: positions of those that are asked: a person can have so many records alike in them.
+        tried: the names and losses of all strategies, the plan's own first.
+    """
+    factor = pure_factor(plan, task, lambda: loss)
+    plan = with_bound(plan.scaled(factor**2), task, loss / factor**2, bound, attributes, tried)
+    return plan if task.guarantee is not None else plan.replaced(guarantee=PureDP(plan.unit_epsilon / BUDGET_SLACK))
+
+
+def pure_factor(plan: Plan, task: Task, loss: Callable[[], float]) -> float:
+    """How much more epsilon than the plan's own the budget allows, or the acceptable loss takes."""
+    if task.guarantee is None:
+        return math.sqrt(loss() / task.loss) / BUDGET_SLACK
+    assert isinstance(task.guarantee, PureDP)
+    return task.guarantee.epsilon / plan.unit_epsilon * BUDGET_SLACK
+
+
+def with_bound(
+    plan: Q, task: Task, loss: float, bound: float, attributes: Collection[int], tried: Sequence[tuple[str, float]]
+) -> Q:
+    """A plan with Laplace noise, what was tried and the gap to what no strategy goes below; as `finished_pure`."""
+    alike = most_alike(task.unit, plan.domain.names, plan.domain.sizes, attributes)
+    proven = 2 * bound * (alike / plan.unit_epsilon) ** 2 * PROOF_SLACK
+    share = loss / tried[0][1]
+    candidates = tuple(Candidate(name, value * share) for name, value in tried)
+    return plan.replaced(gap=relative_gap(loss, proven), candidates=candidates, lower_bound=proven)

@@ -21,12 +21,10 @@ from residua.plans.planners.axis import Axis
 from residua.plans.planners.blockwise import Blockwise
 from residua.plans.planners.explicit import independent_explicit
 from residua.plans.planners.forecast import forecast
-from residua.plans.planners.laplace import independent_pure
 from residua.plans.planners.lattice import Lattice
-from residua.plans.planners.marginals import independent_marginals
-from residua.plans.planners.matrix import Matrix
+from residua.plans.planners.marginals import independent_marginals, independent_pure_marginals
+from residua.plans.planners.matrix import Matrix, independent_pure
 from residua.plans.planners.offers import Offer, Planner, Task, register, registered
-from residua.plans.planners.tables import independent_pure_marginals
 from residua.plans.planners.tree import Tree
 from residua.plans.questions import require_workload
 from residua.plans.saddle import Progress
@@ -53,6 +51,7 @@ class _Options(TypedDict, total=False):
     targets: Targets | None
     at_most: float | None
     unit: Unit
+    noise: NoiseName | None
     tolerance: float | None
     progress: Progress | bool | None
 
@@ -63,7 +62,6 @@ def plan(
     guarantee: Guarantee | None = None,
     *,
     form: Planner[P],
-    noise: NoiseName | None = None,
     **options: Unpack[_Options],
 ) -> P: ...
 
@@ -74,7 +72,6 @@ def plan(
     guarantee: Guarantee | None = None,
     *,
     form: Planner[Plan] | None = None,
-    noise: NoiseName | None = None,
     **options: Unpack[_Options],
 ) -> Plan: ...
 
@@ -217,11 +214,11 @@ def independent(workload: Workload, guarantee: Guarantee, *, unit: Unit = _RECOR
             return attended(lambda _: independent(workload, guarantee, unit=unit), once, None, shared)
     _check_budget(guarantee)
     laplace = isinstance(guarantee, PureDP)
-    task = Task(workload, guarantee, TotalVariance(), 1.0, unit, None, Effort(), laplace)
     if workload.plain:
-        return independent_pure_marginals(workload, task) if laplace else independent_marginals(workload, task)
-    queries = workload.listed()  # products only where their cells can be listed
-    return independent_pure(queries, task) if laplace else independent_explicit(queries, guarantee, unit)
+        task = Task(workload, guarantee, unit=unit, laplace=laplace)
+        return independent_pure_marginals(task) if laplace else independent_marginals(task)
+    task = Task(workload.listed(), guarantee, unit=unit, laplace=laplace)  # where their cells can be listed
+    return independent_pure(task) if laplace else independent_explicit(task)
 
 
 def _objective(minimise: Objective | None, targets: Targets | None) -> Objective:

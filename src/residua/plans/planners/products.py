@@ -19,16 +19,14 @@ from residua.plans.blocks import WORD
 from residua.plans.contract import Plan
 from residua.plans.matrix.integers import integer_basis
 from residua.plans.noise import LARGEST_SCALE
-from residua.plans.objectives import MaxVariance, Scaled, check_objective, described
-from residua.plans.persons import by_cells, most_records, reach_of
-from residua.plans.planners.ending import finished, relative_gap
-from residua.plans.planners.offers import Task
+from residua.plans.objectives import MaxVariance, check_objective, least_ratio, of_queries, query_loss
+from residua.plans.planners.offers import Task, checked_like, finished, relative_gap, sees_too_little
 from residua.plans.product.algebra import by_residuals
 from residua.plans.product.bounds import class_bound, persons, replaced
 from residua.plans.product.contribution import table_prices
 from residua.plans.product.plan import ProductPlan
 from residua.plans.product.set_price import FEWEST_RECORDS
-from residua.plans.saddle import Solution, least_maximum
+from residua.plans.saddle import Solution
 from residua.plans.solver.attribute import RealStrategy
 from residua.plans.solver.closed_form import ProductGame, felt
 from residua.plans.solver.maxima import Pairs, query_game
@@ -38,77 +36,73 @@ from residua.plans.tolerances import SUPPORT_TOLERANCE
 from residua.workload import AttributeQueries, Workload
 
 
-def plan_products(workload: Workload, task: Task, given: Sequence[Strategy | None] | None = None) -> ProductPlan:
+def plan_products(task: Task, given: Sequence[Strategy | None] | None = None) -> ProductPlan:
     """A plan of products for a budget, or (without one) for a largest acceptable loss.
 
     Args:
-        workload: what is asked, in place of the task's own.
         task: what the plan is for.
         given: for each attribute a strategy to measure it by, or None to choose one.
     """
+    workload = task.workload
     check_objective(task.objective, workload, laplace=False, matrix=False)
-    made = _planned(workload, task, given or [None] * len(workload.domain))
-    reach = None if by_cells(task.unit) else reach_of(task.unit, workload.domain.names, workload.domain.sizes)
-    if given is not None or reach is None or all(made.strategies[i].plain for i in reach.limits):
-        return made
+    plan = _planned(task, given or [None] * len(workload.domain))
+    reach = None if task.by_cells else task.reach
+    if given is not None or reach is None or all(plan.strategies[i].plain for i in reach.limits):
+        return plan
     # Strategies are chosen for single records. Where persons are limited, tables are cheap: try them as well.
     tables = [Plain(int(n)) if i in reach.limits else None for i, n in enumerate(workload.domain.sizes)]
-    other = _planned(workload, task, tables)
-    return min(made, other, key=lambda plan: _loss(plan, workload, task))
+    return min(plan, _planned(task, tables), key=lambda each: _loss(each, task))
 
 
-def _loss(plan: ProductPlan, workload: Workload, task: Task) -> float:
+def _loss(plan: ProductPlan, task: Task) -> float:
     """The loss of a plan at a given budget or, without one, what it costs."""
     if task.guarantee is None:
         return plan.unit_pcost
-    if isinstance(task.objective, MaxVariance) and task.objective.over == "queries":
-        scales = np.repeat(task.objective.scales(workload), workload.cells.astype(np.int64))
-        return float((plan.variances(workload) / scales).max())
-    return task.objective.loss(workload, plan.variances(workload, per="term"))
+    if of_queries(task.objective):
+        return query_loss(task.objective, task.workload).of(plan.variances(task.workload))
+    return task.objective.loss(task.workload, plan.variances(task.workload, per="term"))
 
 
-def _planned(workload: Workload, task: Task, kept: Sequence[Strategy | None]) -> ProductPlan:
+def _planned(task: Task, kept: Sequence[Strategy | None]) -> ProductPlan:
     """The plan with these strategies kept, and others chosen."""
-    objective, unit, effort, loss, allowed = task.objective, task.unit, task.effort, task.loss, task.allowed
-    design = designed(workload, objective, effort, kept)
+    workload, sizes, effort = task.workload, task.workload.domain.sizes, task.effort
+    design = designed(workload, task.objective, effort, kept)
     game = design.game()
     noise, _, value = game.respond(design.weights)
-    ratio = float(most_records(unit, workload.domain.names, workload.domain.sizes) or 1) ** 2
+    ratio = float(task.reach.records if task.reach else 1) ** 2
     shares = np.where(np.isfinite(noise), game.cost / noise, 0.0)
-    foreseen = value / loss if allowed is None else allowed / ratio
-    bits = column_bits(workload.lattice, workload.domain.sizes, design.strategies, kept, shares, foreseen)
-    strategies = integer_strategies(design.strategies, design.kinds, workload.domain.sizes, kept, bits)
-    solution, bound = _solved(workload, task, design, strategies)
+    foreseen = value / task.loss if task.allowed is None else task.allowed / ratio
+    bits = column_bits(workload.lattice, sizes, design.strategies, kept, shares, foreseen)
+    strategies = integer_strategies(design.strategies, design.kinds, sizes, kept, bits)
+    solution, bound = _solved(task, design, strategies)
     if solution.gap > effort.tolerance:
         warnings.warn(
             f"the noise is proven best for its strategies only up to {solution.gap:.2g}; raise limit.",
             GapWarning,
             stacklevel=3,
         )
-    made = ProductPlan(
-        domain=workload.domain,
-        lattice=workload.lattice,
-        precisions=1.0 / solution.noise,
-        strategies=strategies,
-        guarantee=task.guarantee,
-        unit=unit,
-        workload=workload,
-        objective=described(objective),
+    plan = of_sets(task, strategies, solution)
+    paid = plan.unit_pcost if task.unit.contribution is None else 1.0
+    return finished(plan.replaced(gap=relative_gap(solution.achieved * paid, bound)), task, solution.achieved)
+
+
+def of_sets(task: Task, strategies: tuple[Strategy, ...], solution: Solution) -> ProductPlan:
+    """The plan that measures attributes by these strategies with this noise, at privacy cost 1."""
+    domain, lattice = task.workload.domain, task.workload.lattice
+    return ProductPlan(
+        domain=domain, lattice=lattice, precisions=1.0 / solution.noise, strategies=strategies, **task.stated
     )
-    paid = made.unit_pcost if unit.contribution is None else 1.0
-    made = made.replaced(gap=relative_gap(solution.achieved * paid, bound))
-    return finished(made, task, solution.achieved)
 
 
-def _solved(workload: Workload, task: Task, design: Design, strategies: tuple[Strategy, ...]) -> tuple[Solution, float]:
+def _solved(task: Task, design: Design, strategies: tuple[Strategy, ...]) -> tuple[Solution, float]:
     """The best noise for integer strategies at privacy cost 1, and what no plan of their class can beat.
 
     The cost is that of one record; for persons with limits, the person's. The bound is on what the unit pays.
     """
-    objective, effort = task.objective, task.effort
+    workload, sizes = task.workload, task.workload.domain.sizes
     prices = table_prices(task.unit, workload.domain, workload.lattice, strategies)
     spending = None if prices is None else prices.spending
-    facts = _facts(workload, strategies)
+    facts = facts_of(workload, strategies)
     costs = np.array([strategy.cost for strategy in strategies])
     shares, dilutions = _means(facts, design.rows)
     if not np.isfinite(shares).all():
@@ -118,20 +112,17 @@ def _solved(workload: Workload, task: Task, design: Design, strategies: tuple[St
             "leave the smallest out."
         )
     game = ProductGame(workload, costs, shares, felt(dilutions, shares), spending)
-    if isinstance(objective, MaxVariance) and objective.over == "queries":
+    if isinstance(task.objective, MaxVariance) and of_queries(task.objective):
         queries = query_game(game, [[(d, felt(e, d)) for d, e in row] for row in facts])
-        factors = 1.0 / objective.scales(workload)
-        scaled = Scaled(factors[queries.terms])
-        solution = least_maximum(queries, scaled, len(queries.terms), effort.tolerance, effort.limit, effort.progress)
+        solution = least_ratio(queries, task.objective.scales(workload)[queries.terms], task.effort)
         weights = design.weights
     else:
-        solution = objective.solve(workload, game, effort)
+        solution = task.objective.solve(workload, game, task.effort)
         weights = solution.weights
     spreads = [strategy.spread for strategy in strategies]
     cells = [None if real is None else real.cells for real in design.strategies]
     bound = partial(class_bound, workload, weights, dilutions, design.grams, spreads)
     if prices is not None:
-        sizes = workload.domain.sizes
         even = [
             np.full(int(sizes[i]), 1.0 / sizes[i]) if q is not None and i in prices.reach.limits else q
             for i, q in enumerate(cells)
@@ -144,7 +135,7 @@ def _solved(workload: Workload, task: Task, design: Design, strategies: tuple[St
     return solution, bound(cells)
 
 
-def _facts(workload: Workload, strategies: tuple[Strategy, ...]) -> list[list[Pairs]]:
+def facts_of(workload: Workload, strategies: tuple[Strategy, ...]) -> list[list[Pairs]]:
     """The pairs of every row asked of each attribute, for each family, each computed once; 0 of attributes not used."""
     known: dict[tuple[Strategy, object], Pairs] = {}
     found: list[list[Pairs]] = []
@@ -179,26 +170,18 @@ def like_strategies(like: Plan, workload: Workload) -> tuple[Strategy | None, ..
     Raises:
         PlanError: no plan of products or marginals, another domain, or a strategy that sees too little of an attribute.
     """
-    if isinstance(like, Plan) and like.correlated:
-        like = by_residuals(like)
-    if not isinstance(like, ProductPlan) or not like.by_residuals:
-        raise PlanError(f"like={like!r} is not a plan of products or marginals; only those share strategies.")
-    if like.domain != workload.domain:
-        raise PlanError("like is a plan over another domain; plan over one domain.")
-    asked = workload
-    found: list[Strategy | None] = []
-    for i, strategy in enumerate(like.strategies):
-        if not like.measures(i):
-            found.append(None)
+    shared = checked_like(like, "strategies", "a plan of products or marginals", workload.domain)
+    lattice = by_residuals(shared) if shared.correlated else shared
+    strategies: list[Strategy | None] = []
+    for i, strategy in enumerate(lattice.strategies):
+        if not lattice.measures(i):
+            strategies.append(None)
             continue
-        for rows in () if strategy.complete else kinds_of(asked, i):
+        for rows in () if strategy.complete else kinds_of(workload, i):
             if strategy.outside(rows.matrix()).max() > SUPPORT_TOLERANCE:
-                raise PlanError(
-                    f"like sees too little of {like.domain.names[i]!r} for what is asked of it here; plan the sum of "
-                    "the workloads first, and then each of them like that."
-                )
-        found.append(strategy)
-    return tuple(found)
+                raise sees_too_little(repr(workload.domain.names[i]))
+        strategies.append(strategy)
+    return tuple(strategies)
 
 
 _MOST_BITS = 15.0  # loses a few parts in a million; any two strategies can then be crossed, by a plan like this one

@@ -18,20 +18,29 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.linalg.tree import Levels
 from residua.plans.contract import Plan
-from residua.plans.noise import NORMAL
-from residua.plans.objectives import MaxVariance, Scaled, TotalVariance, described
-from residua.plans.operators.nesting import Nodes, nesting_of
+from residua.plans.objectives import MaxVariance, TotalVariance, least_ratio, of_queries
+from residua.plans.operators.nesting import Nodes
 from residua.plans.operators.tree import TreeNodes, nodes_of
 from residua.plans.planners.along import asked_along
-from residua.plans.planners.ending import finished, relative_gap
 from residua.plans.planners.forecast import Forecast
-from residua.plans.planners.offers import Declared, Offer, Planner, Proof, Task
-from residua.plans.planners.outline import MOST_SHORT, Outline, asked_tables, nested_attribute, outlined, products_of
+from residua.plans.planners.offers import (
+    Declared,
+    Offer,
+    Planner,
+    Proof,
+    Task,
+    checked_like,
+    finished,
+    proven_gap,
+    sees_too_little,
+)
+from residua.plans.planners.outline import MOST_SHORT, AskedTable, Outline, nested_attribute, outlined
 from residua.plans.planners.pure_tree import LONG, pure_runs, pure_tree
+from residua.plans.product.any_facts import subsets
 from residua.plans.product.facts import coefficient
 from residua.plans.product.plan import ProductPlan
-from residua.plans.saddle import RootGame, least_maximum
-from residua.plans.solver.nested import NestedSolution, best_largest, best_total
+from residua.plans.saddle import RootGame
+from residua.plans.solver.nested import best_largest, best_total
 from residua.plans.tolerances import CORRELATED_SLACK
 
 MANY = 1025  # values: below, dense plans of hierarchies are quick, a little better, and combine with every other plan
@@ -110,112 +119,73 @@ class Tree(Planner[Plan]):
                 "form=rs.Tree() is for levels and values of one attribute, crossed with values of at most "
                 f"{MOST_SHORT} others; leave the form out."
             )
-        made = plan_tree(task, attribute, each=self.precisions, like=self.like)
-        if made is None:
+        if not isinstance(task.objective, TotalVariance | MaxVariance):
             raise PlanError(
                 "form=rs.Tree() is for total variance, the largest variance, or targets; leave minimise out."
             )
-        return made
+        return plan_tree(task, attribute, self.precisions, self.like)
 
     def _laplace(self, task: Task) -> ProductPlan:
         if self.like is not None:
             raise PlanError("like is for plans with Gaussian noise, which combine with others; leave it out.")
-        made = pure_tree(task, least=2)
-        if made is None:
+        plan = pure_tree(task, least=2)
+        if plan is None:
             raise PlanError(
                 "form=rs.Tree() with Laplace noise is for prefixes, ranges and values of one attribute, or for its "
                 "levels; leave the form out."
             )
-        return made
+        return plan
 
 
-def plan_tree(
-    task: Task, attribute: int, each: Literal["node", "level"] = "node", like: Plan | None = None
-) -> ProductPlan | None:
-    """The best plan over the levels of an attribute; None where the objective is not of that kind.
+def plan_tree(task: Task, attribute: int, each: Literal["node", "level"], like: Plan | None) -> ProductPlan:
+    """The best plan over the levels of an attribute.
 
     Args:
-        task: what the plan is for.
+        task: what the plan is for: total variance, or the largest.
         attribute: the attribute with levels.
         each: what has a precision of its own.
         like: whose strategy to use.
     """
-    if not isinstance(task.objective, TotalVariance | MaxVariance):
-        return None
-    outline = outlined(task, attribute)
+    outline, effort = outlined(task, attribute), task.effort
     nodes = sum(sum(part.tree.sizes) for part in outline.problem.parts)
     Forecast(nodes * _SECONDS, nodes * _BYTES, f"a tree of {outline.nesting.sizes[0]:,} values").check()
     if isinstance(task.objective, TotalVariance):
-        solution = best_total(outline.problem, each, task.effort.tolerance, task.effort.progress)
+        solution = best_total(outline.problem, each, effort.tolerance, effort.progress)
     else:
-        over: Literal["nodes", "levels"] = "nodes" if task.objective.over == "queries" else "levels"
-        solution = best_largest(outline.problem, each, over, task.effort.tolerance, task.effort.progress)
-    if like is not None:
-        return _like(task, attribute, like, solution.bound)
-    return _made(task, attribute, outline, solution)
-
-
-def _like(task: Task, attribute: int, like: Plan, bound: float) -> ProductPlan:
-    """The best plan by the strategy of another; its gap is against all plans."""
-    first = _by_strategy(
-        like, task, asked_tables(task, attribute, nesting_of(like.domain[like.domain.names[attribute]]))
-    )
-    made = first.replaced(
-        guarantee=task.guarantee,
-        unit=task.unit,
-        workload=products_of(task.workload),
-        objective=described(task.objective),
-    )
-    return _priced(task, made.replaced(gap=relative_gap(_loss(task, made) * made.pcost, bound) + _ROUNDING))
-
-
-def _made(task: Task, attribute: int, outline: Outline, solution: NestedSolution) -> ProductPlan:
-    parts = {
-        members: TreeNodes(outline.nesting, start, _on_all_levels(outline, start, levels))
-        for members, start, levels in zip(outline.sets, outline.starts, solution.precisions, strict=True)
-    }
-    made = ProductPlan.along(
-        task.workload.domain,
-        attribute,
-        parts,
-        task.guarantee,
-        task.unit,
-        products_of(task.workload),
-        described(task.objective),
-        gap=relative_gap(solution.loss, solution.bound) + _ROUNDING,
-    )
-    return _priced(task, made)
-
-
-def _priced(task: Task, made: ProductPlan) -> ProductPlan:
-    """The plan with precisions for the budget, or for the loss that was asked for."""
-    reach = task.unit.contribution
-    exact = reach is not None and not reach.limits
-    made = made.replaced(gap=made.gap if exact else math.inf)
+        over: Literal["nodes", "levels"] = "nodes" if of_queries(task.objective) else "levels"
+        solution = best_largest(outline.problem, each, over, effort.tolerance, effort.progress)
+    if like is None:
+        parts = {
+            members: TreeNodes(outline.nesting, start, _on_all_levels(outline, start, levels))
+            for (members, start), levels in zip(outline.starts.items(), solution.precisions, strict=True)
+        }
+        plan = ProductPlan.along(task.workload.domain, attribute, parts, **task.stated)
+        loss, achieved = None, solution.loss
+    else:
+        plan = _by_strategy(like, task, outline.tables).replaced(**task.stated)
+        loss = _loss(task, plan, outline.tables)
+        achieved = loss * plan.pcost
+    plan = plan.replaced(gap=proven_gap(task, achieved, solution.bound, _ROUNDING))
     if task.allowed is not None:
-        return finished(made, task, 0.0, slack=CORRELATED_SLACK)
-    return finished(made, task, _loss(task, made), slack=1.0 / (1.0 + _ROUNDING))
+        return finished(plan, task, 0.0, slack=CORRELATED_SLACK)
+    return finished(plan, task, loss or _loss(task, plan, outline.tables), slack=1.0 / (1.0 + _ROUNDING))
 
 
-def _loss(task: Task, made: ProductPlan) -> float:
+def _loss(task: Task, plan: ProductPlan, tables: Sequence[AskedTable]) -> float:
     """What is to be small, of a plan."""
     if isinstance(task.objective, TotalVariance):
-        return made.total_variance(products_of(task.workload))
-    over = task.objective.over if isinstance(task.objective, MaxVariance) else "queries"
-    return max(
-        float(_variances(made, short, level).max() if over == "queries" else _variances(made, short, level).mean())
-        / target
-        for short, level, _, target in asked_tables(task, made.attribute, nesting_of(made.domain[made.name]))
-    )
+        return plan.total_variance(task.workload)
+    largest = np.max if of_queries(task.objective) else np.mean
+    return max(float(largest(_variances(plan, table))) / table.target for table in tables)
 
 
-def _variances(made: ProductPlan, short: tuple[int, ...], level: int) -> Floats:
+def _variances(plan: ProductPlan, table: AskedTable) -> Floats:
     """The variance of a cell of each node's table, (nodes,)."""
-    sizes = made.domain.sizes.tolist()
+    sizes = plan.domain.sizes.tolist()
     parts = (
-        coefficient(members, short, sizes) * nodes.variances_along(Nodes(level))
-        for members, nodes in nodes_of(made).items()
-        if set(members) <= set(short)
+        coefficient(members, table.short, sizes) * nodes.variances_along(Nodes(table.level))
+        for members, nodes in nodes_of(plan).items()
+        if set(members) <= set(table.short)
     )
     return np.asarray(sum(parts))
 
@@ -251,47 +221,35 @@ def _by_parent(outline: Outline, start: int, each: Floats) -> Floats:
 # ---- by the strategy of another plan
 
 
-def _by_strategy(like: Plan, task: Task, tables: Sequence[tuple[tuple[int, ...], int, float, float]]) -> ProductPlan:
-    """A plan for some tables (short attributes, level, weight, target) by the strategy of `like`, at some budget.
+def _by_strategy(like: Plan, task: Task, tables: Sequence[AskedTable]) -> ProductPlan:
+    """A plan for some tables by the strategy of `like`, at some budget.
 
     Raises:
         PlanError: no plan over a tree with Gaussian noise, another domain, or levels that it does not measure.
     """
-    trees = nodes_of(like) if isinstance(like, ProductPlan) else {}
-    if not isinstance(like, ProductPlan) or not trees or like.noise != NORMAL:
-        raise PlanError(f"like={like!r} is not a plan over a tree with Gaussian noise; plan it with form=rs.Tree().")
-    if like.domain != task.workload.domain:
-        raise PlanError("like is a plan over another domain; plan over one domain.")
+    shared: ProductPlan = checked_like(like, "nodes", "a plan over a tree with normal noise", task.workload.domain)
+    trees, sizes = nodes_of(shared), shared.domain.sizes.tolist()
     places = {members: number for number, members in enumerate(trees)}
-    largest = isinstance(task.objective, MaxVariance) and task.objective.over == "queries"
-    sizes = like.domain.sizes.tolist()
     squares = np.zeros((len(tables), len(trees)))
-    for at, (short, level, _, _) in enumerate(tables):
-        for chosen in range(2 ** len(short)):
-            members = tuple(i for k, i in enumerate(short) if chosen >> k & 1)
+    for at, (short, level, *_) in enumerate(tables):
+        for members in subsets(short):
             if any(sizes[i] == 1 for i in members):
                 continue
             if members not in trees or trees[members].start > level:
-                names = ", ".join(like.domain.names[i] for i in (like.attribute, *members))
-                raise PlanError(
-                    f"like sees too little of {names} for what is asked here; plan the sum of the workloads first, and "
-                    "then each of them like that."
-                )
-            nodes = trees[members]
-            variance = nodes.variances_along(Nodes(level)).max() if largest else nodes.mean_along(Nodes(level))
-            squares[at, places[members]] = coefficient(members, short, sizes) * float(variance)
-    prices = np.array([like.with_parts({members: each}).pcost for members, each in trees.items()])
+                raise sees_too_little(", ".join(shared.domain.names[i] for i in (shared.attribute, *members)))
+            nodes, asked = trees[members], Nodes(level)
+            largest = of_queries(task.objective)
+            variance = float(nodes.variances_along(asked).max()) if largest else nodes.mean_along(asked)
+            squares[at, places[members]] = coefficient(members, short, sizes) * variance
+    prices = np.array([shared.with_parts({members: each}).pcost for members, each in trees.items()])
     game = RootGame(squares * prices)
     if isinstance(task.objective, MaxVariance):
-        targets, effort = np.array([target for *_, target in tables]), task.effort
-        noise = least_maximum(
-            game, Scaled(1.0 / targets), len(targets), effort.tolerance, effort.limit, effort.progress
-        ).noise
+        noise = least_ratio(game, np.array([table.target for table in tables]), task.effort).noise
     else:
         levels = next(iter(trees.values())).nesting.sizes
-        cells = [float(np.prod([sizes[i] for i in short])) * levels[level] for short, level, *_ in tables]
-        noise = game.respond(np.array([weight for _, _, weight, _ in tables]) * cells)[0]
+        cells = [math.prod(sizes[i] for i in table.short) * levels[table.level] for table in tables]
+        noise = game.respond(np.array([table.weight for table in tables]) * cells)[0]
     factors = 1.0 / (noise * prices)
-    return like.with_parts(
+    return shared.with_parts(
         {m: each.scaled(float(factors[k])) for k, (m, each) in enumerate(trees.items()) if squares[:, k].any()}
     )

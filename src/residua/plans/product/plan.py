@@ -67,13 +67,11 @@ class ProductPlan(Plan):
         unit: whom it protects.
         workload: what was asked, if anything.
         objective: what the plan was optimised for, in words.
-        gap: proven bound on how far the plan is from the best of its class (`bounds.py`), relative; `gap_any` is
-            against all plans whatever. Infinite when nothing is proven.
+        gap: proven bound on how far the plan is from the best of its class, relative; infinite if nothing is proven.
         strategies: the integer strategy of each attribute of the domain; plain ones if left out.
         attribute: the position of the attribute along which operators measure; −1 where there are none.
         operators: A_T of each set of the family, where there is such an attribute; None where none is measured.
-        shares: with Laplace noise on whole marginals, ε_T of each set, (sets,); precisions are then those of all
-            tables pooled.
+        shares: with Laplace noise on whole marginals, ε_T of each set, (sets,); precisions then pool all tables.
         candidates: with Laplace noise, what was tried, best first; the first is the one measured.
         lower_bound: no plan with Laplace noise has a smaller loss at this budget; loose; 0 when nothing is proven.
     """
@@ -179,6 +177,12 @@ class ProductPlan(Plan):
         return operator if operator is not None and operator.correlated else None
 
     @property
+    def shared(self) -> str:  # type: ignore[override]
+        """The nodes of trees, or the strategies of attributes."""
+        of_attributes = self.by_residuals or self.correlated
+        return "strategies" if of_attributes else "nodes" if self.noise == NORMAL else ""
+
+    @property
     def noise(self) -> Noise:
         """That of the operators; Laplace on whole tables; else normal, correlated along axes."""
         if self.shares is not None:
@@ -274,13 +278,12 @@ class ProductPlan(Plan):
         return np.array([self.facts.largest(term) for term in workload.terms()])
 
     def _cell_variances(self, positions: tuple[int, ...]) -> Floats:
-        shape = tuple(int(self.domain.sizes[i]) for i in positions)
         if not self.plain:
             return super()._cell_variances(positions)
         number = int(self.lattice.find(np.array([positions], dtype=np.int32).reshape(1, -1))[0])
         if number < 0:
             return self.facts.cells(positions)  # attributes with one value need not be in the family
-        return np.broadcast_to(self.facts.cell_variances[number], shape)
+        return np.broadcast_to(self.facts.cell_variances[number], [int(self.domain.sizes[i]) for i in positions])
 
     def _covariance(self, first: Workload, second: Workload) -> Floats:
         return self.facts.covariance(first, second)
@@ -293,11 +296,7 @@ class ProductPlan(Plan):
         return super()._paired(first, second, crossed)
 
     def combination_variance(self, combination: Mapping[Sequence[str], ArrayLike]) -> float:
-        """Variance of a linear combination of cells: attribute set → coefficients, an array over its cells.
-
-        Raises:
-            PlanError: the plan cannot answer it.
-        """
+        """Variance of a linear combination of cells; a PlanError where the plan cannot answer it."""
         variance = self.facts.of_any.combination(combined(self.domain, combination))
         if not np.isfinite(variance):
             raise PlanError("this plan does not answer this combination; plan for a workload that asks for it.")
@@ -380,9 +379,8 @@ class ProductPlan(Plan):
     @property
     def details(self) -> dict[str, Any]:
         """What was tried, how loose the price can be, and which tables are measured as they are."""
-        if self.shares is None:
-            return super().details
-        return {**super().details, "measured": listed_tables(self)}
+        measured = {} if self.shares is None else {"measured": listed_tables(self)}
+        return {**super().details, **measured}
 
     def __repr__(self) -> str:
         return f"ProductPlan({in_brief(self)}, {self.guarantee!r}, gap={self.gap:.2g})"
@@ -396,5 +394,4 @@ class ProductPlan(Plan):
     @classmethod
     def of_body(cls, body: dict[str, Any]) -> ProductPlan:
         """The plan that plain values describe; every invariant is checked again."""
-        plan: ProductPlan = product_of_body(cls, body)
-        return plan
+        return product_of_body(cls, body)  # type: ignore[no-any-return]
