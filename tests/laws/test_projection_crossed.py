@@ -10,7 +10,7 @@ from residua.projection.axes import axis_of
 from residua.projection.crossed import nearest_crossed
 from residua.projection.crossing import Below, Crossing
 from residua.projection.facts import Fact
-from residua.projection.plain import ResidualProblem
+from residua.projection.family import FamilyProblem
 from residua.projection.problem import Terms
 from residua.projection.products import ProductProblem
 from tests.laws.projections import IMPOSSIBLE, all_two_way
@@ -46,7 +46,7 @@ def test_where_noise_is_alike_in_all_directions_it_is_the_projection_in_residual
     }[facts]
     release = all_two_way(tmp_path, impossible=IMPOSSIBLE if facts == "zeros" else ())
     terms = Terms(facts=given, tolerance=1e-10)
-    residual, crossed = ResidualProblem(release.plan, terms), ProductProblem(release.plan, terms)
+    residual, crossed = FamilyProblem(release.plan, terms), ProductProblem(release.plan, terms)
     observed = residual.observed(release)
     first, second = residual.solve(observed), crossed.solve(observed)
     np.testing.assert_allclose(second.residuals, first.residuals, atol=1e-4)

@@ -1,21 +1,201 @@
-"""`rs.estimate`: from a release to tables of any attributes that borrow strength from each other."""
+"""`rs.estimate`: tables of any attributes, measured or not, that borrow strength from all that was measured."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from residua.errors import PlanError
-from residua.estimation.estimated import Estimated
-from residua.estimation.fit import Progress, fitted
-from residua.estimation.observed import Public, observed_of
-from residua.estimation.tables import EstimatedTables
-from residua.projection.facts import estimated_total, facts_of
+from residua.estimation.fit import Fitted, Progress, fitted
+from residua.estimation.folder import load_estimates, save_estimates
+from residua.estimation.observed import Members, Public, observed_of
+from residua.estimation.rows import SyntheticRows, rows_of
+from residua.estimation.tables import ODD, EstimatedTables, TableAccuracy, accuracy_of
+from residua.linalg.arrays import Floats
+from residua.plans.contract import Plan
+from residua.projection.accuracy import statement_of
+from residua.projection.facts import estimated_total, facts_of, shown
+from residua.projection.tables import ProjectedTable, Tabled
 from residua.release.base import Release
+from residua.showing import Exported
+from residua.workload import AskedRows
 
 _MOST_WAYS = 6  # up to which the strength of interactions is learned
+MOST_CELLS = 4_000_000
+MOST_ATTRIBUTES = 8
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class EstimatedTable(ProjectedTable):
+    """A table of estimates, tidy: attributes, estimate; biased towards a model.
+
+    Args:
+        accuracy: how accurate the table of cells is said to be, and on what grounds.
+        Others as for `ProjectedTable`.
+    """
+
+    accuracy: TableAccuracy | None = None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Estimated(Exported, Tabled):
+    """Model-based tables of any attributes, made from a release alone. Made by `rs.estimate`.
+
+    Guarantee: no data is touched and no privacy is spent. No cell is negative, impossible cells are exactly zero, and
+    public facts are met. Tables agree on the margins they share, up to `accuracy(…).apart` counts: for up to three
+    attributes a few millionths of the total, or a ten-thousandth where there is little but noise; more, where tables of
+    three were measured that no table of four has. They are biased towards a model; `accuracy` says how accurate a table
+    is estimated to be, which is not a bound. What was measured keeps its exact variances and intervals in the release.
+
+    Args:
+        release: what was measured.
+        public: what is known besides.
+        fitted: the tables of single attributes and pairs.
+        total_given: whether the total is public.
+    """
+
+    release: Release
+    public: Public
+    fitted: Fitted
+    total_given: bool
+
+    @property
+    def plan(self) -> Plan:  # type: ignore[override]
+        """The release's plan."""
+        return self.release.plan
+
+    @property
+    def nonnegative(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def biased(self) -> str:
+        """What is said of its numbers."""
+        return MODEL_BASED
+
+    @cached_property
+    def _tables(self) -> EstimatedTables:
+        return EstimatedTables(observed_of(self.release), self.public, self.fitted)
+
+    @property
+    def total(self) -> float:
+        """The number of records, public or estimated."""
+        return self.fitted.total
+
+    def _members(self, attributes: Sequence[str]) -> tuple[Members, list[int]]:
+        positions = list(self.domain.positions(self.domain.listed(attributes)))
+        cells = self.domain.cells(list(attributes))
+        if cells > MOST_CELLS or len(positions) > MOST_ATTRIBUTES:
+            raise PlanError(
+                f"the table on {tuple(attributes)!r} has {cells:,} cells of {len(positions)} attributes; ask for at "
+                f"most {MOST_CELLS:,} cells of {MOST_ATTRIBUTES} attributes."
+            )
+        return tuple(sorted(positions)), positions
+
+    def estimates(self, attributes: Sequence[str]) -> Floats:
+        """The table of these attributes, measured or not, an array with one axis each, in this order.
+
+        Raises:
+            PlanError: too many cells or attributes.
+        """
+        members, positions = self._members(attributes)
+        table = self._tables.table(members)
+        return np.array(table.transpose(np.argsort(np.argsort(positions))), order="C")
+
+    def accuracy(self, attributes: Sequence[str]) -> TableAccuracy:
+        """How accurate the table of these attributes is estimated to be, and what it rests on."""
+        members, _ = self._members(attributes)
+        interactions = self._tables.interactions(members)
+        return accuracy_of(self.domain, tuple(attributes), interactions, self.fitted.concentrations, self.total)
+
+    def table(self, attributes: Sequence[str], *, queries: Mapping[str, AskedRows] | None = None) -> EstimatedTable:
+        """The table of these attributes, or of prefixes, ranges or levels of them; `[]` for the total.
+
+        Args:
+            attributes: which attributes, in the order of the columns.
+            queries: attribute → `"prefixes"`, `"ranges"`, `"hierarchy"`, the name of one of its levels, or a matrix;
+                the other attributes by their values.
+        """
+        plain = super().table(attributes, queries=queries)
+        accuracy = self.accuracy(attributes)
+        return EstimatedTable(
+            plain.domain, plain.attributes, plain.estimates, plain.labels, plain.title, plain.counted, accuracy
+        )
+
+    def rows(
+        self,
+        n: int | None = None,
+        *,
+        attributes: Sequence[str] | None = None,
+        random: np.random.Generator | None = None,
+    ) -> SyntheticRows:
+        """Synthetic rows whose tables are near the estimates: frames, Arrow batches, Parquet, CSV.
+
+        Attribute by attribute: the chances of each value are raked to the estimated tables of pairs and triples with
+        the attributes before it, over the rows themselves, and turned into values so that counts stay near their
+        expectations. No junction tree is needed, and any number of attributes and rows is taken. No data is touched
+        and nothing is spent, however many rows are made.
+
+        Args:
+            n: how many rows; None is the estimated total, to the next whole number.
+            attributes: the columns; all by default.
+            random: where the choices among equally good rows come from; a fresh generator by default. They are no
+                noise: they protect nothing, and may be repeated (`np.random.default_rng(7)`) or published.
+
+        Raises:
+            PlanError: no number of rows, or an unknown attribute.
+
+        Example:
+            >>> import pyarrow as pa, residua as rs, tempfile
+            >>> domain = rs.Domain({"sex": ["F", "M"], "age": rs.Integers(0, 4), "job": ["no", "yes"]})
+            >>> data = pa.table({"sex": ["F", "M"] * 500, "age": [0, 1, 2, 1, 0] * 200, "job": ["no", "yes"] * 500})
+            >>> plan = rs.plan(rs.marginals(domain, ways=[1, 2]), rs.ZCDP(0.1))
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     release = rs.measure(plan, data, ledger=rs.Ledger(f"{folder}/l", rs.ZCDP(0.1)))
+            >>> rows = rs.estimate(release, total=1000, known={("sex",): [500, 500]}).rows().to_arrow()
+            >>> rows.num_rows, rows.column_names, rows["sex"].to_pylist().count("F")
+            (1000, ['sex', 'age', 'job'], 500)
+        """
+        return rows_of(self, n, attributes, random)
+
+    @property
+    def contradicted(self) -> tuple[tuple[str, ...], ...]:
+        """The pairs whose measurements the model does not explain; there the measurements decide."""
+        names = self.domain.names
+        return tuple((names[i], names[j]) for i, j in np.argwhere(np.triu(self.fitted.doubt > ODD, 1)).tolist())
+
+    @property
+    def statement(self) -> str:
+        """What was done and how accurate it is, in Markdown, for people."""
+        return estimation_statement(self)
+
+    @property
+    def receipt(self) -> Mapping[str, Any]:  # type: ignore[override]
+        """What the ledger recorded when the release was paid for."""
+        return self.release.receipt
+
+    def save(self, path: str | Path) -> None:
+        """Writes the estimates as a folder, whole or not at all; the folder must not exist."""
+        save_estimates(self, Path(path))
+
+    @staticmethod
+    def load(path: str | Path) -> Estimated:
+        """Reads saved estimates, refusing ones that were changed. Needs neither data nor ledger.
+
+        Raises:
+            FileError: missing, damaged, changed, or of another version.
+        """
+        return Estimated(*load_estimates(Path(path)))
+
+    def __repr__(self) -> str:
+        return f"Estimated({self.plan.guarantee!r}, total={self.total:,.1f}; biased towards a model)"
 
 
 def estimate(
@@ -90,3 +270,59 @@ def total_of(release: Release, public: Public) -> tuple[float, float]:
     if total is None:
         raise PlanError("the release does not tell the total; give total=…, or measure it, too: ways=[0, …].")
     return max(total[0], 1.0), total[1] ** 2
+
+
+MODEL_BASED = "biased towards a model; its error is estimated, not bounded"
+WARNING = (
+    "These estimates are biased towards a model. Their errors are estimated (by simulation, and by the posterior "
+    "variance of what the model leaves open), not bounded, and they have no intervals; take those from the release."
+)
+_MOST_NAMED = 20
+
+
+def estimation_statement(estimated: Estimated) -> str:
+    """What was done and how accurate it is, as Markdown."""
+    domain, fitted = estimated.domain, estimated.fitted
+    origin = "publicly known" if estimated.total_given else "estimated from everything measured"
+    met = [
+        "no cell is negative",
+        "all tables agree on the margins they share, but for what raking leaves (`accuracy(…).apart` says how much)",
+        f"the total is {fitted.total:,.1f}, {origin}",
+        *(
+            f"the marginal on {shown(domain, fact.members)} is as publicly known"
+            for fact in estimated.public.facts
+            if fact.members
+        ),
+    ]
+    done = [
+        "A mixture of independent attributes was fitted to everything measured of single attributes and pairs. Each",
+        "measured interaction was shrunk towards it by its own evidence; larger tables are raked from their margins.",
+    ]
+    return statement_of("Estimates", WARNING, met, done, _accuracy(estimated), estimated)
+
+
+def _accuracy(estimated: Estimated) -> list[str]:
+    names = estimated.domain.names
+    lines = ["Estimated root mean square error of a cell; ask `accuracy` for any other table.", ""]
+    lines += ["| attribute | error |", "|---|---|"]
+    lines += [f"| {name} | {estimated.accuracy([name]).rmse:,.3g} |" for name in names[:_MOST_NAMED]]
+    if len(names) > _MOST_NAMED:
+        lines.append(f"| and {len(names) - _MOST_NAMED:,} more | |")
+    kept = estimated.fitted.kept[np.triu_indices(len(names), 1)]
+    measured = kept[~np.isnan(kept)]
+    lines.append("")
+    if len(measured):
+        lines.append(
+            f"Of {len(kept):,} pairs {len(measured):,} were measured; their interactions were shrunk towards the"
+        )
+        lines.append(f"model by {1 - float(np.clip(measured, 0, 1).mean()):.0%} on average.")
+    else:
+        lines.append("No pair was measured: attributes are taken to be independent.")
+    odd = estimated.contradicted
+    if odd:
+        listed = ", ".join(" × ".join(pair) for pair in odd[:_MOST_NAMED])
+        more = f" and {len(odd) - _MOST_NAMED:,} more" if len(odd) > _MOST_NAMED else ""
+        lines.append(f"**Measurements contradict the model, and decide, for {listed}{more}.**")
+    if math.isinf(estimated.fitted.total_error):
+        lines.append("The total was not measured.")
+    return lines

@@ -37,7 +37,7 @@ from residua.projection.folder import facts_stated, read_facts, write_beside
 from residua.release.base import Release
 
 if TYPE_CHECKING:
-    from residua.estimation.estimated import Estimated
+    from residua.estimation.estimate import Estimated
 
 KIND, VERSION = "residua estimates", 1
 NAME = "estimates.json"

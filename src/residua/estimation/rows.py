@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import polars
     import pyarrow
 
-    from residua.estimation.estimated import Estimated
+    from residua.estimation.estimate import Estimated
 
 Progress = Callable[[str, int, int], object]
 NOTE = (

@@ -1,8 +1,7 @@
 """From noisy answers to answers that could be true: projection onto what is known, without touching data."""
 
 from residua.projection.accuracy import Bound, SimulatedError
-from residua.projection.project import project
-from residua.projection.projected import Projected
+from residua.projection.project import Projected, project
 from residua.projection.synthetic import for_mbi
 from residua.projection.tables import CountTable, ProjectedTable
 

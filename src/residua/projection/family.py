@@ -16,8 +16,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from residua.domain import impossible_cells
 from residua.errors import PlanError
@@ -27,8 +29,10 @@ from residua.linalg.layout import Layout, batches, layout_of
 from residua.linalg.modes import centred
 from residua.plans.contract import Plan
 from residua.plans.product.plan import ProductPlan
+from residua.plans.product.table_reading import pooled_residuals
 from residua.projection.facts import shown
 from residua.projection.problem import MANY_CELLS, Fit, Metric, Progress, ProjectionProblem, Terms, spectral_sums
+from residua.release.base import Release
 from residua.workload import renumber
 
 
@@ -97,7 +101,7 @@ _ONE_ATTRIBUTE, _BELOW_LARGEST = 256.0, 4.0
 
 
 class FamilyProblem(ProjectionProblem):
-    """Projection of releases of a plan for a family of sets."""
+    """Projection of releases of a plan for a family of sets, whose noise is alike in all directions of each residual."""
 
     plan: ProductPlan
 
@@ -235,6 +239,35 @@ class FamilyProblem(ProjectionProblem):
 
     # ---- the work
 
+    def observed(self, release: Release) -> Floats:
+        """The residuals of a release's unbiased estimates, in the order of the problem's layout, (cells,)."""
+        return self._residuals_of(release.blocks, release.measurements)
+
+    def _residuals_of(self, measured: Any, measurements: NDArray[Any]) -> Floats:
+        """The residuals of all tables, from measurements on the grids of blocks (or pooled), (cells,)."""
+        observed, units = np.zeros(self.layout.cells), np.ones(len(measured.lattice))
+        units[measured.measured] = measured.units
+        for group in self.layout:
+            numbers = self._numbers[group.numbers]
+            starts, tables = measured.layout.starts[numbers], group.view(observed)
+            for part in batches(len(numbers), group.cells, _BATCH_CELLS):
+                seen = np.flatnonzero(starts[part] >= 0)  # an unmeasured residual is empty: zero
+                values = measurements[starts[part][seen, None] + np.arange(group.cells)]
+                values = (values / units[numbers[part][seen], None]).reshape(-1, *group.shape)
+                tables[part.start + seen] = centred(values, 1)
+        return observed
+
+    def simulated(self, fit: Fit, random: np.random.Generator) -> Floats:
+        """What a release of the plan would observe if a fit were the truth."""
+        observed, stddevs = np.array(fit.array), np.sqrt(self._finite_variances)
+        for group in self.layout:
+            tables = group.view(observed)
+            along = (-1, *[1] * len(group.shape))
+            for part in batches(len(group.numbers), group.cells, _BATCH_CELLS):
+                noise = random.standard_normal(tables[part].shape) * stddevs[group.numbers[part]].reshape(along)
+                tables[part] += centred(noise, 1)
+        return observed
+
     def quieted(self, observed: Floats) -> Floats:
         """What was observed, each set's residual shrunk by how much of its length noise explains.
 
@@ -321,3 +354,41 @@ class FamilyProblem(ProjectionProblem):
 
     def _find(self, members: tuple[int, ...]) -> int:
         return int(self.lattice.find(np.array([members], dtype=np.int32).reshape(1, -1))[0])
+
+
+@dataclass(frozen=True, eq=False)
+class TablesProblem(FamilyProblem):
+    """Projection of releases of a plan of noisy tables, whose pooled residuals have the covariance of a lattice plan.
+
+    Args:
+        measured: the plan; `plan` is what its pooled tables have the precisions of.
+    """
+
+    measured: ProductPlan
+
+    @classmethod
+    def posed(cls, plan: Any, terms: Terms) -> ProjectionProblem:
+        """The problem of the family of tables that were measured."""
+        return cls(plan.family, terms, plan)
+
+    def simulated(self, fit: Fit, random: np.random.Generator) -> Floats:
+        """What a release of the plan would observe if a fit were the truth."""
+        blocks = self.measured.compile()
+        place = np.searchsorted(blocks.measured, np.arange(len(blocks.lattice)))
+        numbers = np.empty(blocks.layout.cells)
+        for group in blocks.layout:
+            tables = group.view(numbers)
+            for j, (number, members) in enumerate(zip(group.numbers, group.members.tolist(), strict=True)):
+                at = place[number]
+                noise = np.rint(random.laplace(0.0, blocks.scales[at], group.shape))
+                tables[j] = blocks.grids[at] * fit.marginal(members) + noise
+        return self.residuals(numbers)
+
+    def observed(self, release: Release) -> Floats:
+        """The residuals of a release's unbiased estimates, in the order of the problem's layout, (cells,)."""
+        return self.residuals(release.measurements)
+
+    def residuals(self, measurements: Integers | Floats) -> Floats:
+        """The residuals of all tables that measurements tell, pooled, in the order of the layout, (cells,)."""
+        pooled = pooled_residuals(self.measured.tables, measurements)
+        return self._residuals_of(pooled, pooled.numbers)

@@ -40,7 +40,7 @@ from residua.projection.problem import Metric, Terms
 from residua.projection.problems import problem_of
 
 if TYPE_CHECKING:
-    from residua.projection.projected import Projected
+    from residua.projection.project import Projected
 
 KIND, VERSION = "residua projection", 2
 NAME = "projection.json"

@@ -66,12 +66,12 @@ class ProductProblem(FamilyProblem):
     def observed(self, release: Release) -> Floats:
         """The residuals of a release's estimated marginals, in the order of the problem's layout, (cells,)."""
         names = release.domain.names
-        return self._residuals_of(lambda members: release.estimates([names[i] for i in members]))
+        return self._centred_marginals(lambda members: release.estimates([names[i] for i in members]))
 
     def simulated(self, fit: Fit, random: np.random.Generator) -> Floats:
         """What a release of the plan would observe if a fit were the truth."""
         noise = self._noise(random)
-        return self._residuals_of(lambda members: fit.marginal(members) + noise(members))
+        return self._centred_marginals(lambda members: fit.marginal(members) + noise(members))
 
     def _noise(self, random: np.random.Generator) -> Marginal:
         """The noise of every marginal of a simulated release."""
@@ -85,7 +85,7 @@ class ProductProblem(FamilyProblem):
         cells = [np.repeat(scales[group.numbers], group.cells) for group in plain.layout]
         return CrossedEstimator(plain, random.standard_normal(plain.cells) * np.concatenate(cells)).marginal
 
-    def _residuals_of(self, marginal: Marginal) -> Floats:
+    def _centred_marginals(self, marginal: Marginal) -> Floats:
         """The residuals of all tables from their marginals."""
         residuals = np.empty(self.layout.cells)
         for group in self.layout:

@@ -110,57 +110,6 @@ class CountTable(WithoutBars):
         return label_columns(self.attributes, labels) | {"count": self.counts.ravel()}
 
 
-def export_long(
-    projected: Tabled,
-    folder: Path,
-    sets: Iterable[Sequence[str]] | None = None,
-    *,
-    form: str = "csv",
-    rounded: bool = False,
-) -> list[Path]:
-    """Writes tables of a projection in long form into a new folder, whole or not at all.
-
-    Args:
-        projected: where the tables come from.
-        folder: to be made; `index.csv` in it says which file holds which attributes.
-        sets: which tables; by default all that were asked for.
-        form: "csv" or "parquet".
-        rounded: whole counts by controlled rounding, instead of estimates.
-
-    Returns:
-        The files of the tables, in the order of the sets.
-
-    Raises:
-        PlanError: an unanswerable table, or no table named where none was asked for.
-        FileError: the folder exists, or cannot be written.
-    """
-    if form not in ("csv", "parquet"):
-        raise PlanError(f"form={form!r} is not 'csv' or 'parquet'; use one of them.")
-    workload = projected.plan.workload
-    if sets is None:
-        if workload is None or not workload.plain:
-            raise PlanError("sets: the release was not asked for marginals; name the tables, [('age', 'sex'), …].")
-        sets = workload.sets
-    named = [tuple(names) for names in sets]
-    files = [f"{i:04d}{_slug(names)}.{form}" for i, names in enumerate(named, start=1)]
-    lines = ["file,attributes,cells"]
-    with whole_folder(folder, "folder of tables") as partial:
-        for names, file in zip(named, files, strict=True):
-            table = projected.rounded(names) if rounded else _counts(projected, names)
-            if form == "csv":
-                table.to_csv(partial / file, full=True)
-            else:
-                table.to_parquet(partial / file)
-            quoted = " ".join(names).replace('"', '""')
-            lines.append(f'{file},"{quoted}",{len(table)}')
-        write_atomically(partial / "index.csv", ("\n".join(lines) + "\n").encode())
-    return [Path(folder) / file for file in files]
-
-
-def _counts(projected: Tabled, names: tuple[str, ...]) -> CountTable:
-    return CountTable(projected.domain, names, projected.estimates(names), counted=what_is_counted(projected.plan.unit))
-
-
 def _slug(names: Sequence[str]) -> str:
     """The attributes' names as far as every file system takes them."""
     return "".join("-" + re.sub(r"[^\w]+", "_", name)[:20] for name in names)[:80] or "-total"
@@ -319,5 +268,42 @@ class Tabled(Quotable):
         form: str = "csv",
         rounded: bool = False,
     ) -> list[Path]:
-        """Writes tables in long form, attributes and a column `count`, and an index."""
-        return export_long(self, Path(folder), sets, form=form, rounded=rounded)
+        """Writes tables in long form, attributes and a column `count`, into a new folder, whole or not at all.
+
+        Args:
+            folder: to be made; `index.csv` in it says which file holds which attributes.
+            sets: which tables; by default all that were asked for.
+            form: "csv" or "parquet".
+            rounded: whole counts by controlled rounding, instead of estimates.
+
+        Returns:
+            The files of the tables, in the order of the sets.
+
+        Raises:
+            PlanError: an unanswerable table, or no table named where none was asked for.
+            FileError: the folder exists, or cannot be written.
+        """
+        if form not in ("csv", "parquet"):
+            raise PlanError(f"form={form!r} is not 'csv' or 'parquet'; use one of them.")
+        workload = self.plan.workload
+        if sets is None:
+            if workload is None or not workload.plain:
+                raise PlanError("sets: the release was not asked for marginals; name the tables, [('age', 'sex'), …].")
+            sets = workload.sets
+        named = [tuple(names) for names in sets]
+        files = [f"{i:04d}{_slug(names)}.{form}" for i, names in enumerate(named, start=1)]
+        lines = ["file,attributes,cells"]
+        with whole_folder(Path(folder), "folder of tables") as partial:
+            for names, file in zip(named, files, strict=True):
+                table = self.rounded(names) if rounded else self._unrounded(names)
+                if form == "csv":
+                    table.to_csv(partial / file, full=True)
+                else:
+                    table.to_parquet(partial / file)
+                quoted = " ".join(names).replace('"', '""')
+                lines.append(f'{file},"{quoted}",{len(table)}')
+            write_atomically(partial / "index.csv", ("\n".join(lines) + "\n").encode())
+        return [Path(folder) / file for file in files]
+
+    def _unrounded(self, names: tuple[str, ...]) -> CountTable:
+        return CountTable(self.domain, names, self.estimates(names), counted=self._counted)

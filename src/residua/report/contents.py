@@ -12,11 +12,11 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.estimation import Estimated
-from residua.estimation.estimated import WARNING as MODEL_WARNING
+from residua.estimation.estimate import WARNING as MODEL_WARNING
 from residua.plans.contract import Plan
 from residua.privacy.currencies import brief
 from residua.projection import Projected
-from residua.projection.statement import WARNING
+from residua.projection.accuracy import WARNING
 from residua.published.table import what_is_counted
 from residua.release import Release
 from residua.release.statement import privacy_statement

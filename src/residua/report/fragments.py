@@ -10,13 +10,13 @@ from typing import Any
 from residua.domain import Domain
 from residua.domain.words import title_of
 from residua.estimation import Estimated
-from residua.estimation.estimated import MODEL_BASED
+from residua.estimation.estimate import MODEL_BASED
 from residua.measurement import Ledger
 from residua.plans.contract import Plan
 from residua.privacy import ZCDP
 from residua.privacy.currencies import brief, printed
 from residua.projection import Projected
-from residua.projection.statement import BIASED
+from residua.projection.accuracy import BIASED
 from residua.published.columns import Columns, shown
 from residua.release import Release
 from residua.report.accuracy import Accuracy, accuracy
