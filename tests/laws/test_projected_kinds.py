@@ -342,7 +342,7 @@ def test_prefixes_ranges_and_levels_are_read_off_the_projected_tables(tmp_path, 
         written = asked.listed()
         found = projected.answers(asked)
         np.testing.assert_allclose(found.estimates, projected.answers(written).estimates, atol=1e-9)
-        assert found.labels[0] == next(asked.query_labels())
+        assert found.columns["query"][0] == next(asked.query_labels())
     table = projected.table(["sex", "age"], queries={"age": "prefixes"})
     np.testing.assert_allclose(table.estimates, projected.estimates(["sex", "age"]).cumsum(axis=1), atol=1e-9)
     assert table.columns["age"][:2] == ["<=0", "<=1"]

@@ -53,6 +53,10 @@ class Group:
         """The group's tables in a buffer, (tables, n_1, …, n_k), without copying."""
         return buffer[self.start : self.stop].reshape(len(self.numbers), *self.shape)
 
+    def rows(self, buffer: NDArray[T]) -> NDArray[T]:
+        """The group's tables in a buffer, (tables, cells), without copying."""
+        return buffer[self.start : self.stop].reshape(len(self.numbers), self.cells)
+
 
 @dataclass(frozen=True, eq=False)
 class Layout:

@@ -58,10 +58,6 @@ class TableBatch(Group):
         """How many values each axis has, (k,)."""
         return np.array(self.shape, dtype=np.int64)
 
-    def rows(self, buffer: NDArray[T]) -> NDArray[T]:
-        """The tables in a buffer, (tables, cells), without copying."""
-        return self.view(buffer).reshape(len(self.numbers), -1)
-
     def own(self, tables: Floats) -> Floats:
         """The tables' own coordinates, (tables, cells): all of them."""
         return tables

@@ -60,11 +60,6 @@ class MatrixCoordinates:
         return len(self.even)
 
     @property
-    def even_kept(self) -> Floats:
-        """`even`, as tables are kept, (n,)."""
-        return self.even
-
-    @property
     def longest(self) -> float:
         """How long the coordinates beside the total of one record can be."""
         return float(np.linalg.norm(self.down[1:], axis=0).max())
@@ -129,11 +124,6 @@ class _Ordered:
     def even(self) -> Floats:
         """Equal shares of the values, (n,)."""
         return np.full(self.size, 1.0 / self.size)
-
-    @property
-    def even_kept(self) -> Floats:
-        """`even`, as tables are kept, (n,)."""
-        return self.even
 
     @property
     def longest(self) -> float:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.linalg.lattice import SetFamily
-from residua.linalg.layout import Layout, batches, layout_of
+from residua.linalg.layout import Group, Layout, batches, layout_of
 from residua.projection.axes import Coordinates, PrefixSums
 
 T = TypeVar("T", bound=np.generic)
@@ -27,39 +27,15 @@ _BATCH_CELLS = 500_000
 
 
 @dataclass(frozen=True, eq=False)
-class Alike:
+class Alike(Group):
     """Some tables with the same axes, next to each other in a buffer.
 
     Args:
-        numbers: the sets' numbers in the lattice, (tables,).
-        members: their attributes, (tables, k).
         axes: of each of them.
-        start: where in the buffer the first begins.
+        Others as for `Group`.
     """
 
-    numbers: Integers
-    members: NDArray[np.int32]
     axes: tuple[Coordinates, ...]
-    start: int
-
-    @cached_property
-    def shape(self) -> tuple[int, ...]:
-        """How many values each axis has."""
-        return tuple(axis.size for axis in self.axes)
-
-    @cached_property
-    def cells(self) -> int:
-        """How many cells one table has."""
-        return math.prod(self.shape)
-
-    @property
-    def stop(self) -> int:
-        """Where in the buffer the next tables begin."""
-        return self.start + self.cells * len(self.numbers)
-
-    def rows(self, buffer: NDArray[T]) -> NDArray[T]:
-        """The tables in a buffer, (tables, cells), without copying."""
-        return buffer[self.start : self.stop].reshape(len(self.numbers), self.cells)
 
     def own(self, tables: Floats) -> Floats:
         """The tables' own coordinates, (tables, own cells), from all of them, (tables, cells)."""
@@ -80,7 +56,7 @@ class Alike:
     @cached_property
     def even(self) -> Floats:
         """One record spread evenly, as these tables are kept, (cells,)."""
-        return crossed([axis.even_kept for axis in self.axes])
+        return crossed([axis.even_kept if isinstance(axis, PrefixSums) else axis.even for axis in self.axes])
 
     @cached_property
     def even_values(self) -> Floats:
@@ -179,8 +155,9 @@ class Crossing:
         start = 0
         for group in layout_of(self.lattice, kinds, self.chosen):  # by kind of axis where others go by size
             axes = tuple(self.axes[kind] for kind in group.shape)
-            for part in batches(len(group.numbers), math.prod(axis.size for axis in axes), _BATCH_CELLS):
-                parts.append(Alike(group.numbers[part], group.members[part], axes, start))
+            shape = tuple(axis.size for axis in axes)
+            for part in batches(len(group.numbers), math.prod(shape), _BATCH_CELLS):
+                parts.append(Alike(group.numbers[part], group.members[part], shape, start, axes))
                 start = parts[-1].stop
         return tuple(parts)
 

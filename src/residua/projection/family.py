@@ -31,7 +31,7 @@ from residua.plans.contract import Plan
 from residua.plans.product.plan import ProductPlan
 from residua.plans.product.table_reading import pooled_residuals
 from residua.projection.facts import shown
-from residua.projection.problem import MANY_CELLS, Fit, Metric, Progress, ProjectionProblem, Terms, spectral_sums
+from residua.projection.problem import MANY_CELLS, Fit, Progress, ProjectionProblem, Terms, spectral_sums
 from residua.release.base import Release
 from residua.workload import renumber
 
@@ -101,19 +101,15 @@ _ONE_ATTRIBUTE, _BELOW_LARGEST = 256.0, 4.0
 
 
 class FamilyProblem(ProjectionProblem):
-    """Projection of releases of a plan for a family of sets, whose noise is alike in all directions of each residual."""
+    """Projection of releases of a plan for a family of sets, the noise alike in all directions of each residual."""
 
     plan: ProductPlan
+    in_metrics = ("margins", "covariance", "plain")
 
     @classmethod
     def posed(cls, plan: Plan, terms: Terms) -> ProjectionProblem:
         """The problem of the family that a plan is for."""
         return cls(plan.family, terms)
-
-    @classmethod
-    def metrics(cls, plan: Plan) -> tuple[tuple[Metric, ...], str]:
-        """All of them."""
-        return ("margins", "covariance", "plain"), "leave metric out."
 
     @classmethod
     def is_small(cls, plan: Plan) -> bool:

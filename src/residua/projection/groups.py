@@ -22,7 +22,7 @@ from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.plans.cells import MOST_COLUMNS
 from residua.plans.strata.plan import StrataPlan
 from residua.plans.strata.reading import seen_in_groups
-from residua.projection.problem import Fit, Histogram, Metric, Progress, ProjectionProblem
+from residua.projection.problem import Fit, Histogram, Progress, ProjectionProblem
 from residua.release.base import Release
 
 T = TypeVar("T", bound=np.generic)
@@ -37,11 +37,8 @@ class StrataProblem(ProjectionProblem):
 
     plan: StrataPlan
     by_groups = True
-
-    @classmethod
-    def metrics(cls, plan: StrataPlan) -> tuple[tuple[Metric, ...], str]:
-        """The release's own metric alone."""
-        return ("covariance",), "groups are projected by their covariance; leave metric out."
+    in_metrics = ("covariance",)
+    no_other = "groups are projected by their covariance; leave metric out."
 
     def __post_init__(self) -> None:
         if self.terms.facts:

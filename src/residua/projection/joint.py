@@ -24,7 +24,7 @@ from residua.plans.cells import MOST_COLUMNS
 from residua.plans.levels import AttributeLevels, Block, below, dimensions, in_coordinates, places, shape_of, told_apart
 from residua.projection.facts import Fact, shown
 from residua.projection.interior import TablePiece, nearest_tables
-from residua.projection.problem import Fit, Metric, Progress, ProjectionProblem
+from residua.projection.problem import Fit, Progress, ProjectionProblem
 from residua.release.base import Release
 from residua.workload import AttributeQueries, Workload
 
@@ -115,12 +115,8 @@ class BlockwiseProblem(ProjectionProblem):
     """Projection of releases of a blockwise plan; observed are its measurements over their noise, (rows,)."""
 
     plan: BlockwisePlan
-
-    @classmethod
-    def metrics(cls, plan: BlockwisePlan) -> tuple[tuple[Metric, ...], str]:
-        """The release's own metric alone."""
-        why = "over many cells, queries that tie attributes are projected by their covariance; leave metric out."
-        return ("covariance",), why
+    in_metrics = ("covariance",)
+    no_other = "over many cells, queries that tie attributes are projected by their covariance; leave metric out."
 
     def __post_init__(self) -> None:
         if self.plan.domain.impossible:

@@ -7,7 +7,6 @@ plain one `‖W h − a‖` with the asked queries W and their unbiased answers 
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -20,7 +19,7 @@ from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.noise import LAPLACE
 from residua.plans.product.plan import ProductPlan
 from residua.projection.facts import shown
-from residua.projection.problem import Fit, Histogram, Metric, Progress, ProjectionProblem, Terms, spectral_sums
+from residua.projection.problem import Fit, Histogram, Progress, ProjectionProblem, Terms, spectral_sums
 from residua.release.base import Release
 
 
@@ -28,17 +27,16 @@ class MatrixProblem(ProjectionProblem):
     """Projection of releases of a matrix plan; observed are coordinates in the measured space, (r,)."""
 
     plan: MatrixPlan
+    in_metrics = ("covariance", "plain")
+    no_other = (
+        "releases of explicit queries are projected to one histogram, which has all its margins at once; leave metric "
+        "out, or say 'covariance' or 'plain'."
+    )
 
     @classmethod
     def posed(cls, plan: Plan, terms: Terms) -> ProjectionProblem:
         """The problem of the matrix that a plan is."""
         return cls(plan.space, terms)
-
-    @classmethod
-    def metrics(cls, plan: Plan) -> tuple[tuple[Metric, ...], str]:
-        """The release's own metric, or plain squares."""
-        why = "releases of explicit queries are projected to one histogram, which has all its margins at once; leave "
-        return ("covariance", "plain"), why + "metric out, or say 'covariance' or 'plain'."
 
     def __post_init__(self) -> None:
         for fact in self.terms.facts:
@@ -191,6 +189,7 @@ class AxisProblem(ProjectionProblem):
     """Projection of releases along one attribute alone; observed are prefix sums, (n,)."""
 
     plan: ProductPlan
+    no_other = "along an axis it is squares over prefixes; leave metric out."
 
     def __post_init__(self) -> None:
         self.only_total("along an axis")
@@ -199,11 +198,6 @@ class AxisProblem(ProjectionProblem):
     def bounded(self) -> bool:  # type: ignore[override]
         """Where the noise is correlated along the axis."""
         return self.plan.correlated is not None
-
-    @classmethod
-    def metrics(cls, plan: Any) -> tuple[tuple[Metric, ...], str]:
-        """Plain squares alone."""
-        return ("plain",), "along an axis it is squares over prefixes; leave metric out."
 
     def observed(self, release: Release) -> Floats:
         """The released prefix sums."""

@@ -136,6 +136,8 @@ class ProjectionProblem(ABC):
     terms: Terms
     bounded: ClassVar[bool] = True  # whether the error can be bounded, with normal noise around unbiased answers
     by_groups: ClassVar[bool] = False  # whether each group of people has a total of its own
+    in_metrics: ClassVar[tuple[Metric, ...]] = ("plain",)  # those that there are, the usual one first
+    no_other: ClassVar[str] = "leave metric out."  # why there is no other
 
     def __post_init__(self) -> None:  # noqa: B027 – most plans meet all terms
         """Refuses terms that releases of the plan cannot meet."""
@@ -152,9 +154,9 @@ class ProjectionProblem(ABC):
         return cls(plan, terms)
 
     @classmethod
-    @abstractmethod
     def metrics(cls, plan: Any) -> tuple[tuple[Metric, ...], str]:
         """The metrics that there are for a plan, the usual one first, and why there is no other."""
+        return cls.in_metrics, cls.no_other
 
     @classmethod
     def is_small(cls, plan: Any) -> bool:

@@ -59,7 +59,7 @@ class ProductProblem(FamilyProblem):
     @classmethod
     def metrics(cls, plan: Any) -> tuple[tuple[Metric, ...], str]:
         """All of them; with correlated noise, plain squares alone."""
-        if plan.family.axes:
+        if plan.family is None or plan.family.axes:
             return ("plain",), "with noise correlated along an axis, only metric='plain' is there."
         return super().metrics(plan)
 
@@ -275,11 +275,6 @@ class FibreProblem(PlainProblem):
         """The problem of the same tables with one noise along the axis."""
         one = with_one_noise(plan)
         return cls(one, terms, longest(one), plan)
-
-    @classmethod
-    def metrics(cls, plan: Any) -> tuple[tuple[Metric, ...], str]:
-        """Plain squares alone."""
-        return ("plain",), "with noise correlated along an axis, only metric='plain' is there."
 
     @classmethod
     def is_small(cls, plan: Any) -> bool:

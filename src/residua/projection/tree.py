@@ -25,7 +25,7 @@ from residua.plans.operators.tree import TreeNodes, nodes_of
 from residua.plans.product.facts import coefficient
 from residua.plans.product.plan import ProductPlan
 from residua.plans.reading import Reading
-from residua.projection.problem import MANY_CELLS, Fit, Metric, Progress, ProjectionProblem
+from residua.projection.problem import MANY_CELLS, Fit, Progress, ProjectionProblem
 from residua.release.base import Release
 from residua.workload import AttributeQueries, Identity
 
@@ -33,43 +33,17 @@ _PART = 4_000_000  # numbers at a time
 
 
 @dataclass(frozen=True, eq=False)
-class KeptTables:
-    """The tables of one set of short attributes on its finest level.
-
-    Args:
-        level: which level.
-        short: the attributes' positions.
-        sizes: how many values each has.
-        start: where the tables begin among all numbers.
-        nodes: how many there are.
-    """
-
-    level: int
-    short: tuple[int, ...]
-    sizes: tuple[int, ...]
-    start: int
-    nodes: int
-
-    @property
-    def stop(self) -> int:
-        """Where they end."""
-        return self.start + self.nodes * math.prod(self.sizes)
-
-
-@dataclass(frozen=True, eq=False)
 class Nested(Fit):
-    """What the projection over a tree found.
+    """What the projection over a tree found: the tables of every level that anything is known of.
 
     Args:
-        attribute: the position of the attribute with levels.
-        kept: which tables are kept; coarser ones are sums of these.
-        numbers: all of them, flat.
+        problem: which levels there are, and where their tables lie.
+        numbers: the tables of all levels, flat.
         gap: how far from the nearest, which is not known.
         infeasibility: the largest violation, in counts.
     """
 
-    attribute: int
-    kept: tuple[KeptTables, ...]
+    problem: TreeProblem
     numbers: Floats
     gap: float = math.inf
     infeasibility: float = 0.0
@@ -77,25 +51,26 @@ class Nested(Fit):
     def __post_init__(self) -> None:
         self.numbers.setflags(write=False)
 
-    def _source(self, members: Sequence[int]) -> KeptTables | None:
-        short = set(members) - {self.attribute}
-        fitting = [k for k in self.kept if short <= set(k.short) and (k.level == 0 or self.attribute not in members)]
-        return fitting[-1] if fitting else None  # the coarsest
+    def _level(self, members: Sequence[int]) -> int | None:
+        """The coarsest level whose tables tell the marginal on these attributes."""
+        attribute, short = self.problem.plan.attribute, self.problem.short
+        levels = range(self.problem.first, 1 if attribute in members else len(short))
+        return next((level for level in reversed(levels) if {*members} - {attribute} <= {*short[level]}), None)
 
     def supports(self, members: Sequence[int]) -> bool:
         """Whether the marginal on these attributes was asked for down to the values."""
-        return self._source(members) is not None
+        return self._level(members) is not None
 
     def marginal(self, members: Sequence[int]) -> Floats:
         """The marginal on these attributes (positions, increasing)."""
-        kept = self._source(members)
-        assert kept is not None
-        tables = self.numbers[kept.start : kept.stop].reshape(kept.nodes, *kept.sizes)
-        gone = [1 + k for k, i in enumerate(kept.short) if i not in members]
-        if self.attribute not in members:
+        level, attribute = self._level(members), self.problem.plan.attribute
+        assert level is not None
+        short = self.problem.short[level]
+        tables = self.problem.tables(self.numbers, level).reshape(-1, *self.problem.sizes(level))
+        gone = tuple(1 + k for k, i in enumerate(short) if i not in members)
+        if attribute not in members:
             return np.asarray(tables.sum(axis=(0, *gone)))
-        cells = tables.sum(axis=tuple(gone)) if gone else tables
-        return np.moveaxis(cells, 0, sorted(members).index(self.attribute))
+        return np.moveaxis(tables.sum(axis=gone) if gone else tables, 0, sorted(members).index(attribute))
 
     @property
     def array(self) -> Floats:
@@ -108,11 +83,7 @@ class TreeProblem(ProjectionProblem):
 
     plan: ProductPlan
     bounded = False
-
-    @classmethod
-    def metrics(cls, plan: ProductPlan) -> tuple[tuple[Metric, ...], str]:
-        """Plain squares alone."""
-        return ("plain",), "a tree is projected from the root down; leave metric out."
+    no_other = "a tree is projected from the root down; leave metric out."
 
     @classmethod
     def is_small(cls, plan: ProductPlan) -> bool:
@@ -154,28 +125,19 @@ class TreeProblem(ProjectionProblem):
         """The finest level of which anything is known."""
         return min(each.start for each in self.trees.values())
 
-    def _cells(self, level: int) -> int:
-        return math.prod(int(self.plan.domain.sizes[i]) for i in self.short[level])
+    def sizes(self, level: int) -> list[int]:
+        """How many values the short attributes of a level have."""
+        return [int(self.plan.domain.sizes[i]) for i in self.short[level]]
 
     @cached_property
     def starts(self) -> tuple[int, ...]:
         """Where the tables of each level begin among those observed, and where they end."""
         starts = [0]
         for level in range(self.nesting.root + 1):
-            starts.append(starts[-1] + (self.nesting.sizes[level] * self._cells(level) if level >= self.first else 0))
+            starts.append(
+                starts[-1] + (self.nesting.sizes[level] * math.prod(self.sizes(level)) if level >= self.first else 0)
+            )
         return tuple(starts)
-
-    @cached_property
-    def kept(self) -> tuple[KeptTables, ...]:
-        """The tables that say all."""
-        kept: list[KeptTables] = []
-        for level in range(self.first, self.nesting.root + 1):
-            if kept and kept[-1].short == self.short[level]:
-                continue
-            start = kept[-1].stop if kept else 0
-            sizes = tuple(int(self.plan.domain.sizes[i]) for i in self.short[level])
-            kept.append(KeptTables(level, self.short[level], sizes, start, self.nesting.sizes[level]))
-        return tuple(kept)
 
     def observed(self, release: Release) -> Floats:
         """The released tables of all levels."""
@@ -190,7 +152,7 @@ class TreeProblem(ProjectionProblem):
             asked: dict[int, AttributeQueries] = {
                 i: Identity(int(self.plan.domain.sizes[i])) for i in self.short[level]
             }
-            tables = self._tables(read, level)
+            tables = self.tables(read, level)
             step = max(_PART // tables.shape[1], 1)
             for low in range(0, len(tables), step):
                 some = Nodes(level, np.arange(low, min(low + step, len(tables))))
@@ -199,24 +161,19 @@ class TreeProblem(ProjectionProblem):
 
     def solve(self, observed: Floats, progress: Progress | None = None) -> Nested:
         """From the root down."""
-        numbers = np.empty(self.kept[-1].stop)
-        above = np.zeros((0, 0))
+        numbers = observed.copy()
         for level in range(self.nesting.root, self.first - 1, -1):
-            kept = next((k for k in self.kept if k.level == level), None)
-            room = np.empty_like(self._tables(observed, level)) if kept is None else numbers[kept.start : kept.stop]
-            room = room.reshape(self.nesting.sizes[level], -1)
-            room[:] = self._tables(observed, level)
             if level == self.nesting.root:
-                self._root(room)
+                self._root(self.tables(numbers, level))
             else:
-                self._split(room, level, above)
-            above = room
+                self._split(self.tables(numbers, level), level, self.tables(numbers, level + 1))
             if progress is not None:
                 progress(self.nesting.root - level + 1, math.inf)
         return self.fit_of(numbers, math.inf, 0.0)
 
-    def _tables(self, observed: Floats, level: int) -> Floats:
-        return observed[self.starts[level] : self.starts[level + 1]].reshape(self.nesting.sizes[level], -1)
+    def tables(self, numbers: Floats, level: int) -> Floats:
+        """The tables of a level, (nodes, cells), without copying."""
+        return numbers[self.starts[level] : self.starts[level + 1]].reshape(self.nesting.sizes[level], -1)
 
     def _root(self, root: Floats) -> None:
         """The root's table, not negative, with its total, in place."""
@@ -234,8 +191,7 @@ class TreeProblem(ProjectionProblem):
         from residua.projection.fibre_kernels import split_among  # loads Numba
 
         gone = tuple(1 + k for k, i in enumerate(self.short[level + 1]) if i not in self.short[level])
-        sizes = [int(self.plan.domain.sizes[i]) for i in self.short[level + 1]]
-        wanted = above.reshape(-1, *sizes).sum(axis=gone) if gone else above
+        wanted = above.reshape(-1, *self.sizes(level + 1)).sum(axis=gone) if gone else above
         parent = self.nesting.parents[level]
         order = np.argsort(parent, kind="stable")
         offsets = np.searchsorted(parent[order], np.arange(self.nesting.sizes[level + 1] + 1))
@@ -253,46 +209,32 @@ class TreeProblem(ProjectionProblem):
 
     def unprojected(self, observed: Floats) -> Nested:
         """The released tables."""
-        parts = [self._tables(observed, kept.level).ravel() for kept in self.kept]
-        return self.fit_of(np.concatenate(parts), math.inf, 0.0)
+        return self.fit_of(observed, math.inf, 0.0)
 
     def fit_of(self, array: Floats, gap: float, infeasibility: float) -> Nested:
         """The fit that a saved projection keeps."""
-        if array.shape != (self.kept[-1].stop,):
+        if array.shape != (self.starts[-1],):
             raise ValueError("the counts do not fit the plan; they belong to another projection")
-        return Nested(self.plan.attribute, self.kept, array, gap, infeasibility)
+        return Nested(self, array, gap, infeasibility)
 
     def moved(self, observed: Floats, fit: Fit) -> float:
-        """The squared distance over the tables that are kept."""
+        """The squared distance over the tables of all levels."""
         square = 0.0
-        for kept in self.kept:  # part by part: there may be more than fit in memory twice
-            released, own = self._tables(observed, kept.level).ravel(), fit.array[kept.start : kept.stop]
-            for low in range(0, len(own), _PART):
-                apart = released[low : low + _PART] - own[low : low + _PART]
-                square += float(apart @ apart)
+        for low in range(0, len(observed), _PART):  # part by part: there may be more than fit in memory twice
+            apart = observed[low : low + _PART] - fit.array[low : low + _PART]
+            square += float(apart @ apart)
         return square
 
     def seen(self, fit: Fit) -> Floats:
-        """The tables that are kept."""
+        """The tables of all levels."""
         return fit.array
 
     @property
     def cells(self) -> float:
-        """The numbers that are kept."""
-        return float(self.kept[-1].stop)
+        """The numbers of all levels."""
+        return float(self.starts[-1])
 
     def simulated(self, fit: Fit, random: np.random.Generator) -> Floats:
         """What a release of the plan would observe if a fit were the truth: noise through the same reading, added."""
         blocks = self.plan.compile()
-        observed = self._read(self.plan.reading(blocks, blocks.simulated(random)))
-        for level in range(self.first, self.nesting.root + 1):
-            observed[self.starts[level] : self.starts[level + 1]] += self._summed(fit, level).ravel()
-        return observed
-
-    def _summed(self, fit: Fit, level: int) -> Floats:
-        """The tables of a level, from those kept below it."""
-        kept = next(k for k in reversed(self.kept) if k.level <= level)
-        tables = fit.array[kept.start : kept.stop].reshape(kept.nodes, -1)
-        sums = np.zeros((self.nesting.sizes[level], tables.shape[1]))
-        np.add.at(sums, self.nesting.between(kept.level, level), tables)
-        return sums
+        return self._read(self.plan.reading(blocks, blocks.simulated(random))) + fit.array
