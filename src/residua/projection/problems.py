@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from residua.errors import PlanError
 from residua.plans.contract import Plan
+from residua.projection.blockwise import BlockwiseProblem
 from residua.projection.family import FamilyProblem, TablesProblem
-from residua.projection.groups import StrataProblem
-from residua.projection.joint import BlockwiseProblem
 from residua.projection.matrix import AxisProblem, MatrixProblem
 from residua.projection.problem import Metric, ProjectionProblem, Terms
 from residua.projection.products import FibreProblem, ProductProblem
+from residua.projection.strata import StrataProblem
 from residua.projection.tree import TreeProblem
 
 PROBLEMS: dict[str, type[ProjectionProblem]] = {

@@ -9,7 +9,7 @@ has all of them is not required.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
@@ -18,6 +18,7 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Floats, Integers
+from residua.linalg.modes import along
 from residua.plans.blockwise.plan import BlockwisePlan
 from residua.plans.blockwise.reading import BlockwiseReading
 from residua.plans.cells import MOST_COLUMNS
@@ -33,7 +34,7 @@ _SPREAD = 1e-7  # of a fact with empty cells
 
 
 @dataclass(frozen=True, eq=False)
-class JointTables(Fit):
+class BlockwiseTables(Fit):
     """What the projection of a release of a blockwise plan found.
 
     Args:
@@ -57,26 +58,22 @@ class JointTables(Fit):
 
     def supports(self, members: Sequence[int]) -> bool:
         """Whether there are coordinates of all these attributes together, at their finest levels."""
-        return tuple((i, self.axes[i].depth) for i in members if self.axes[i].depth) in self.spans
+        return finest_block(self.axes, members) in self.spans
 
     def marginal(self, members: Sequence[int]) -> Floats:
         """The marginal on these attributes; what no query tells apart is shared out evenly."""
-        table = tuple((i, self.axes[i].depth) for i in members)
-        flat = np.zeros(math.prod(self.axes[i].starts[-1] for i in members))
-        for block in below(tuple((i, level) for i, level in table if level)):
-            flat[places(self.axes, table, block)] = self.coordinates[self.spans[block]]
-        tensor = flat.reshape([self.axes[i].starts[-1] for i in members])
+        tensor = self._table(members, [self.axes[i].depth for i in members])
         for axis, i in enumerate(members):
             tensor = self.axes[i].values(tensor, axis)
-        return np.asarray(tensor)
+        return tensor
 
     def of_term(self, term: Sequence[tuple[int, AttributeQueries]]) -> Floats:
         """What a product asks, from the table at the levels that it tells apart, (rows, …)."""
         classes = [told_apart(rows.matrix()) for _, rows in term]
         tensor, firsts = self._classes([i for i, _ in term], classes)
         for axis, ((_, rows), first) in enumerate(zip(term, firsts, strict=True)):
-            tensor = np.moveaxis(np.moveaxis(tensor, axis, -1) @ rows.matrix()[:, first].T, -1, axis)
-        return np.asarray(tensor)
+            tensor = along(rows.matrix()[:, first], tensor, axis)
+        return tensor
 
     def of_queries(self, workload: Workload) -> Floats:
         """The answers to queries of some attributes, from the table at the levels that they tell apart, (queries,)."""
@@ -92,18 +89,23 @@ class JointTables(Fit):
             PlanError: the projection does not hold it.
         """
         levels = [self.axes[i].level_within(own) for i, own in zip(members, classes, strict=True)]
-        table = tuple((i, level) for i, level in zip(members, levels, strict=True) if level)
-        if any(level is None for level in levels) or any(block not in self.spans for block in below(table)):
+        block = tuple((i, level) for i, level in zip(members, levels, strict=True) if level)
+        if None in levels or block not in self.spans:
             raise PlanError("the projection does not tell what is asked; the release it is made from must.")
+        depths = [level or 0 for level in levels]
+        tensor, firsts = self._table(members, depths), []
+        for axis, (i, level) in enumerate(zip(members, depths, strict=True)):
+            tensor = along(self.axes[i].inverses[level], tensor, axis)
+            firsts.append(self.axes[i].firsts_of(level))
+        return tensor, firsts
+
+    def _table(self, members: Sequence[int], levels: Sequence[int]) -> Floats:
+        """The coordinates of a table at some levels, one axis per attribute."""
+        table = tuple(zip(members, levels, strict=True))
         flat = np.zeros(math.prod(shape_of(self.axes, table)))
         for block in below(table):
             flat[places(self.axes, table, block)] = self.coordinates[self.spans[block]]
-        tensor = flat.reshape([self.axes[i].count(level or 0) for i, level in zip(members, levels, strict=True)])
-        for axis, (i, level) in enumerate(zip(members, levels, strict=True)):
-            tensor = np.moveaxis(np.moveaxis(tensor, axis, -1) @ self.axes[i].inverses[level or 0].T, -1, axis)
-        return np.asarray(tensor), [
-            self.axes[i].firsts_of(level or 0) for i, level in zip(members, levels, strict=True)
-        ]
+        return flat.reshape(shape_of(self.axes, table))
 
     @property
     def array(self) -> Floats:
@@ -125,7 +127,7 @@ class BlockwiseProblem(ProjectionProblem):
                 f"than {MOST_COLUMNS:,} cells; declare the domain without them, or plan over fewer attributes."
             )
         for fact in self.terms.facts:
-            if tuple((i, self.plan.axes[i].depth) for i in fact.members if self.plan.axes[i].depth) not in self._spans:
+            if finest_block(self.plan.axes, fact.members) not in self._spans:
                 raise PlanError(
                     f"known: the release has no table on {shown(self.plan.domain, fact.members)}, so that nothing in "
                     "it can be made to agree; leave the fact out, or release a table that holds these attributes."
@@ -143,6 +145,16 @@ class BlockwiseProblem(ProjectionProblem):
     @cached_property
     def _spans(self) -> dict[Block, Integers]:
         return spans_of(self.plan.axes, self._blocks)
+
+    @property
+    def _size(self) -> int:
+        """How many coordinates there are."""
+        return sum(len(own) for own in self._spans.values())
+
+    def _by_block(self, observed: Floats) -> Iterator[tuple[Block, Floats]]:
+        """What was observed of each block, smallest first."""
+        ends = np.cumsum([len(self._rows[block]) for block in self._blocks])[:-1]
+        return zip(self._blocks, np.split(observed, ends), strict=True)
 
     @cached_property
     def _tables(self) -> tuple[Block, ...]:
@@ -183,7 +195,7 @@ class BlockwiseProblem(ProjectionProblem):
             for i, level in table:
                 cells = np.asarray(np.kron(cells, axes[i].inverses[level]), dtype=np.float64)
             square = np.zeros((len(order), len(order)))
-            where = {block: np.arange(*span) for block, span in _ranges(axes, listed).items()}
+            where = spans_of(axes, listed)
             for block in listed:
                 if block not in seen:
                     seen.add(block)
@@ -216,8 +228,7 @@ class BlockwiseProblem(ProjectionProblem):
 
         A fact with empty cells leaves the tables no room inside; a ten-millionth of it is spread evenly.
         """
-        size = sum(len(own) for own in self._spans.values())
-        start, free = np.zeros(size), np.ones(size, dtype=bool)
+        start, free = np.zeros(self._size), np.ones(self._size, dtype=bool)
         for fact in self.terms.facts:
             for block, values in self._told(fact).items():
                 start[self._spans[block]], free[self._spans[block]] = values, False
@@ -231,10 +242,9 @@ class BlockwiseProblem(ProjectionProblem):
         for axis, i in enumerate(fact.members):
             merged = np.zeros((axes[i].starts[-1], axes[i].size))
             merged[axes[i].finest, np.arange(axes[i].size)] = 1.0
-            tensor = np.moveaxis(np.moveaxis(tensor, axis, -1) @ (axes[i].bases[-1] @ merged).T, -1, axis)
+            tensor = along(axes[i].bases[-1] @ merged, tensor, axis)
         flat = tensor.ravel()
-        inside = below(tuple((i, level) for i, level in table if level))
-        return {block: flat[places(axes, table, block)] for block in inside if block in self._spans}
+        return {block: flat[places(axes, table, block)] for block in below(table) if block in self._spans}
 
     @staticmethod
     def _inside(fact: Fact) -> Floats:
@@ -245,13 +255,12 @@ class BlockwiseProblem(ProjectionProblem):
         """How far the tables are from the facts at most, in counts."""
         return max((float(np.abs(self._inside(fact) - fact.values).max()) for fact in self.terms.facts), default=0.0)
 
-    def solve(self, observed: Floats, progress: Progress | None = None) -> JointTables:
+    def solve(self, observed: Floats, progress: Progress | None = None) -> BlockwiseTables:
         """The nearest tables that meet the terms."""
         start, free = self._start()
         g = np.zeros(len(start))
-        ends = np.cumsum([0, *(len(self._rows[block]) for block in self._blocks)])
-        for k, block in enumerate(self._blocks):
-            g[self._at(block)] += self._rows[block].T @ observed[ends[k] : ends[k + 1]]
+        for block, own in self._by_block(observed):
+            g[self._at(block)] += self._rows[block].T @ own
         if free[0]:  # the total, which nothing tells: some positive number to begin at
             start[0] = max(float(self.unprojected(observed).coordinates[0]), 1.0)
         even = observed - self.seen(self.fit_of(start, 0.0, 0.0))
@@ -262,22 +271,20 @@ class BlockwiseProblem(ProjectionProblem):
         missed = max(nearest.infeasibility, self._missed())
         return self.fit_of(nearest.coordinates, nearest.gap, missed)
 
-    def unprojected(self, observed: Floats) -> JointTables:
+    def unprojected(self, observed: Floats) -> BlockwiseTables:
         """The estimates of the release themselves: block by block, from the smallest up."""
-        coordinates = np.zeros(sum(len(own) for own in self._spans.values()))
-        ends = np.cumsum([0, *(len(self._rows[block]) for block in self._blocks)])
-        for k, block in enumerate(self._blocks):
+        coordinates = np.zeros(self._size)
+        for block, y in self._by_block(observed):
             rows, own = self._rows[block], len(self._spans[block])
-            lower = self._at(block)[:-own]
-            y = observed[ends[k] : ends[k + 1]] - rows[:, :-own] @ coordinates[lower]
-            coordinates[self._spans[block]] = np.linalg.solve(rows[:, -own:], y)
+            rest = y - rows[:, :-own] @ coordinates[self._at(block)[:-own]]
+            coordinates[self._spans[block]] = np.linalg.solve(rows[:, -own:], rest)
         return self.fit_of(coordinates, 0.0, 0.0)
 
-    def fit_of(self, array: Floats, gap: float, infeasibility: float) -> JointTables:
+    def fit_of(self, array: Floats, gap: float, infeasibility: float) -> BlockwiseTables:
         """The fit that a saved projection keeps."""
-        if array.shape != (sum(len(own) for own in self._spans.values()),):
+        if array.shape != (self._size,):
             raise ValueError("the coordinates do not fit the plan; they belong to another projection")
-        return JointTables(self.plan.axes, self._blocks, array, gap, infeasibility)
+        return BlockwiseTables(self.plan.axes, self._blocks, array, gap, infeasibility)
 
     # ---- the metric
 
@@ -294,9 +301,10 @@ class BlockwiseProblem(ProjectionProblem):
 
 def spans_of(axes: Sequence[AttributeLevels], blocks: Sequence[Block]) -> dict[Block, Integers]:
     """Where the coordinates of each block stand, one block after the other."""
-    return {block: np.arange(*span) for block, span in _ranges(axes, blocks).items()}
-
-
-def _ranges(axes: Sequence[AttributeLevels], blocks: Sequence[Block]) -> dict[Block, tuple[int, int]]:
     ends = np.cumsum([0, *(dimensions(axes, block) for block in blocks)]).tolist()
-    return {block: (ends[k], ends[k + 1]) for k, block in enumerate(blocks)}
+    return {block: np.arange(ends[k], ends[k + 1]) for k, block in enumerate(blocks)}
+
+
+def finest_block(axes: Sequence[AttributeLevels], members: Sequence[int]) -> Block:
+    """The block of all these attributes at their finest levels."""
+    return tuple((i, axes[i].depth) for i in members if axes[i].depth)
