@@ -95,7 +95,7 @@ def least_by_a_general_solver(problem, observed):
             W = np.kron(W, np.tril(np.ones((n, n))) if i in problem.long else np.eye(n))
         loss += cp.sum_squares(W @ (flat(members) - raw.marginal(members).ravel()))
     found = cp.Problem(cp.Minimize(loss), rules)
-    found.solve(solver=cp.CLARABEL, tol_gap_abs=1e-9, tol_gap_rel=1e-9, tol_feas=1e-9)
+    found.solve(solver=cp.CLARABEL, tol_gap_abs=1e-8, tol_gap_rel=1e-8, tol_feas=1e-8)
     return float(found.value), {members: table.value.reshape(shapes[members]) for members, table in tables.items()}
 
 
