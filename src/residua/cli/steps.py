@@ -14,7 +14,7 @@ from residua.cli.sources import notice, open_source
 from residua.cli.spec import Spec, read_spec
 from residua.errors import FileError, SpecError
 from residua.estimation import Estimated, plan_estimates
-from residua.estimation.estimated import MODEL_BASED
+from residua.estimation.estimate import MODEL_BASED
 from residua.estimation.folder import is_estimates
 from residua.folders import require_free
 from residua.measurement import Ledger, measure
@@ -30,8 +30,8 @@ from residua.plans.planners.lattice import Lattice
 from residua.plans.planners.offers import Planner
 from residua.privacy.currencies import stated
 from residua.projection import Projected
+from residua.projection.accuracy import BIASED
 from residua.projection.folder import is_projection
-from residua.projection.statement import BIASED
 from residua.release import Release, reserve
 from residua.release.folder import Reserved
 from residua.report.plan_text import plan_lines, privacy_lines

@@ -14,15 +14,15 @@ from residua.cli.show import OutputForm, command_name, err, out, print_json, pro
 from residua.cli.steps import bias_of, load_published
 from residua.errors import FileError, PlanError
 from residua.estimation import Estimated, SyntheticRows, estimate
-from residua.estimation.estimated import WARNING as MODEL_WARNING
+from residua.estimation.estimate import WARNING as MODEL_WARNING
 from residua.estimation.folder import is_estimates
 from residua.folders import require_free
 from residua.formats.cube import Cube
 from residua.formats.export import export
 from residua.formats.long import NAMES, numbered
 from residua.projection import Projected, project
+from residua.projection.accuracy import METRICS, WARNING
 from residua.projection.folder import is_projection
-from residua.projection.statement import METRICS, WARNING
 from residua.release import Release
 from residua.release.queried import MOST_ROWS, too_long
 from residua.screen import PlainTable
