@@ -144,15 +144,16 @@ def optimised(tree: BranchingTree, loss: Slopes, starts: list[Floats] | None = N
 
 def total_loss(sums: Sums, tree: BranchingTree) -> Slopes:
     """`tr V K⁻¹` and its gradient, as a function of the squares of the levels' weights, (levels,)."""
-    base = sums.base(tree)
+    pairs, diagonal, sizes, nodes, first = sums.base(tree)
+    trace = float(np.trace(sums.V))
     counts = tree.counts[-3::-1]
     # The first item below of every node, for each inner level above the finest.
-    starts = [base.first, *(np.arange(above) * tree.branching for _, above in pairwise(counts))]
+    starts = [first, *(np.arange(above) * tree.branching for _, above in pairwise(counts))]
 
     def loss(squares: Floats) -> tuple[float, Floats]:
         leaf, inner = float(squares[-1]), squares[-2::-1]
-        R, q, sigma, count = base.sums / leaf**2, base.diagonal / leaf**2, base.sizes / leaf, base.counts
-        value, kept = base.trace / leaf, []
+        R, q, sigma, count = pairs / leaf**2, diagonal / leaf**2, sizes / leaf, nodes
+        value, kept = trace / leaf, []
         for place, w in enumerate(inner):
             f = 1.0 / (1.0 + w * sigma)
             kept.append((R, q, sigma, count, f))
@@ -175,8 +176,8 @@ def total_loss(sums: Sums, tree: BranchingTree) -> Slopes:
             of_R = f[:, None] * of_R * f
             if place:
                 np.fill_diagonal(of_R, np.diagonal(of_R) - w * f)
-        of_leaf = 2 * (float((of_R * base.sums).sum()) - float(inner[0] * (base.diagonal @ f))) / leaf
-        slope[-1] = -(base.trace + float(of_sigma @ base.sizes) + of_leaf) / leaf**2
+        of_leaf = 2 * (float((of_R * pairs).sum()) - float(inner[0] * (diagonal @ f))) / leaf
+        slope[-1] = -(trace + float(of_sigma @ sizes) + of_leaf) / leaf**2
         return value, slope
 
     return loss
@@ -194,27 +195,6 @@ def worst_loss(asked: Judged, tree: BranchingTree) -> Slopes:
 
 
 @dataclass(frozen=True, eq=False)
-class Base:
-    """What a tree's finest inner level needs of V. Its nodes of one parent and size are alike, and make one item.
-
-    Args:
-        sums: of V over pairs of items, (items, items).
-        diagonal: of V over pairs of cells of one node, summed over the nodes of an item, (items,).
-        sizes: cells of each node of an item, (items,).
-        counts: nodes of each item, (items,).
-        first: the first item of each parent, (parents,).
-        trace: of V.
-    """
-
-    sums: Floats
-    diagonal: Floats
-    sizes: Floats
-    counts: Floats
-    first: Integers
-    trace: float
-
-
-@dataclass(frozen=True, eq=False)
 class Sums:
     """Sums of V over nodes of any tree."""
 
@@ -227,8 +207,13 @@ class Sums:
         np.cumsum(np.cumsum(self.V, axis=0), axis=1, out=prefix[1:, 1:])
         return prefix
 
-    def base(self, tree: BranchingTree) -> Base:
-        """The sums that a tree's finest inner level needs. O(n² items)"""
+    def base(self, tree: BranchingTree) -> tuple[Floats, Floats, Floats, Floats, Integers]:
+        """What a tree's finest inner level needs. Its nodes of one parent and size are alike, and make one item.
+
+        Returns:
+            Sums of V over pairs of items, (items, items); over pairs of cells of one node, summed over the nodes of an
+            item; cells of each node of an item; nodes of each item, (items,) each; and the first item of each parent.
+        """
         nodes, n = tree.counts[-2], tree.cells
         owner = tree.owners(nodes)
         first = first_of(owner)
@@ -239,15 +224,10 @@ class Sums:
         kinds: Integers
         kinds, item = np.unique((np.arange(nodes) // tree.branching) * (n + 1) + (stop - first), return_inverse=True)
         members = np.zeros((n, len(kinds)))
-        members[np.arange(n), item[owner]] = 1.0
-        return Base(
-            sums=np.asarray(members.T @ (self.V @ members)),
-            diagonal=np.bincount(item, blocks).astype(np.float64),
-            sizes=(kinds % (n + 1)).astype(np.float64),
-            counts=np.bincount(item).astype(np.float64),
-            first=first_of(kinds // (n + 1)),
-            trace=float(np.trace(self.V)),
-        )
+        members[np.arange(n), item[owner]] = 1.0  # O(n² items)
+        sizes, counts = (kinds % (n + 1)).astype(np.float64), np.bincount(item).astype(np.float64)
+        diagonal = np.bincount(item, blocks).astype(np.float64)
+        return np.asarray(members.T @ (self.V @ members)), diagonal, sizes, counts, first_of(kinds // (n + 1))
 
 
 def _pooled(matrix: Floats, first: Integers) -> Floats:

@@ -29,6 +29,7 @@ from scipy import linalg
 
 from residua.errors import GapWarning, PlanError
 from residua.linalg.arrays import Floats
+from residua.plans.saddle import Answer, Ascent, ascend, simplices
 from residua.plans.solver.queries import MatrixQueries, Problem, prepare, to_matrix
 from residua.plans.solver.solve import least_total
 
@@ -111,7 +112,7 @@ def approximate(workload: Any, alpha: float, tolerance: float = 1e-3, limit: int
             GapWarning,
             stacklevel=2,
         )
-    return _assemble(F, problem, Q @ found.left, found.right, float(found.dual), found.rounds)
+    return _assemble(F, problem, Q @ found.plan[0], found.plan[1], found.bound, found.rounds)
 
 
 def _assemble(
@@ -130,7 +131,7 @@ def _assemble(
     return ApproximateFactorisation(M, R, E, variances, bias, float(variances.sum()), bound, rounds)
 
 
-_PATIENCE = 20  # rounds of the alternation in which the gap must fall by a tenth
+_ROUNDS, _PATIENCE = 1000, 40  # of the alternation: most, and those in which the gap must halve
 _RELAXATION = 1.6
 _LOOK = 5  # rounds of the splitting between two looks at its bounds
 
@@ -140,24 +141,15 @@ class Moved:
 
     def __init__(self, F: Floats, beta: float) -> None:
         self.F, self.beta = F, beta
-        self.left, self.right = F, F
-        self.primal, self.dual, self.rounds = np.inf, 0.0, 0
-
-    @property
-    def gap(self) -> float:
-        """`primal / dual − 1`."""
-        return self.primal / self.dual - 1.0 if self.dual > 0 else np.inf
+        self.best = Ascent()  # its plan is left and right
 
     def offer(self, vectors: Floats, energies: Floats) -> tuple[Floats, Floats]:
         """Takes in a Σ by its eigenvectors and eigenvalues (scaled to sum 1); returns the columns, turned, and h."""
         energies = energies / energies.sum()
         shrunk = nearest(vectors.T @ self.F, energies, self.beta)
         costs = (shrunk**2 / energies[:, None]).sum(axis=0)
-        worst = float(costs.max())
-        if worst < self.primal:
-            root = np.sqrt(energies)
-            self.primal = worst
-            self.left, self.right = vectors * (root * np.sqrt(worst)), shrunk / root[:, None] / np.sqrt(worst)
+        root, size = np.sqrt(energies), np.sqrt(float(costs.max()))
+        self.best.offer(size**2, (vectors * (root * size), shrunk / root[:, None] / size))
         return shrunk, costs
 
     def bound(self, witness: Floats) -> None:
@@ -165,10 +157,10 @@ class Moved:
         a, b, c = linalg.svd(witness, full_matrices=False, check_finite=False)
         Z = (a * np.minimum(b, 1.0)) @ c
         gains = (Z * self.F).sum(axis=0) - self.beta * np.linalg.norm(Z, axis=0)
-        self.dual = max(self.dual, float((np.maximum(gains, 0.0) ** 2).sum()) * (1.0 - 1e-11))
+        self.best.prove(float((np.maximum(gains, 0.0) ** 2).sum()) * (1.0 - 1e-11), Z)
 
 
-def least_noise(F: Floats, beta: float, tolerance: float, limit: int) -> Moved:
+def least_noise(F: Floats, beta: float, tolerance: float, limit: int) -> Ascent:
     """Least `‖left‖²_F` with `left · right` within β of F, column by column, and columns of `right` of norm ≤ 1.
 
     Args:
@@ -178,13 +170,12 @@ def least_noise(F: Floats, beta: float, tolerance: float, limit: int) -> Moved:
         limit: most rounds of the splitting.
     """
     unit = float(linalg.svdvals(F).sum()) / np.sqrt(F.shape[1])
-    found = Moved(F / unit, beta / unit)
-    _alternate(found, tolerance)
-    if found.gap > tolerance:
-        _split(found, tolerance, limit)
-    found.left, found.dual = found.left * unit, found.dual * unit**2
-    found.primal = found.primal * unit**2
-    return found
+    moved = Moved(F / unit, beta / unit)
+    _alternate(moved, tolerance)
+    if moved.best.gap > tolerance:
+        _split(moved, tolerance, limit)
+    best, (left, right) = moved.best, moved.best.plan
+    return Ascent((left * unit, right), best.loss * unit**2, best.bound * unit**2, None, best.rounds)
 
 
 def nearest(columns: Floats, energies: Floats, beta: float) -> Floats:
@@ -210,29 +201,26 @@ def nearest(columns: Floats, energies: Floats, beta: float) -> Floats:
     return shrunk
 
 
-def _alternate(found: Moved, tolerance: float) -> None:
-    F, d = found.F, found.F.shape[1]
-    y = np.full(d, 1.0 / d)
-    moved = F * np.maximum(1.0 - found.beta / np.maximum(np.linalg.norm(F, axis=0), 1e-300), 0.0)
-    mark, marked = np.inf, 0
-    while True:
-        found.rounds += 1
-        vectors, s, _ = linalg.svd(moved * np.sqrt(y), full_matrices=len(F) > d, check_finite=False)
+def _alternate(moved: Moved, tolerance: float) -> None:
+    F, d = moved.F, moved.F.shape[1]
+    columns = F * np.maximum(1.0 - moved.beta / np.maximum(np.linalg.norm(F, axis=0), 1e-300), 0.0)
+
+    def answer(y: Floats) -> Answer:
+        nonlocal columns
+        vectors, s, _ = linalg.svd(columns * np.sqrt(y), full_matrices=len(F) > d, check_finite=False)
         energies = np.full(len(F), 1e-9 * s[0])
         energies[: len(s)] = np.maximum(s, energies[: len(s)])
-        shrunk, costs = found.offer(vectors, energies)
-        found.bound(vectors @ (shrunk / (energies / energies.sum())[:, None]) * np.sqrt(y / costs.max()))
-        if found.gap < 0.9 * mark:
-            mark, marked = found.gap, found.rounds
-        if found.gap <= tolerance or found.rounds - marked >= _PATIENCE:
-            return
-        moved = vectors @ shrunk
-        grown = y * (costs / costs.max()) ** 1.5
-        y = np.maximum(grown / grown.sum(), 1e-9 / d)
+        shrunk, costs = moved.offer(vectors, energies)
+        moved.bound(vectors @ (shrunk / (energies / energies.sum())[:, None]) * np.sqrt(y / costs.max()))
+        columns = vectors @ shrunk
+        return Answer(moved.best.bound, moved.best.loss, costs / costs.max(), moved.best.plan)
+
+    start, normalised = np.full(d, 1.0 / d), simplices([d], 1e-9 / d)
+    ascend(answer, start, normalised, tolerance, _ROUNDS, power=1.5, patience=_PATIENCE, best=moved.best)
 
 
-def _split(found: Moved, tolerance: float, limit: int) -> None:
-    F, beta = found.F, found.beta
+def _split(moved: Moved, tolerance: float, limit: int) -> None:
+    F, beta = moved.F, moved.beta
     r, d = F.shape
     cells, rho = np.arange(r, r + d), 1.0
     Z, s, Ut = linalg.svd(F, full_matrices=False, check_finite=False)
@@ -251,28 +239,28 @@ def _split(found: Moved, tolerance: float, limit: int) -> None:
         before, P = P, up @ up.T
         U = mixed - P
         if turn % _LOOK == 0:
-            _look(found, P, -rho * U, tolerance)
-            if found.gap <= tolerance:
+            _look(moved, P, -rho * U, tolerance)
+            if moved.best.gap <= tolerance:
                 break
         primal, dual = float(np.linalg.norm(Q - P)), rho * float(np.linalg.norm(P - before))
         if turn % 10 == 0 and not 1 / 3 < primal / max(dual, 1e-300) < 3:
             factor = 1.6 if primal > dual else 1 / 1.6
             rho, U = rho * factor, U / factor
-    found.rounds += turn
+    moved.best.rounds += turn
 
 
-def _look(found: Moved, P: Floats, multiplier: Floats, tolerance: float) -> None:
+def _look(moved: Moved, P: Floats, multiplier: Floats, tolerance: float) -> None:
     """Both bounds from the state of the splitting: Σ is its corner S, and Z follows from the multiplier."""
-    r = len(found.F)
+    r = len(moved.F)
     energies, vectors = linalg.eigh(P[:r, :r], check_finite=False)
     if energies[-1] <= 0:
         return
-    found.offer(vectors, np.maximum(energies, 0.05 * tolerance * energies.clip(0.0).sum() / r))
+    moved.offer(vectors, np.maximum(energies, 0.05 * tolerance * energies.clip(0.0).sum() / r))
     y = np.diagonal(multiplier)[r:].clip(0.0)
     used = y > 1e-9 * y.max()
-    witness = np.zeros_like(found.F)
+    witness = np.zeros_like(moved.F)
     witness[:, used] = -2.0 * multiplier[:r, r:][:, used] / np.sqrt(2.0 * y[used])
-    found.bound(witness)
+    moved.bound(witness)
 
 
 def _lowered(values: Floats, mass: float) -> Floats:

@@ -256,7 +256,6 @@ class ConjugateGradientSystem:
         self.d = len(self.U)
         self.T = np.multiply.outer(self.s, self.s) / np.add.outer(self.s, self.s)
         self.lift = response.cell_weights[:, None] ** 0.5 * self.U / self.s  # diag(√y) U diag(1/s)
-        self.rounds = 0
         self.diagonal = self._diagonal()
 
     def apply(self, e: Floats) -> Floats:
@@ -280,23 +279,8 @@ class ConjugateGradientSystem:
 
     def solve(self, right: Floats) -> Floats:
         """The step for this right-hand side, (d + m,)."""
-        e = np.zeros_like(right)
-        residual = right.copy()
-        z = residual / self.diagonal
-        direction, energy = z, float(residual @ z)
-        goal = _RESIDUAL**2 * energy
-        for _ in range(_MOST_ROUNDS):
-            if energy <= goal:
-                break
-            image = self.apply(direction)
-            curve = float(direction @ image)
-            if curve <= 0:  # only rounding is left; this is the best that can be reached
-                break
-            self.rounds += 1
-            step = energy / curve
-            e = e + step * direction
-            residual = residual - step * image
-            z = residual / self.diagonal
-            previous, energy = energy, float(residual @ z)
-            direction = z + (energy / previous) * direction
-        return e
+        from scipy.sparse.linalg import LinearOperator, cg
+
+        n, scale = len(right), 1.0 / np.sqrt(self.diagonal)
+        scaled = LinearOperator((n, n), matvec=lambda z: scale * self.apply(scale * z), dtype=np.float64)
+        return np.asarray(scale * cg(scaled, scale * right, rtol=_RESIDUAL, maxiter=_MOST_ROUNDS)[0])

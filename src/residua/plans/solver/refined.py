@@ -46,10 +46,8 @@ class _Stage:
     offset: Floats
     X: Floats
     recovery: Floats
-    cells: Floats
-    queries: Floats
-    cells_before: Floats
-    queries_before: Floats
+    weights: tuple[Floats, Floats]  # of queries and of cells
+    before: tuple[Floats, Floats]  # the same at a hundred times the tolerance
     dual: float
 
     @property
@@ -62,10 +60,9 @@ class _Stage:
         m, d = self.W.shape
         cost = self.offset + np.diagonal(self.X)
         v = ((self.W @ self.recovery) ** 2).sum(axis=1)
-        stays = [
-            (self.cells > share * self.cells_before, self.queries > share * self.queries_before) for share in _STAYS
-        ]
-        outweighs = self.cells * d > 1.0 - cost / cost.max(), self.queries * m > 1.0 - v / v.max()
+        (p, y), (old_p, old_y) = self.weights, self.before
+        stays = [(y > share * old_y, p > share * old_p) for share in _STAYS]
+        outweighs = y * d > 1.0 - cost / cost.max(), p * m > 1.0 - v / v.max()
         return [stays[0], outweighs, *stays[1:]]
 
 
@@ -114,7 +111,9 @@ def refine(workload: Any, targets: Any = 1.0, tolerance: float = 1e-9) -> DenseS
         _give_up(1)
         X = first.X
     strategy = _root(X, problem.rank)
-    claim = Certificate(problem.on_queries(first.queries), problem.once_per_cell(first.cells), scale, False, first.dual)
+    claim = Certificate(
+        problem.on_queries(first.weights[0]), problem.once_per_cell(first.weights[1]), scale, False, first.dual
+    )
     lower, upper = certify(W, problem.on_cells(strategy), claim)
     upper *= 1.0 + 1e-12
     if upper > lower * (1.0 + 10 * tolerance):
@@ -146,24 +145,14 @@ def _solve(queries: MatrixQueries, rank: int, offset: Floats, tolerance: float) 
             break
     strategy, recovery = found.plan
     v = float(strategy_variances(problem.queries, strategy).max())
-    (p, y), (old_p, old_y) = found.proof, before.proof
-    return _Stage(
-        queries,
-        rank,
-        offset,
-        v * (strategy.T @ strategy),
-        recovery / np.sqrt(v),
-        y / y.sum(),
-        p / p.sum(),
-        old_y / old_y.sum(),
-        old_p / old_p.sum(),
-        found.bound,
-    )
+    now, old = (tuple(each / each.sum() for each in proof) for proof in (found.proof, before.proof))
+    X = v * (strategy.T @ strategy)
+    return _Stage(queries, rank, offset, X, recovery / np.sqrt(v), now, old, found.bound)  # type: ignore[arg-type]
 
 
 def _stages(stage: _Stage, tolerance: float) -> tuple[Floats, int]:
     """The whole X, stage by stage: what every optimum shares is fixed, the rest is solved again."""
-    d = len(stage.cells)
+    d = len(stage.offset)
     answer, alive = np.zeros((d, d)), np.arange(d)  # fixed so far; cells still free
     for count in range(1, d + 1):
         split, finer = _consistent(stage), tolerance
