@@ -20,7 +20,7 @@ from scipy import linalg
 
 from benchmarks import sm2
 from benchmarks.show import print_rows
-from residua.plans.solver import least_privacy
+from residua.plans.solver.solve import least_privacy
 from tests.papers.workloads import age_pyramid, pl94, prefixes, random_ranges
 
 EARLY = ("prefix 64", "prefix 256", "random ranges 64")  # where SM-II's stopping rule decides most
@@ -28,7 +28,7 @@ ALL_RANGES = """
 import resource, time
 from residua.linalg.intervals import Intervals
 from residua.linalg.intervals import Intervals
-from residua.plans.solver import least_privacy
+from residua.plans.solver.solve import least_privacy
 start = time.process_time()
 found = least_privacy(Intervals.every(256))
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3

@@ -11,7 +11,7 @@ import pytest
 
 import residua as rs
 from residua.errors import PlanError, WorkloadError
-from residua.plans.solver import least_privacy, least_total
+from residua.plans.solver.solve import least_privacy, least_total
 
 DOMAIN = rs.Domain(
     {

@@ -12,8 +12,9 @@ from scipy.linalg import block_diag, hilbert
 
 from residua.errors import GapWarning, PlanError, WorkloadError
 from residua.linalg.intervals import Intervals
-from residua.plans.solver import MatrixQueries, certify, least_privacy, least_total
-from residua.plans.solver.queries import ScaledQueries, prepare, triangle, with_rank
+from residua.plans.solver.certificate import certify
+from residua.plans.solver.queries import MatrixQueries, ScaledQueries, prepare, triangle, with_rank
+from residua.plans.solver.solve import least_privacy, least_total
 from tests.laws.rectangles import Rectangles
 from tests.papers.workloads import prefixes, random_ranges
 

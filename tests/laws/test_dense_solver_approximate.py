@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from residua.errors import GapWarning, PlanError
-from residua.plans.solver import approximate, least_total
-from residua.plans.solver.approximate import nearest
+from residua.plans.solver.approximate import approximate, nearest
+from residua.plans.solver.solve import least_total
 from tests.papers.workloads import prefixes
 
 

@@ -5,7 +5,7 @@ import pytest
 
 import residua as rs
 from residua.analysis import baselines
-from residua.plans.solver import least_privacy, least_total
+from residua.plans.solver.solve import least_privacy, least_total
 from tests.papers.workloads import prefixes, random_ranges
 
 

@@ -8,7 +8,8 @@ import pytest
 from scipy.linalg import block_diag
 
 from residua.errors import GapWarning, PlanError
-from residua.plans.solver import least_privacy, refine
+from residua.plans.solver.refined import refine
+from residua.plans.solver.solve import least_privacy
 from tests.papers.workloads import prefixes, random_ranges
 
 

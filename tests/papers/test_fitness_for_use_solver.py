@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from residua.plans.solver import least_privacy, least_total
+from residua.plans.solver.solve import least_privacy, least_total
 from tests.papers.workloads import age_pyramid, pl94, prefixes, published_ranges, random_ranges, random_targets
 
 FIGURES = json.loads((Path(__file__).parent / "published.json").read_text())["fitness_for_use"]

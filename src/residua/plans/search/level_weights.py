@@ -44,11 +44,11 @@ class BranchingTree:
     @property
     def counts(self) -> list[int]:
         """How many nodes each level has: 1, b, b², … and the cells."""
-        found, nodes = [], 1
+        counts, nodes = [], 1
         while nodes < self.cells:
-            found.append(nodes)
+            counts.append(nodes)
             nodes *= self.branching
-        return [*found, self.cells]
+        return [*counts, self.cells]
 
     def owners(self, nodes: int) -> Integers:
         """The node that each cell belongs to, of a level of so many, (cells,)."""
@@ -115,19 +115,19 @@ def weighted_trees(asked: Judged, told: Told | None = None) -> list[WeightedTree
         told: called after every tree with its loss; with infinity while another loss than the one asked is optimised.
     """
     sums = Sums(asked.gram)
-    found: list[WeightedTree] = []
+    trees: list[WeightedTree] = []
     for branching in range(2, asked.cells + 1):  # n itself is the total and the cells
         tree = BranchingTree(asked.cells, branching)
         # Trees of three levels are many and change little from one to the next.
-        near = [found[-1].weights] if found and len(found[-1].weights) == len(tree.counts) == 3 else None
-        found.append(optimised(tree, total_loss(sums, tree), near))
+        near = [trees[-1].weights] if trees and len(trees[-1].weights) == len(tree.counts) == 3 else None
+        trees.append(optimised(tree, total_loss(sums, tree), near))
         if told:
-            told(math.inf if asked.worst else found[-1].loss)
-    found.sort(key=lambda each: each.loss)
+            told(math.inf if asked.worst else trees[-1].loss)
+    trees.sort(key=lambda each: each.loss)
     if asked.worst:
-        found = [optimised(each.tree, worst_loss(asked, each.tree), [each.weights]) for each in found[:_REFINED]]
-        found.sort(key=lambda each: each.loss)
-    return found
+        trees = [optimised(each.tree, worst_loss(asked, each.tree), [each.weights]) for each in trees[:_REFINED]]
+        trees.sort(key=lambda each: each.loss)
+    return trees
 
 
 def optimised(tree: BranchingTree, loss: Slopes, starts: list[Floats] | None = None) -> WeightedTree:

@@ -64,10 +64,10 @@ class OrderedLoss:
         z, V = _solved(b, omega)
         if not self.worst:
             return self.of_means(*_means(b, z, V, self.size, bool(self.ranges)))
-        found = [self.values * V[0][None]] if self.values else []
+        variances = [self.values * V[0][None]] if self.values else []
         if self.prefixes:
-            found.append(self.prefixes * _prefixes(b, z, V))
-        all_ = np.concatenate(found)
+            variances.append(self.prefixes * _prefixes(b, z, V))
+        all_ = np.concatenate(variances)
         top = all_.max(axis=0)
         return np.asarray(top * ((all_ / top) ** _SHARPNESS).mean(axis=0) ** (1 / _SHARPNESS))
 
@@ -153,12 +153,12 @@ def _descended(
 
 def _counts(n: int, b: Floats) -> tuple[int, ...]:
     """How many nodes each level has, fine to coarse: products of the branching above, rounded."""
-    found: list[int] = []
+    counts: list[int] = []
     nodes = 1.0
     for children in b[:0:-1].tolist():
         nodes *= children
-        found.append(min(max(round(nodes), 1), n))
-    return tuple(found[::-1])
+        counts.append(min(max(round(nodes), 1), n))
+    return tuple(counts[::-1])
 
 
 def _solved(b: Floats, omega: Floats) -> tuple[list[Floats], list[Floats]]:

@@ -110,7 +110,7 @@ class RunsLoss:
     ) -> list[Rows]:
         """From the top down: slopes by the means above, then by a, u and C, then by rows."""
         of_sums, of_whole = self._weights
-        found: list[Rows] = []
+        slopes: list[Rows] = []
         g = _Means(0.0, 0.0, 0.0, 0.0)  # slopes by the means of the level above
         by_u, above = 0.0, 1.0
         for level in range(len(self.parts) - 1, -1, -1):
@@ -146,10 +146,10 @@ class RunsLoss:
             H += 0.5 * np.multiply.outer(by_row, sums[-1]) + (slope * sums[-1] + 0.5 * (by_row @ c))
             crossed = np.einsum("ij,ji->i", c, H)
             own, more = rows[level]
-            found.append((-own * crossed, -(more @ c) @ H))
+            slopes.append((-own * crossed, -(more @ c) @ H))
             by_u = float(crossed.sum()) / u[level - 1] ** 2 if level else 0.0
             above *= b
-        return found[::-1]
+        return slopes[::-1]
 
 
 def _solved(rows: Sequence[Rows]) -> tuple[list[Floats], list[float], list[Floats]]:
@@ -207,57 +207,57 @@ def weighted_runs(
         values: what that of all values counts.
         told: called after every descent with its loss.
     """
-    found: list[tuple[float, RunsLoss, tuple[int, ...], Floats]] = []
+    descents: list[tuple[float, RunsLoss, tuple[int, ...], Floats]] = []
     for parts in divisions(size):
         loss = RunsLoss(parts, prefixes, ranges, values)
         for hats in _HATS:
             more = tuple(max(round(b / hats) + 1, 2) for b in parts)
-            found.append(_descended(loss, more, _start(parts, more), _ROUGH))
+            descents.append(_descended(loss, more, _start(parts, more), _ROUGH))
             if told:
-                told(found[-1][0])
-    found.sort(key=lambda each: each[0])
+                told(descents[-1][0])
+    descents.sort(key=lambda each: each[0])
     for rounds, many in _STAGES:
         further = []
-        for _, loss, more, x in found[:many]:
+        for _, loss, more, x in descents[:many]:
             further.append(_descended(loss, more, x, rounds))
             if told:
                 told(further[-1][0])
-        found = sorted(further, key=lambda each: each[0])
-    return [WeightedRuns(_rows(loss.parts, more, x), value) for value, loss, more, x in found]
+        descents = sorted(further, key=lambda each: each[0])
+    return [WeightedRuns(_rows(loss.parts, more, x), value) for value, loss, more, x in descents]
 
 
 def divisions(size: int) -> list[tuple[int, ...]]:
     """Ways to divide so many values into runs, from fine to coarse: even ones, and ones with more parts above."""
-    found = set()
+    divisions = set()
     for levels in range(1, _MOST_LEVELS + 1):
         for tilt in _TILTS if levels > 1 else (0.0,):
             logs = math.log(size) / levels + tilt * (np.arange(levels) - (levels - 1) / 2)
             above = [max(round(b), 2) for b in np.exp(logs[1:]).tolist()]
             parts = (-(-size // math.prod(above)), *above)
             if min(parts) >= _LEAST_PARTS and max(parts) <= _MOST_PARTS:
-                found.add(parts)
-    most = min(map(len, found), default=0) + 1  # more levels than that have not been better
-    return sorted(parts for parts in found if len(parts) <= most)
+                divisions.add(parts)
+    most = min(map(len, divisions), default=0) + 1  # more levels than that have not been better
+    return sorted(parts for parts in divisions if len(parts) <= most)
 
 
 def _start(parts: tuple[int, ...], more: tuple[int, ...]) -> Floats:
     """Even weights, every part, and hats."""
     random = np.random.default_rng(0)
-    found = [np.zeros(len(parts))]
+    pieces = [np.zeros(len(parts))]
     for b, p in zip(parts, more, strict=True):
         hats = np.maximum(1 - np.abs((np.arange(b) + 0.5) * (p - 1) / b - np.arange(p)[:, None]), 0.0)
         hats *= np.maximum(1 + _JITTER * random.standard_normal(hats.shape), 0.1)
-        found += [np.ones(b), (hats + 0.02 * random.random(hats.shape)).ravel()]
-    return np.concatenate(found)
+        pieces += [np.ones(b), (hats + 0.02 * random.random(hats.shape)).ravel()]
+    return np.concatenate(pieces)
 
 
 def _parted(parts: tuple[int, ...], more: tuple[int, ...], x: Floats) -> tuple[Floats, list[tuple[Floats, Floats]]]:
     """Weights of the levels, and what each part and each hat is measured with, before columns add up."""
-    at, found = len(parts), []
+    at, pieces = len(parts), []
     for b, p in zip(parts, more, strict=True):
-        found.append((x[at : at + b], x[at + b : at + b + p * b].reshape(p, b)))
+        pieces.append((x[at : at + b], x[at + b : at + b + p * b].reshape(p, b)))
         at += b + p * b
-    return shares_of(x[: len(parts)]), found
+    return shares_of(x[: len(parts)]), pieces
 
 
 def _descended(
@@ -271,14 +271,14 @@ def _descended(
         sums = [own + hats.sum(axis=0) for own, hats in given]
         scaled = [(w * own / s, w * hats / s) for w, (own, hats), s in zip(omega, given, sums, strict=True)]
         value, slopes = loss(scaled)
-        by_omega, found = np.zeros(len(parts)), []
+        by_omega, by_x = np.zeros(len(parts)), []
         for level, ((own, hats), (by_own, by_hats)) in enumerate(zip(scaled, slopes, strict=True)):
             toll = by_own * own + (by_hats * hats).sum(axis=0)
             by_omega[level] = toll.sum() / omega[level]
-            found.append((omega[level] * by_own - toll) / sums[level])
-            found.append(((omega[level] * by_hats - toll) / sums[level]).ravel())
+            by_x.append((omega[level] * by_own - toll) / sums[level])
+            by_x.append(((omega[level] * by_hats - toll) / sums[level]).ravel())
         logits = omega * (by_omega - omega @ by_omega)
-        return math.log(value), np.concatenate([logits, *found]) / value
+        return math.log(value), np.concatenate([logits, *by_x]) / value
 
     finest = parts[0]
     bounds = [(-_STEEPEST, _STEEPEST)] * len(parts)
@@ -291,7 +291,7 @@ def _descended(
 def _rows(parts: tuple[int, ...], more: tuple[int, ...], x: Floats) -> tuple[Floats, ...]:
     """The rows of each level, without those that are next to nothing; columns add up to the level's weight."""
     omega, given = _parted(parts, more, x)
-    found = []
+    levels = []
     for level, (w, (own, hats)) in enumerate(zip(omega.tolist(), given, strict=True)):
         rows = np.vstack([np.diag(own), hats])
         rows = np.where(rows > 1e-4 * rows.sum(axis=0), rows, 0.0)
@@ -299,5 +299,5 @@ def _rows(parts: tuple[int, ...], more: tuple[int, ...], x: Floats) -> tuple[Flo
         if level == 0:
             kept[: parts[0]] = True
         rows = rows[kept]
-        found.append(np.asarray(w * rows / np.maximum(rows.sum(axis=0), 1e-300)))
-    return tuple(found)
+        levels.append(np.asarray(w * rows / np.maximum(rows.sum(axis=0), 1e-300)))
+    return tuple(levels)

@@ -61,12 +61,12 @@ def search(asked: Judged, workload: Floats, profile: Floats, told: Told) -> list
 
     Reference: matrix-mechanism, §5.2 to §5.4 and §6.
     """
-    found: list[Tried] = []
+    tried: list[Tried] = []
     for name, strategy in _plain(asked, workload, profile, told):
-        found.append(_scaled(asked, name, strategy))
-        _improve(asked, found)
-        told(found[-1].loss)
-    return sorted(found, key=lambda each: each.loss)
+        tried.append(_scaled(asked, name, strategy))
+        _improve(asked, tried)
+        told(tried[-1].loss)
+    return sorted(tried, key=lambda each: each.loss)
 
 
 def _plain(asked: Judged, workload: Floats, profile: Floats, told: Told) -> Iterator[tuple[str, Floats]]:
@@ -86,10 +86,10 @@ def _plain(asked: Judged, workload: Floats, profile: Floats, told: Told) -> Iter
         yield f"weighted hierarchy of {best.tree.branching}", best.tree.strategy(best.weights)
 
 
-def _improve(asked: Judged, found: list[Tried]) -> None:
+def _improve(asked: Judged, tried: list[Tried]) -> None:
     """The last one found, with deficient columns completed and its rows rotated, where that lowers the loss."""
-    plain = found[-1]
-    least = min(each.loss for each in found)
+    plain = tried[-1]
+    least = min(each.loss for each in tried)
     best = _lower(plain, _scaled(asked, f"{plain.name}, augmented", augmented(plain.strategy)))
     if np.isfinite(plain.loss) and len(plain.strategy) <= _TALL * asked.cells:
         small = asked.cells <= _SMALL
@@ -98,7 +98,7 @@ def _improve(asked: Judged, found: list[Tried]) -> None:
         if sensitivity(turned) < sensitivity(plain.strategy) * (1 - 1e-9):
             best = _lower(best, _scaled(asked, f"{plain.name}, rotated", augmented(turned)))
     if best is not plain:
-        found.append(best)
+        tried.append(best)
 
 
 def _lower(first: Tried, second: Tried) -> Tried:
@@ -138,8 +138,8 @@ def descended(loss: Loss, start: Floats, accuracy: float, rounds: int, largest: 
         for _ in range(_TRIES):
             there = np.clip(x + step * d, -largest, largest)
             there[there * side < 0] = 0.0
-            found, *slopes = loss(there)
-            if 0 < found <= value + 1e-4 * float(g @ (there - x)):
+            lower, *slopes = loss(there)
+            if 0 < lower <= value + 1e-4 * float(g @ (there - x)):
                 break
             step *= _SHRINK
         else:
@@ -151,7 +151,7 @@ def descended(loss: Loss, start: Floats, accuracy: float, rounds: int, largest: 
         curvature = float(moved @ bent)
         if curvature > 1e-10 * float(np.linalg.norm(moved) * np.linalg.norm(bent)):
             pairs.append((moved, bent, curvature))
-        x, value, (slope, toll) = there, found, slopes
+        x, value, (slope, toll) = there, lower, slopes
         past.append(value)
         if len(past) > _PATIENCE and past[0] - value <= _PATIENCE * accuracy * value:
             break
@@ -196,10 +196,10 @@ def identity_plus(asked: Judged, told: Told | None = None) -> Floats:
     kinds = [windows(asked.cells), _random(asked.cells)]
     more = _MORE[asked.worst] if asked.cells <= _FEW else 1
     for rounds, accuracy, kept in _STAGES:
-        found = [_better(asked, starts, rounds, accuracy, told)[: kept * more] for starts in kinds]
-        kinds = [[theta for _, theta in each] for each in found]
-    least = min(each[0][0] for each in found)
-    close = [theta for each in found for loss, theta in each if loss <= _CLOSE[asked.worst] * least]
+        improved = [_better(asked, starts, rounds, accuracy, told)[: kept * more] for starts in kinds]
+        kinds = [[theta for _, theta in each] for each in improved]
+    least = min(each[0][0] for each in improved)
+    close = [theta for each in improved for loss, theta in each if loss <= _CLOSE[asked.worst] * least]
     if asked.worst and asked.cells <= _FEW:
         close += windows(asked.cells)  # the rough stages may leave a good one behind: they see a smoother maximum
     return strategy_of(_better(asked, close, *_LAST, told, last=True)[0][1])
@@ -232,31 +232,31 @@ def windows(cells: int) -> list[Floats]:
 
 def _random(cells: int) -> list[Floats]:
     """Random coefficients for several p, half of them with signs."""
-    found = []
+    starts = []
     for seed in range(16 if cells <= 64 else 12):
         rng = np.random.default_rng(seed)
         share = (16, 12, 10, 16, 8, 12)[seed % 6]
         p = max(cells // share, 1) if cells > 16 else max(cells // 4, 1) + seed % 3
         p = min(p, 2 * math.isqrt(cells) + 1)
-        found.append(rng.random((p, cells)) if seed % 4 < 3 else rng.standard_normal((p, cells)))
-    return found
+        starts.append(rng.random((p, cells)) if seed % 4 < 3 else rng.standard_normal((p, cells)))
+    return starts
 
 
 def _better(
     asked: Judged, starts: list[Floats], rounds: int, accuracy: float, told: Told | None, *, last: bool = False
 ) -> list[tuple[float, Floats]]:
     """What descents from some starts come to, best first; from as many as the work allows."""
-    found: list[tuple[float, Floats]] = []
+    descents: list[tuple[float, Floats]] = []
     done = 0.0
     for theta in starts:
         work = 1.0 * len(theta) * asked.cells**2
         done += work * rounds
-        if found and done > _MOST_WORK and not last:
+        if descents and done > _MOST_WORK and not last:
             break
-        found.append(_improved(asked, theta, min(rounds, max(int(_MOST_WORK / work), 20)), accuracy, last))
+        descents.append(_improved(asked, theta, min(rounds, max(int(_MOST_WORK / work), 20)), accuracy, last))
         if told:
-            told(min(loss for loss, _ in found))
-    return sorted(found, key=lambda each: each[0])
+            told(min(loss for loss, _ in descents))
+    return sorted(descents, key=lambda each: each[0])
 
 
 def _improved(asked: Judged, theta: Floats, rounds: int, accuracy: float, last: bool) -> tuple[float, Floats]:

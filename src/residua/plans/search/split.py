@@ -224,9 +224,9 @@ def exchanged(split: EpsilonSplit, shares: Floats, told: Callable[[float], None]
     rows = [frozenset(row) for row in split.lattice]
     best, least = shares, split.loss(shares)
     seen: set[bytes] = set()
-    found = True
-    while found:
-        found = False
+    improved = True
+    while improved:
+        improved = False
         used = best > 0
         even = float(best.sum()) / int(used.sum())
         for out, into in _exchanges(split, used, rows):
@@ -241,13 +241,13 @@ def exchanged(split: EpsilonSplit, shares: Floats, told: Callable[[float], None]
                 return best
             tries -= 1
             trial = split.improved(trial, _FEW_ROUNDS)
-            found = split.loss(trial) < least * (1 - _GAIN)
-            if found:
+            improved = split.loss(trial) < least * (1 - _GAIN)
+            if improved:
                 best = split.improved(trial, _ROUNDS)
                 least = split.loss(best)
             if told:
                 told(least)
-            if found:
+            if improved:
                 break
     return best
 

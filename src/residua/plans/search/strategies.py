@@ -211,8 +211,8 @@ def rotated(strategy: Floats, rounds: int = 100, starts: int = 3) -> Floats:
     best = named[0]
     if rounds:
         for start in named[:starts]:
-            found = _descended(start, rounds)
-            best = found if sensitivity(found) < sensitivity(best) * (1 - 1e-9) else best
+            turned = _descended(start, rounds)
+            best = turned if sensitivity(turned) < sensitivity(best) * (1 - 1e-9) else best
     return best
 
 
@@ -221,7 +221,7 @@ def roots(gram: Floats) -> list[Floats]:
     s, P = linalg.eigh(gram, check_finite=False)
     s = np.maximum(s, 0.0)
     kept = s > s[-1] * 1e-12
-    found = [np.sqrt(s[kept])[:, None] * P[:, kept].T, (P * np.sqrt(s)) @ P.T]
+    strategies = [np.sqrt(s[kept])[:, None] * P[:, kept].T, (P * np.sqrt(s)) @ P.T]
     n = len(gram)
     if kept.all():
         rng = np.random.default_rng(0)
@@ -233,8 +233,8 @@ def roots(gram: Floats) -> list[Floats]:
                 continue
             back = np.empty_like(R)
             back[:, order] = R
-            found.append(back)
-    return found
+            strategies.append(back)
+    return strategies
 
 
 def _descended(A: Floats, rounds: int) -> Floats:

@@ -5,22 +5,3 @@ Arrays in, arrays out: nothing here knows about domains, tables or guarantees. `
 on one dual) → `solve` (chooses, and re-checks with `certificate`). `refined` picks the best of many optima,
 `approximate` trades noise for bias.
 """
-
-from residua.plans.solver.approximate import ApproximateFactorisation, approximate
-from residua.plans.solver.certificate import Certificate, certify
-from residua.plans.solver.queries import MatrixQueries, Queries
-from residua.plans.solver.refined import refine
-from residua.plans.solver.solve import DenseSolution, least_privacy, least_total
-
-__all__ = [
-    "ApproximateFactorisation",
-    "Certificate",
-    "DenseSolution",
-    "MatrixQueries",
-    "Queries",
-    "approximate",
-    "certify",
-    "least_privacy",
-    "least_total",
-    "refine",
-]

@@ -104,15 +104,15 @@ def approximate(workload: Any, alpha: float, tolerance: float = 1e-3, limit: int
     if beta <= 0:
         exact = least_total(F, 1.0, tolerance)
         return _assemble(F, problem, W @ exact.recovery, exact.strategy, exact.bound, exact.iterations)
-    found = least_noise(np.asarray(core, dtype=np.float64), beta, tolerance, limit)
-    if found.gap > tolerance:
+    best = least_noise(np.asarray(core, dtype=np.float64), beta, tolerance, limit)
+    if best.gap > tolerance:
         warnings.warn(
-            f"the approximate factorisation is proven within {found.gap:.2e} of optimal, not {tolerance:.2e}; "
+            f"the approximate factorisation is proven within {best.gap:.2e} of optimal, not {tolerance:.2e}; "
             "its bias and variance hold as stated.",
             GapWarning,
             stacklevel=2,
         )
-    return _assemble(F, problem, Q @ found.plan[0], found.plan[1], found.bound, found.rounds)
+    return _assemble(F, problem, Q @ best.plan[0], best.plan[1], best.bound, best.rounds)
 
 
 def _assemble(

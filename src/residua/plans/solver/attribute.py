@@ -80,11 +80,11 @@ class Search:
         if not self.rank:  # every row is a multiple of the total
             return RealStrategy(np.empty((0, n)), self.q, self.v, np.zeros((n, n)))
         norms = np.sqrt((self._response[0] ** 2).sum(axis=0))
-        found = self._scaled(np.full(n, norms.max()))
+        plain = self._scaled(np.full(n, norms.max()))
         if not self._full:
-            return found
+            return plain
         even = self._scaled(np.where(norms >= _NEARLY * norms.max(), norms, norms.max()))
-        return min(found, even, key=self._loss)
+        return min(plain, even, key=self._loss)
 
     def _scaled(self, norms: Floats) -> RealStrategy:
         """The strategy with its columns divided by some numbers, whatever spread and inverse it then has."""
@@ -94,9 +94,9 @@ class Search:
         F = F - np.outer(v, F.sum(axis=0))
         return RealStrategy(R / norms, self.q / self.q.sum(), v, np.asarray(F @ F.T))
 
-    def _loss(self, made: RealStrategy) -> float:
+    def _loss(self, strategy: RealStrategy) -> float:
         total, rest = self.problem
-        return float(made.spread @ total @ made.spread) + float(np.einsum("ij,ij->", rest, made.inverse))
+        return float(strategy.spread @ total @ strategy.spread) + float(np.einsum("ij,ij->", rest, strategy.inverse))
 
     def advance(self, total: Floats, rest: Floats) -> float:
         """One round for the loss `vᵀ A v + tr(B K)`; how far from settled the round before was.
@@ -143,8 +143,8 @@ class Search:
     def _felt(self, move: Floats, total: Floats) -> float:
         """A move of the spread in the metric of the loss: its square is the error it makes, relative."""
         R, _, T = self._response
-        made = float(move @ total @ move) + T * T * float(((R @ move) ** 2).sum())
-        return float(np.sqrt(max(made, 0.0) / (float(self.v @ total @ self.v) + T * T)))
+        energy = float(move @ total @ move) + T * T * float(((R @ move) ** 2).sum())
+        return float(np.sqrt(max(energy, 0.0) / (float(self.v @ total @ self.v) + T * T)))
 
     @property
     def _full(self) -> bool:
@@ -192,8 +192,8 @@ def best_cells(rest: Floats, spread: Floats, start: Floats) -> Floats:
 
     normalised = simplices([len(start)], _FLOOR / len(start))
     tolerance = SETTLED / _UNSCALED
-    found = ascend(answer, start, normalised, tolerance, _ROUNDS, power=_EXPONENT, memory=Acceleration())
-    return np.asarray(found.proof)
+    best = ascend(answer, start, normalised, tolerance, _ROUNDS, power=_EXPONENT, memory=Acceleration())
+    return np.asarray(best.proof)
 
 
 def weighed_gram(V: Floats, spread: Floats, cells: Floats, *, replacing: bool = False) -> Floats:

@@ -279,11 +279,11 @@ class BlockwiseTotal:
             sums: dict[int, list[Any]] = {kind: [0.0, 0.0] for kind in level}
             for ((listed, spans, _), count), Z in zip(self.terms, grams, strict=True):
                 for block in listed:
-                    found = sums.get(self.orbits.kinds[block])
-                    if found is not None:
+                    both = sums.get(self.orbits.kinds[block])
+                    if both is not None:
                         own = spans[block]
-                        found[0] = found[0] + count * Z[np.ix_(own, own)]
-                        found[1] = found[1] + count * Z[np.ix_(own, self._lower(block, spans))]
+                        both[0] = both[0] + count * Z[np.ix_(own, own)]
+                        both[1] = both[1] + count * Z[np.ix_(own, self._lower(block, spans))]
             for kind in level:
                 number = self.orbits.counts[kind]
                 self._improve(kind, sums[kind][0] / number, sums[kind][1] / number, price, tilt=tilt)
@@ -305,17 +305,17 @@ class BlockwiseTotal:
         """Σ: the covariance of the coordinates of blocks, smallest first, with all below each."""
         spans = self._spans(blocks)
         size = sum(len(own) for own in spans.values())
-        found = np.zeros((size, size))
+        covariance = np.zeros((size, size))
         for each, own in spans.items():  # smallest first: r = T r_below + noise
             state = self._state(each)
             lower = self._lower(each, spans)
-            found[np.ix_(own, own)] = state.covariance
+            covariance[np.ix_(own, own)] = state.covariance
             if len(lower) and state.tilt.any():
-                across = state.tilt @ found[lower]
-                found[own] += across
-                found[:, own] = found[own].T
-                found[np.ix_(own, own)] = state.covariance + across[:, lower] @ state.tilt.T
-        return found
+                across = state.tilt @ covariance[lower]
+                covariance[own] += across
+                covariance[:, own] = covariance[own].T
+                covariance[np.ix_(own, own)] = state.covariance + across[:, lower] @ state.tilt.T
+        return covariance
 
     def _improve(self, kind: int, gram: Floats, handed: Floats, price: float, *, tilt: bool) -> None:
         """The best strategy and tilt of one kind of block for its cell weights, in turns."""
@@ -327,19 +327,19 @@ class BlockwiseTotal:
             state.covariance, state.tilt = np.zeros(gram.shape), np.zeros(state.tilt.shape)
             return
         N, T, q = V.T @ state.own, V.T @ state.tilt, state.weights
-        found = _Answer(g, N - T @ state.lower, q, price)
+        answer = _Answer(g, N - T @ state.lower, q, price)
         tilting = tilt and len(state.lower) > 0
         known = self._covariance(self.below[self.orbits.examples[kind]]) if tilting else np.zeros((0, 0))
         follows = self.cells.table is None and self.growth > 0
         for _ in range(_TURNS[follows] if tilting or follows else 0):
             if follows:
-                q = grown(q, found.costs, self.growth)
+                q = grown(q, answer.costs, self.growth)
             if tilting:
-                T = T + self.step * (_tilted(found, N, state.lower, q, known, V.T @ handed, price) - T)
-            found = _Answer(g, N - T @ state.lower, q, price)
+                T = T + self.step * (_tilted(answer, N, state.lower, q, known, V.T @ handed, price) - T)
+            answer = _Answer(g, N - T @ state.lower, q, price)
         state.weights = q
-        state.tilt, state.covariance = V @ T, V @ (found.half @ found.half.T) @ V.T
-        state.rows, state.loss, state.bound, state.costs = found.rows, found.loss, found.bound, found.costs
+        state.tilt, state.covariance = V @ T, V @ (answer.half @ answer.half.T) @ V.T
+        state.rows, state.loss, state.bound, state.costs = answer.rows, answer.loss, answer.bound, answer.costs
 
     def _shared_out(self) -> Solved:
         """The budget shared out, and what that proves."""
@@ -384,11 +384,11 @@ class _Answer:
         self.bound = float(np.sqrt(w).sum())  # tr (M^½ G M^½)^½
 
 
-def _tilted(found: _Answer, N: Floats, L: Floats, q: Floats, known: Floats, handed: Floats, price: float) -> Floats:
+def _tilted(answer: _Answer, N: Floats, L: Floats, q: Floats, known: Floats, handed: Floats, price: float) -> Floats:
     """The best T for a given Y: `G T Σ + λ Y⁻¹ T P = λ Y⁻¹ N Q Lᵀ − H Σ`, `P = L Q Lᵀ`, both sides made diagonal."""
-    right = (N * q) @ L.T - found.half @ (found.half.T @ handed) @ known / price
+    right = (N * q) @ L.T - answer.half @ (answer.half.T @ handed) @ known / price
     p, F = np.linalg.eigh((L * q) @ L.T)
     inverse = (F / np.sqrt(np.maximum(p, p[-1] * _LEAST))) @ F.T
     s, J = np.linalg.eigh(inverse @ known @ inverse)
-    A = found.inverse @ right @ inverse @ J
-    return np.asarray(found.half @ (A / (1.0 + np.outer(found.seen / price, s))) @ J.T @ inverse)
+    A = answer.inverse @ right @ inverse @ J
+    return np.asarray(answer.half @ (A / (1.0 + np.outer(answer.seen / price, s))) @ J.T @ inverse)

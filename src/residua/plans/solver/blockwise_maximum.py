@@ -78,8 +78,8 @@ class BlockwiseMaximum(BlockwiseTotal):
 
         least = _LEAST_WEIGHT / max(queries, *sizes)
         start, normalised = np.concatenate([self.shares, *each]), simplices([queries, *sizes], least)
-        found = ascend(answer, start, normalised, tolerance, most, progress=progress)
-        return Solved(found.plan.rows, found.plan.missing, found.loss, found.bound)
+        best = ascend(answer, start, normalised, tolerance, most, progress=progress)
+        return Solved(best.plan.rows, best.plan.missing, best.loss, best.bound)
 
     def _round(self, price: float, *, tilt: bool) -> Solved:
         """One round, in which the sum of variances is that of nature's weights; its loss is the largest one."""
@@ -100,24 +100,24 @@ class BlockwiseMaximum(BlockwiseTotal):
 
     def _variances(self) -> list[Floats]:
         """The variance of every query of each kind of term."""
-        found = []
+        variances = []
         for rows, ((listed, _, _), _) in zip(self.queries, self.terms, strict=True):
-            found.append(np.einsum("ij,jk,ik->i", rows, self._covariance(listed), rows, optimize=True))
-        return found
+            variances.append(np.einsum("ij,jk,ik->i", rows, self._covariance(listed), rows, optimize=True))
+        return variances
 
 
 def alike_rows(term: GramTerm, axes: Sequence[AttributeLevels]) -> Integers:
     """A number for each query of a term, the same for those that attributes changing places turn into each other."""
     assert term.rows is not None
-    found = np.arange(len(term.rows))
+    numbers = np.arange(len(term.rows))
     positions = term.positions(axes)
     swaps = [
         swapped for b, a in enumerate(positions) if a != b and (swapped := term.swapped_rows(axes, a, b)) is not None
     ]
     while True:
-        least = found
+        least = numbers
         for swapped in swaps:
             least = np.minimum(least, least[swapped])
-        if np.array_equal(least, found):
-            return np.unique(found, return_inverse=True)[1]
-        found = least
+        if np.array_equal(least, numbers):
+            return np.unique(numbers, return_inverse=True)[1]
+        numbers = least

@@ -250,12 +250,12 @@ class ProductGame:
     def variances(self, noise: Floats) -> Floats:
         """The mean variance of each term's queries under some noise, (terms,)."""
         lattice = self.workload.lattice
-        found = []
+        variances = []
         noise = np.where(np.isfinite(noise), noise, 0.0)  # nobody needs what is not measured
         for family, share, a in zip(self.workload.families, self.share, self.dilutions, strict=True):
             blocks = share * noise
-            found.append(lattice.sum_over_subsets(np.where(self.cost > 0, blocks, 0.0), a)[family.numbers])
-        return np.concatenate(found)
+            variances.append(lattice.sum_over_subsets(np.where(self.cost > 0, blocks, 0.0), a)[family.numbers])
+        return np.concatenate(variances)
 
     def balances(self, weights: Floats, noise: Floats) -> tuple[Floats, Floats]:
         """Derivatives of the weighted sum by a_i and by θ_i, at this noise, (families, attributes) each.

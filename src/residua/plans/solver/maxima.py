@@ -115,14 +115,14 @@ def _turns(d: Floats, e: Floats, a: int, b: int, c: int) -> bool:
 
 def _groups(lattice: SetFamily, numbers: Integers, counts: Integers) -> list[tuple[NDArray[np.int32], Integers]]:
     """Terms whose attributes have the same numbers of candidates: their members (terms, k), and their places."""
-    found: dict[tuple[int, ...], list[tuple[tuple[int, ...], int]]] = {}
+    by_shape: dict[tuple[int, ...], list[tuple[tuple[int, ...], int]]] = {}
     for place, number in enumerate(numbers.tolist()):
         row = lattice.members(number)
-        found.setdefault(tuple(int(counts[i]) for i in row), []).append((row, place))
+        by_shape.setdefault(tuple(int(counts[i]) for i in row), []).append((row, place))
     return [
         (
             np.array([row for row, _ in group], dtype=np.int32).reshape(len(group), len(shape)),
             np.array([place for _, place in group], dtype=np.int64),
         )
-        for shape, group in found.items()
+        for shape, group in by_shape.items()
     ]

@@ -83,12 +83,12 @@ class NestedProblem:
 
     def weights(self, each: Sequence[Any]) -> list[Levels]:
         """The weight of every node of every part, from one (or one per node) for each cell of what is wanted."""
-        found = [[np.zeros(1) for _ in range(part.tree.depth)] for part in self.parts]
+        weights = [[np.zeros(1) for _ in range(part.tree.depth)] for part in self.parts]
         for wanted, weight in zip(self.wanted, each, strict=True):
             for number, share in wanted.sets:
                 at = wanted.level - self.parts[number].start
-                found[number][at] = found[number][at] + share * weight
-        return found
+                weights[number][at] = weights[number][at] + share * weight
+        return weights
 
     def variances(self, levels: Sequence[Sequence[Floats]]) -> list[Floats]:
         """The variance of a cell of each node that is wanted, from those of the nodes of each part's levels."""
@@ -122,13 +122,13 @@ class NestedShares:
     def precisions(self) -> Levels:
         """Of each level: one number, or one per node."""
         left: Floats = np.ones(1)
-        found: Levels = []
+        precisions: Levels = []
         for level in range(self.tree.depth - 1, -1, -1):
-            found.insert(0, left * self.shares[level])
+            precisions.insert(0, left * self.shares[level])
             left = left * (1.0 - self.shares[level])
             if level and len(left) > 1:
                 left = left[self.tree.parents[level - 1]]
-        return found
+        return precisions
 
     def improved(self, slopes: Levels) -> NestedShares:
         """One round: where more for a node (or level) is worth more than more for all below it, it gets more."""
@@ -163,7 +163,7 @@ class NestedSolution:
 def best_total(problem: NestedProblem, each: Each, tolerance: float, step: Progress | None = None) -> NestedSolution:
     """The least weighted sum of variances."""
     weights = problem.weights([np.array([wanted.weight]) for wanted in problem.wanted])
-    found, slopes, losses = [], [], []
+    precisions, slopes, losses = [], [], []
     for number, (part, own) in enumerate(zip(problem.parts, weights, strict=True)):
         levels = _settled(NestedShares.even(part.tree, "level"), own, 0.1 * tolerance)
         kept = levels
@@ -171,7 +171,7 @@ def best_total(problem: NestedProblem, each: Each, tolerance: float, step: Progr
             shares = [np.full(n, float(share[0])) for n, share in zip(part.tree.sizes, levels.shares, strict=True)]
             kept = _settled(NestedShares(part.tree, "node", tuple(shares)), own, 0.1 * tolerance)
         solved = part.tree.solved(kept.precisions)
-        found.append(kept.precisions)
+        precisions.append(kept.precisions)
         slopes.append(solved.slopes(own))
         losses.append(part.tree.total(own, solved.V))
         if step:
@@ -184,7 +184,7 @@ def best_total(problem: NestedProblem, each: Each, tolerance: float, step: Progr
         if part.start == 0
     )
     bound = lower_bound(problem, weights, np.asarray(q), target=loss / (1.0 + 0.1 * tolerance))
-    scaled = tuple([p * level for level in levels] for p, levels in zip(budget, found, strict=True))
+    scaled = tuple([p * level for level in levels] for p, levels in zip(budget, precisions, strict=True))
     return NestedSolution(scaled, loss, bound)
 
 
@@ -237,8 +237,8 @@ def best_largest(
 
     start = np.concatenate([m / m.sum() / len(many) for m in many])
     normalised = simplices([len(start)], 1e-7 / len(start))
-    found = ascend(answer, start, normalised, tolerance, _LARGEST_ROUNDS, power=1.0, progress=step)
-    return NestedSolution(tuple(found.plan), found.loss, found.bound)
+    best = ascend(answer, start, normalised, tolerance, _LARGEST_ROUNDS, power=1.0, progress=step)
+    return NestedSolution(tuple(best.plan), best.loss, best.bound)
 
 
 def shared_budget(parts: Sequence[TreePart], losses: Sequence[float]) -> Floats:

@@ -46,20 +46,20 @@ class GramTerm:
 
     def matrix(self) -> Floats:
         """The Gram matrix itself, without the weight."""
-        found: Floats = np.ones((1, 1))
+        product: Floats = np.ones((1, 1))
         for factor in self.factors:
-            found = np.asarray(np.kron(found, factor), dtype=np.float64)
-        return found
+            product = np.asarray(np.kron(product, factor), dtype=np.float64)
+        return product
 
     def positions(self, axes: Sequence[AttributeLevels]) -> tuple[int, ...]:
         """A number for each attribute, the same for those that can change places."""
-        found = list(range(len(self.table)))
+        positions = list(range(len(self.table)))
         for b, (j, level) in enumerate(self.table):
             for a, (i, other) in enumerate(self.table[:b]):
-                if found[a] == a and level == other and axes[i] == axes[j] and self._swapped(axes, a, b):
-                    found[b] = a
+                if positions[a] == a and level == other and axes[i] == axes[j] and self._swapped(axes, a, b):
+                    positions[b] = a
                     break
-        return tuple(found)
+        return tuple(positions)
 
     def swapped_rows(self, axes: Sequence[AttributeLevels], a: int, b: int) -> Integers | None:
         """The query that each becomes when two attributes change places, (queries,); None if one becomes none."""
@@ -67,8 +67,8 @@ class GramTerm:
         shape = shape_of(axes, self.table)
         turned = np.swapaxes(self.rows.reshape(-1, *shape), 1 + a, 1 + b).reshape(len(self.rows), -1) + 0.0
         at = {row.tobytes(): k for k, row in enumerate(self.rows + 0.0)}  # no negative zeros
-        found = [at.get(np.ascontiguousarray(row).tobytes(), -1) for row in turned]
-        return None if -1 in found or len(at) < len(found) else np.array(found, dtype=np.int64)
+        places = [at.get(np.ascontiguousarray(row).tobytes(), -1) for row in turned]
+        return None if -1 in places or len(at) < len(places) else np.array(places, dtype=np.int64)
 
     def _swapped(self, axes: Sequence[AttributeLevels], a: int, b: int) -> bool:
         if self.rows is not None:
@@ -110,11 +110,11 @@ def orbits(axes: Sequence[AttributeLevels], terms: Sequence[GramTerm], blocks: S
             inside[i].append(number)
     while True:
         seen = [_seen(term, key, where, colours) for term, key, where in zip(terms, keys, places, strict=True)]
-        told: list[Hashable] = []
+        signatures: list[Hashable] = []
         for i, colour in enumerate(colours):
             around = Counter((seen[t], places[t][_position(terms[t], i)]) for t in inside[i])
-            told.append((colour, frozenset(around.items())))
-        new = _numbered(told)
+            signatures.append((colour, frozenset(around.items())))
+        new = _numbered(signatures)
         if len(set(new)) == len(set(colours)):
             break
         colours = new

@@ -68,8 +68,8 @@ def least_total(
     path: Path | Network, *, tolerance: float, most_rounds: int = 500, step: Progress | None = None
 ) -> OrderedSolution:
     """The noise of least total variance along a path or a network, to within a relative `tolerance` of every plan."""
-    found = least_of_parts([path], [1.0], 0.0, tolerance=tolerance, most_rounds=most_rounds, step=step)
-    return OrderedSolution(path, found.q, found.roots[0], found.bound, found.rounds, np.empty(0))
+    solution = least_of_parts([path], [1.0], 0.0, tolerance=tolerance, most_rounds=most_rounds, step=step)
+    return OrderedSolution(path, solution.q, solution.roots[0], solution.bound, solution.rounds, np.empty(0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,10 +124,10 @@ def least_of_parts(
         ratios = shares / (q * f)
         return Answer((f / beyond) ** 2, float(ratios.max()) * (f * beyond) ** 2, ratios, (q, f))
 
-    found = ascend(answer, q / q.sum(), simplices([len(q)]), tolerance, most_rounds, progress=step)
-    q, f = found.plan
+    best = ascend(answer, q / q.sum(), simplices([len(q)]), tolerance, most_rounds, progress=step)
+    q, f = best.plan
     roots = _roots(parts, diagonals, q, min(_FINE, tolerance / 8))
-    return PartsSolution(q, tuple(roots), f, found.bound, found.rounds)
+    return PartsSolution(q, tuple(roots), f, best.bound, best.rounds)
 
 
 def _roots(parts: Sequence[Path | Network], diagonals: Sequence[Floats], q: Floats, error: float) -> list[InverseRoot]:
@@ -167,9 +167,9 @@ def least_largest(
         loss = float(variances.max()) * float(ratios.max()) * f * (1 + root.error) ** 2
         return Answer((f / (1 + root.error)) ** 2, loss, np.concatenate([ratios, variances / f]), (path, q, weights))
 
-    found = ascend(answer, np.full(2 * n, 1.0 / n), simplices([n, n]), tolerance, most_rounds, progress=step)
-    path, q, weights = found.plan
-    return OrderedSolution(path, q, fine_root(path, q, tolerance), found.bound, found.rounds, weights)
+    best = ascend(answer, np.full(2 * n, 1.0 / n), simplices([n, n]), tolerance, most_rounds, progress=step)
+    path, q, weights = best.plan
+    return OrderedSolution(path, q, fine_root(path, q, tolerance), best.bound, best.rounds, weights)
 
 
 def fine_root(queries: Path | Network, q: Floats, tolerance: float) -> InverseRoot:
@@ -241,23 +241,23 @@ def least_of_kinds(
 
     start = np.repeat([1.0 / n, 1.0 / len(kinds)], [2 * n, len(kinds)])
     normalised = simplices([n, n, len(kinds)], _LEAST / n)
-    found = ascend(answer, start, normalised, tolerance, most_rounds, patience=_PATIENCE, progress=step)
-    if found.gap > tolerance and not means:
+    best = ascend(answer, start, normalised, tolerance, most_rounds, patience=_PATIENCE, progress=step)
+    if best.gap > tolerance and not means:
         repair = partial(answer, repairing=True)
-        found = ascend(
+        best = ascend(
             repair,
-            found.proof,
+            best.proof,
             normalised,
             tolerance,
             most_rounds,
             power=1.0,
             patience=_PATIENCE,
             progress=step,
-            best=found,
+            best=best,
         )
-    path, q, along, per_query = found.plan
+    path, q, along, per_query = best.plan
     weights = np.array([per_query[0]]) if means else along * n * per_query[0]
-    solution = OrderedSolution(path, q, fine_root(path, q, tolerance), found.bound, found.rounds, weights)
+    solution = OrderedSolution(path, q, fine_root(path, q, tolerance), best.bound, best.rounds, weights)
     return solution, float(per_query[1]), float(per_query[2])
 
 
@@ -299,7 +299,7 @@ def ordered_start(kinds: Sequence[AttributeQueries]) -> tuple[Floats, Floats] | 
     if n < FEWEST_VALUES or not weights["prefixes"] + weights["ranges"]:
         return None
     path = range_path(n, *weights.values())
-    found = least_total(path, tolerance=_START_TOLERANCE)
-    noise = OrderedNoise(path, found.q, found.root.poles, found.root.weights)
+    solution = least_total(path, tolerance=_START_TOLERANCE)
+    noise = OrderedNoise(path, solution.q, solution.root.poles, solution.root.weights)
     total = noise.combined_with_all(np.append(np.zeros(n - 1), 1.0))
-    return found.q, np.diff(total / total[-1], prepend=0.0)
+    return solution.q, np.diff(total / total[-1], prepend=0.0)

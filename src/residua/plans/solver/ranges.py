@@ -111,12 +111,14 @@ def _noise_round(number: int, ends: Floats, q: Floats) -> tuple[float, Pair, Pai
     """How good the noise of these weights is, of ends and of cells, and better ones."""
     ends, q = ends / ends.sum(), q / q.sum()
     noise = _noise_of(ends, q)
-    found, starts = noise.largest_ranges(_FEW_CELLS - 37 * (number % 4), alone=True)  # seen at other places each time
+    variances, starts = noise.largest_ranges(
+        _FEW_CELLS - 37 * (number % 4), alone=True
+    )  # seen at other places each time
     constant, slope, zeros, weights = reciprocal_of(noise.poles, noise.weights)
     costs = (constant + noise.queries.shares(q, zeros, weights)) / q + slope * noise.queries.gram_diagonal
-    rises = np.interp(np.arange(len(ends)), starts, found / found.max())
+    rises = np.interp(np.arange(len(ends)), starts, variances / variances.max())
     better = ends * rises**_RISE, q * (costs / float(costs @ q)) ** POWER
-    return 1 / float(found.max() * costs.max()), (ends, q), better
+    return 1 / float(variances.max() * costs.max()), (ends, q), better
 
 
 # ---- from short axes to long ones
@@ -162,10 +164,10 @@ def _best_round(
 
 def _sizes(n: int) -> list[int]:
     """Ever longer axes up to this one."""
-    found = [n]
-    while found[0] > _SIZES * _SHORT:
-        found.insert(0, found[0] // _SIZES)
-    return found
+    sizes = [n]
+    while sizes[0] > _SIZES * _SHORT:
+        sizes.insert(0, sizes[0] // _SIZES)
+    return sizes
 
 
 def _stretched(weights: Floats, count: int) -> Floats:
@@ -174,8 +176,8 @@ def _stretched(weights: Floats, count: int) -> Floats:
         return weights
     half = count - count // 2
     logs = np.log(weights)
-    found = np.concatenate([_from_end(logs, count)[:half], _from_end(logs[::-1], count)[: count - half][::-1]])
-    return np.asarray(np.exp(found))
+    stretched = np.concatenate([_from_end(logs, count)[:half], _from_end(logs[::-1], count)[: count - half][::-1]])
+    return np.asarray(np.exp(stretched))
 
 
 def _from_end(logs: Floats, count: int) -> Floats:

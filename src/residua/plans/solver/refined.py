@@ -136,18 +136,18 @@ def refine(workload: Any, targets: Any = 1.0, tolerance: float = 1e-9) -> DenseS
 def _solve(queries: MatrixQueries, rank: int, offset: Floats, tolerance: float) -> _Stage:
     m, d = queries.shape
     problem = Problem(queries, np.arange(m), np.arange(d), np.ones(m), rank, m)
-    found = interior.fit(problem, tolerance, _STEPS, offset)
+    best = interior.fit(problem, tolerance, _STEPS, offset)
     coarse = tolerance
     while True:  # a solve may end far below what it was asked for, and then tells nothing about what stays
         coarse *= 100.0
         before = interior.fit(problem, coarse, _STEPS, offset)
-        if before.gap >= 30.0 * found.gap or coarse >= 1e-2:
+        if before.gap >= 30.0 * best.gap or coarse >= 1e-2:
             break
-    strategy, recovery = found.plan
+    strategy, recovery = best.plan
     v = float(strategy_variances(problem.queries, strategy).max())
-    now, old = (tuple(each / each.sum() for each in proof) for proof in (found.proof, before.proof))
+    now, old = (tuple(each / each.sum() for each in proof) for proof in (best.proof, before.proof))
     X = v * (strategy.T @ strategy)
-    return _Stage(queries, rank, offset, X, recovery / np.sqrt(v), now, old, found.bound)  # type: ignore[arg-type]
+    return _Stage(queries, rank, offset, X, recovery / np.sqrt(v), now, old, best.bound)
 
 
 def _stages(stage: _Stage, tolerance: float) -> tuple[Floats, int]:

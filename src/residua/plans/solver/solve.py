@@ -111,8 +111,8 @@ def least_privacy(workload: Any, targets: Any = 1.0, tolerance: float = 1e-3, me
     _check_tolerance(tolerance)
     c = positive(targets, _count(workload), "the target")
     problem = prepare(workload, 1.0 / np.sqrt(c))
-    found = _run_fit(problem, _MARGIN * tolerance, method)
-    return _finish(workload, problem, found, 1.0 / np.sqrt(c), None, tolerance)
+    best = _run_fit(problem, _MARGIN * tolerance, method)
+    return _finish(workload, problem, best, 1.0 / np.sqrt(c), None, tolerance)
 
 
 def least_total(workload: Any, weights: Any = 1.0, tolerance: float = 1e-3, method: str = "auto") -> DenseSolution:
@@ -133,8 +133,8 @@ def least_total(workload: Any, weights: Any = 1.0, tolerance: float = 1e-3, meth
     _check_tolerance(tolerance)
     w = positive(weights, _count(workload), "the weight")
     problem = prepare(workload, np.sqrt(w))
-    found = _run_total(problem, _MARGIN * tolerance, method)
-    return _finish(workload, problem, found, np.ones(len(w)), w, tolerance)
+    best = _run_total(problem, _MARGIN * tolerance, method)
+    return _finish(workload, problem, best, np.ones(len(w)), w, tolerance)
 
 
 def _run_fit(problem: Problem, tolerance: float, method: str) -> Ascent:
@@ -172,11 +172,11 @@ def _run(by_name: Mapping[str, Callable[[int | None], Ascent]], methods: list[st
         raise PlanError(f"there is no method {methods[0]!r} for this; give 'auto' or one of {', '.join(by_name)}.")
     best = Ascent()
     for number, name in enumerate(methods, 1):
-        found = by_name[name](_PATIENCE if number < len(methods) else None)
-        best.offer(found.loss, found.plan)
-        best.prove(found.bound, found.proof)
-        best.rounds += found.rounds
-        best.method = f"{best.method}, then {found.method}" if best.method else found.method
+        answer = by_name[name](_PATIENCE if number < len(methods) else None)
+        best.offer(answer.loss, answer.plan)
+        best.prove(answer.bound, answer.proof)
+        best.rounds += answer.rounds
+        best.method = f"{best.method}, then {answer.method}" if best.method else answer.method
         if best.gap <= tolerance:
             break
     return best
@@ -203,12 +203,12 @@ def _fixed_point(problem: Problem, tolerance: float, limit: int, patience: int |
 
     # Weight below the floor can only cost the bound a thousandth of the tolerance.
     start, normalised = np.repeat([1.0 / d, 1.0 / m], [d, m]), simplices([d, m], 1e-3 * tolerance / (m + d))
-    found = ascend(answer, start, normalised, tolerance, limit, patience=patience, memory=Acceleration())
-    response, p = found.plan
+    best = ascend(answer, start, normalised, tolerance, limit, patience=patience, memory=Acceleration())
+    response, p = best.plan
     if not responder.exact:
         response = Responder(queries, problem.rank).respond(p, response.cell_weights)
-    found.plan, found.method = (response.strategy, response.recovery), "fixed point"
-    return found
+    best.plan, best.method = (response.strategy, response.recovery), "fixed point"
+    return best
 
 
 def _fixed_point_of_total(problem: Problem, tolerance: float, limit: int, patience: int | None = None) -> Ascent:
@@ -234,20 +234,20 @@ def _fixed_point_of_total(problem: Problem, tolerance: float, limit: int, patien
         return Answer(f * f, loss, x / f, (response, scale), (p, y))
 
     normalised = simplices([d], 1e-3 * tolerance / d)
-    found = ascend(answer, np.full(d, 1.0 / d), normalised, tolerance, limit, power=2.0, patience=patience)
-    response, scale = found.plan
-    found.plan, found.method = (response.strategy / scale, response.recovery * scale[:, None]), "fixed point"
-    return found
+    best = ascend(answer, np.full(d, 1.0 / d), normalised, tolerance, limit, power=2.0, patience=patience)
+    response, scale = best.plan
+    best.plan, best.method = (response.strategy / scale, response.recovery * scale[:, None]), "fixed point"
+    return best
 
 
 def _finish(
-    workload: Any, problem: Problem, found: Ascent, scale: Floats, weights: Floats | None, tolerance: float
+    workload: Any, problem: Problem, best: Ascent, scale: Floats, weights: Floats | None, tolerance: float
 ) -> DenseSolution:
     """Scales the mechanism to what was promised and replaces every claim of the solver by the check's own figure."""
-    strategy, recovery = found.plan
-    p = problem.on_queries(found.proof[0]) if weights is None else weights
-    y = problem.once_per_cell(found.proof[1])
-    claim = Certificate(p / p.max() if weights is None else p, y / y.max(), scale, weights is not None, found.bound)
+    strategy, recovery = best.plan
+    p = problem.on_queries(best.proof[0]) if weights is None else weights
+    y = problem.once_per_cell(best.proof[1])
+    claim = Certificate(p / p.max() if weights is None else p, y / y.max(), scale, weights is not None, best.bound)
     lower, cost, v = examine(workload, problem.on_cells(strategy), claim)
     loss = float(v.max()) if weights is None else float(p @ v)
     upper = cost * loss * (1.0 + _ROUNDING)  # against us, so that no variance lies above its target
@@ -273,9 +273,9 @@ def _finish(
         upper,
         lower,
         certificate,
-        found.rounds,
+        best.rounds,
         problem.rank,
-        found.method,
+        best.method,
     )
 
 

@@ -59,7 +59,7 @@ class Design:
     def grams(self) -> list[list[Floats]]:
         """For each family and attribute, the Gram matrix of its weighted rows; empty for plain strategies."""
         known: dict[AttributeQueries, Floats] = {}
-        found = []
+        grams = []
         for family, weights in zip(self.workload.families, self.rows, strict=True):
             row = []
             for i, (asked, p) in enumerate(zip(family.queries, weights, strict=True)):
@@ -69,8 +69,8 @@ class Design:
                     row.append(known.setdefault(asked, asked.gram() / asked.rows))
                 else:
                     row.append(asked.gram(p))
-            found.append(row)
-        return found
+            grams.append(row)
+        return grams
 
     def weighted(self, attribute: int, weights: Floats) -> Floats:
         """The sum of an attribute's Gram matrices, each family's times its weight, (n, n)."""
@@ -157,9 +157,10 @@ class _Searches:
 
     def strategies(self) -> list[RealStrategy | None]:
         """Where the searches are now; given strategies as they are, None where only values are asked."""
-        made = {search: search.strategy() for search in self.searches if search is not None}
+        current = {search: search.strategy() for search in self.searches if search is not None}
         return [
-            given if search is None else made[search] for given, search in zip(self.given, self.searches, strict=True)
+            given if search is None else current[search]
+            for given, search in zip(self.given, self.searches, strict=True)
         ]
 
     def advance(self, design: Design, alpha: Floats, beta: Floats) -> float:
@@ -218,12 +219,12 @@ def _certified(design: Design, searches: _Searches) -> Design:
     game = design.game()
     noise, _, _ = game.respond(design.weights)
     _, beta = game.balances(design.weights, noise)
-    found = list(design.strategies)
-    for i, strategy in enumerate(found):
+    strategies = list(design.strategies)
+    for i, strategy in enumerate(strategies):
         if strategy is not None and (searches.given[i] is not None or len(strategy.rows) < len(strategy.cells) - 1):
             cells = best_cells(design.weighted(i, beta[:, i]), strategy.spread, strategy.cells)
-            found[i] = replace(strategy, cells=cells)
-    return replace(design, strategies=found)
+            strategies[i] = replace(strategy, cells=cells)
+    return replace(design, strategies=strategies)
 
 
 def _rows_weighed(design: Design, scales: Floats, searches: _Searches) -> Design:
@@ -285,8 +286,8 @@ def _pairs(strategy: RealStrategy | None, asked: AttributeQueries) -> tuple[Floa
 
 def kinds_of(workload: Workload, i: int) -> list[AttributeQueries]:
     """The different rows asked of an attribute; its values if nobody asks."""
-    found: dict[AttributeQueries, None] = {}
+    kinds: dict[AttributeQueries, None] = {}
     for family in workload.families:
         if i in family.used:
-            found.setdefault(family.queries[i])
-    return list(found) or [Identity(int(workload.domain.sizes[i]))]
+            kinds.setdefault(family.queries[i])
+    return list(kinds) or [Identity(int(workload.domain.sizes[i]))]

@@ -98,11 +98,11 @@ def least_worst(
         return Answer((f / (1 + root.error)) ** 2, loss, np.concatenate([ratios, each]), (weights, q))
 
     start, normalised = np.repeat([1.0 / n, 1.0 / count], [n, count]), simplices([n, count], _LEAST / max(n, count))
-    found = ascend(answer, start, normalised, tolerance, most_rounds, patience=_PATIENCE, progress=step)
-    weights, q = found.plan
+    best = ascend(answer, start, normalised, tolerance, most_rounds, patience=_PATIENCE, progress=step)
+    weights, q = best.plan
     fine = fine_root(_network(nesting, weights), q, tolerance)
     return WorstSolution(
-        weights[:n], float(weights[-1]), weights[n : 2 * n], weights[2 * n : -1], q, fine, found.bound, found.rounds
+        weights[:n], float(weights[-1]), weights[n : 2 * n], weights[2 * n : -1], q, fine, best.bound, best.rounds
     )
 
 
