@@ -18,7 +18,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
 
-from residua.domain.code_files import values_of_file
+from residua.domain.labels import values_of_file
 from residua.domain.levels import OTHER, DeclaredCells, Level, interval_labels, levels_of, settings_of_levels
 from residua.domain.words import Described, Words
 from residua.errors import DomainError

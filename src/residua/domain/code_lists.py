@@ -13,8 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.domain.attributes import Attribute, Label, Policy
-from residua.domain.code_files import columns_of_file, levels_of_parents
-from residua.domain.labels import LabelArray, labels_of, packed_codes, packed_labels, unpacked_codes, unpacked_labels
+from residua.domain.labels import (
+    LabelArray,
+    columns_of_file,
+    labels_of,
+    levels_of_parents,
+    packed_codes,
+    packed_labels,
+    unpacked_codes,
+    unpacked_labels,
+)
 from residua.domain.levels import OTHER, CodedLevel, check_level_name, check_nested
 from residua.errors import DomainError
 

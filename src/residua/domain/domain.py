@@ -16,10 +16,10 @@ import tomli_w
 from numpy.typing import NDArray
 
 from residua.domain.attributes import Anonymous, Attribute, Bins, Categories, Integers
-from residua.domain.code_files import values_of_settings
 from residua.domain.code_lists import CodeList
 from residua.domain.conditions import Rule, rules_of
 from residua.domain.dates import Dates
+from residua.domain.labels import values_of_settings
 from residua.domain.words import KEYS
 from residua.errors import DomainError, FileError
 from residua.files import MOST_PLAN, read_regular, write_atomically

@@ -105,7 +105,7 @@ def measure(
         True
     """
     require_plan(plan)  # says so if it is no plan, before the ledger is looked for
-    told = None if isinstance(progress, bool) else progress  # a bar has become a function
+    steps = None if isinstance(progress, bool) else progress  # a bar has become a function
     account = None if callable(ledger) else account_of(ledger, plan.unit)
     data = source_of(source)
     require_agreement(data.options, plan.unit, plan.domain)
@@ -123,8 +123,8 @@ def measure(
     if out is not None:
         if not isinstance(out, str | Path):
             raise FileError(f"out={out!r} is no path; name a folder to write the release to.")
-        return _into_folder(plan, blocks, cost, data, pay, Path(out), progress=told, notice=notice, aside=aside)
-    return carry_out(plan, blocks, cost, data, pay, progress=told, notice=notice, aside=aside)
+        return _into_folder(plan, blocks, cost, data, pay, Path(out), progress=steps, notice=notice, aside=aside)
+    return carry_out(plan, blocks, cost, data, pay, progress=steps, notice=notice, aside=aside)
 
 
 def carry_out(
@@ -151,12 +151,12 @@ def carry_out(
         notice: called once, with how many records followed a policy.
         aside: the noise for the number of records that a bound leaves out, where that is wanted; its cost is included.
     """
-    told: dict[str, Any] = {}
+    left_out: dict[str, Any] = {}
     tell = _teller(notice, aside)
     measurements, entry = measured_once(
-        blocks, plan.domain, plan.unit, data, pay, progress, lambda tallies: told.update(tell(tallies))
+        blocks, plan.domain, plan.unit, data, pay, progress, lambda tallies: left_out.update(tell(tallies))
     )
-    return Release(plan, blocks, measurements, {**_receipt(entry, cost, blocks.currency), **told})
+    return Release(plan, blocks, measurements, {**_receipt(entry, cost, blocks.currency), **left_out})
 
 
 def measured_once(

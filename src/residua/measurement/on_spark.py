@@ -59,11 +59,11 @@ def place_on_executors(out: Path, plan: Plan, blocks: Blocks, data: SparkSource)
             " away, and save the release."
         )
     with reserve(out, plan, blocks, by_others=True) as place:
-        told = _told(
+        block_task = _block_task(
             place, cast("SetBlocks", blocks), data.task(plan.domain, blocks.counted, in_blocks=True), "none yet"
         )
-        rehearse(told.part(0), None)
-        probes = data.numbers(_PROBES).mapInArrow(partial(probed_partition, told), ROW_SQL)
+        rehearse(block_task.part(0), None)
+        probes = data.numbers(_PROBES).mapInArrow(partial(probed_partition, block_task), ROW_SQL)
         rows = asked(data, lambda: probes.toArrow().to_pylist())
         outcomes = [json.loads(bytes(row["note"])) for row in rows]
         there = _removed(place.partial / OPEN_FOLDER)
@@ -110,10 +110,10 @@ def measured_on_executors(
     """
     sets = cast("SetBlocks", blocks)
     task = data.task(plan.domain, sets.counted, bound, in_blocks=True)
-    told = _told(place, sets, task, fingerprint)
-    tally, digests, parts = Tally(plan.domain, data.show_values), dict[str, str](), len(told.cells)
+    block_task = _block_task(place, sets, task, fingerprint)
+    tally, digests, parts = Tally(plan.domain, data.show_values), dict[str, str](), len(block_task.cells)
     every = data.by_block(data.partials(task).unionByName(data.empty_blocks(parts)), parts)
-    measured = every.mapInArrow(partial(measured_partition, told), ROW_SQL)
+    measured = every.mapInArrow(partial(measured_partition, block_task), ROW_SQL)
     try:
         with watched(place.partial / OPEN_FOLDER, parts, progress):
             outcomes = asked(data, lambda: measured.toArrow().to_pylist())
@@ -137,14 +137,14 @@ def measured_on_executors(
 
 def _removed(folder: Path) -> set[str]:
     """The files written on trial, which are removed."""
-    found = set()
+    names = set()
     for path in folder.glob(probe_name("*")):
         path.unlink(missing_ok=True)
-        found.add(path.name)
-    return found
+        names.add(path.name)
+    return names
 
 
-def _told(place: Reserved, blocks: SetBlocks, task: SparkTask, fingerprint: str) -> BlockTask:
+def _block_task(place: Reserved, blocks: SetBlocks, task: SparkTask, fingerprint: str) -> BlockTask:
     """What executors are told to measure."""
     given = (task.version, str(place.partial / OPEN_FOLDER), fingerprint, task.bound is not None)
     return BlockTask(*given, bare(blocks), order_of(blocks), task.bounds, task.block_cells)

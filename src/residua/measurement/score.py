@@ -126,8 +126,8 @@ def score(
         entry = account.debit(cost, purpose=purpose, dataset=fingerprint, whose=data.options.whose)
         return entry, account
 
-    told = None if isinstance(progress, bool) else progress
-    return scored(domain, blocks, order, data, account.unit, pay, told)
+    steps = None if isinstance(progress, bool) else progress
+    return scored(domain, blocks, order, data, account.unit, pay, steps)
 
 
 def scores_within(

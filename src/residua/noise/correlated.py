@@ -111,9 +111,9 @@ def _stiff(noise: AxisNoise, part: int) -> Floats:
 
     if isinstance(noise, NestedNoise):
         return nested.float_factors_of(noise, part)
-    path, found = noise.queries, np.empty(noise.size)
-    stiff(path.links, path.right, path.values, noise.q, noise.poles[part], found)
-    return found
+    path, stiffness = noise.queries, np.empty(noise.size)
+    stiff(path.links, path.right, path.values, noise.q, noise.poles[part], stiffness)
+    return stiffness
 
 
 def float_sums(noise: AxisNoise, normals: Normals, stiff: list[Floats] | None = None) -> tuple[Floats, Floats]:
@@ -183,9 +183,9 @@ def rounded_so_far(
     more = {(part, (column - 1) % (count + 1)): bits for (part, column), bits in drawn.more.items()}
     normals = Normals.kept(source, drawn.words[:, order], more)
     sums, bounds = float_sums(noise, normals)
-    found = np.empty((1, count), dtype=np.int64)
-    is_open = rounded_where_decided(grid, sums, bounds, found)
+    draws = np.empty((1, count), dtype=np.int64)
+    is_open = rounded_where_decided(grid, sums, bounds, draws)
     if is_open.any():
-        refined(noise, grid, normals, 0, found[0], is_open[0])
+        refined(noise, grid, normals, 0, draws[0], is_open[0])
     kept = {(part, order[number]): bits for (part, number), bits in normals.more.items()}
-    return found[0], Drawn(drawn.words, kept)
+    return draws[0], Drawn(drawn.words, kept)

@@ -54,11 +54,11 @@ def rounded_field(
             normals.append(own)
             z, b = (np.ascontiguousarray(each.T) for each in float_sums(second, own, stiff[1]))  # (m, n + 1)
             add_floats(first, part, stiff[0][part], z, b, sums, bounds)
-        found = np.empty((m, n), dtype=np.int64)
-        is_open = rounded_where_decided(grid, sums, bounds, found)
+        across = np.empty((m, n), dtype=np.int64)
+        is_open = rounded_where_decided(grid, sums, bounds, across)
         if is_open.any():
-            _refined(first, second, grid, normals, found, is_open)
-        draws[field] = found.T
+            _refined(first, second, grid, normals, across, is_open)
+        draws[field] = across.T
     return draws
 
 
@@ -111,13 +111,13 @@ def _judged(first: AxisNoise, second: AxisNoise, grid: int, normals: list[Normal
                 ]
                 for own in normals
             ]
-            found = [
+            draws = [
                 [
                     rounded_ball(grid, each)
                     for each in ball_chains(first, [[rows[row][column] for row in range(n + 1)] for rows in inner])
                 ]
                 for column in range(m)
             ]
-        if all(each is not None for line in found for each in line):
-            return np.array(found, dtype=np.int64)
+        if all(each is not None for line in draws for each in line):
+            return np.array(draws, dtype=np.int64)
     raise PrivacyError(f"{MOST_WORDS} random words did not settle one draw: the entropy source is broken, replace it")

@@ -37,10 +37,10 @@ def pair_factors_of(noise: NestedNoise, part: int) -> Floats:
     from residua.noise.kernels import nested_factors
 
     low, cut, high, _, *springs = noise.queries.arguments
-    found, room = np.empty((4, 2, noise.size + 1)), np.empty((6, noise.size))
+    factors, room = np.empty((4, 2, noise.size + 1)), np.empty((6, noise.size))
     first, p, a = noise.queries.first, float(noise.poles[part]), float(noise.weights[part])
-    nested_factors(low, cut, high, first, *springs, noise.q, p, a, room, found)
-    return found
+    nested_factors(low, cut, high, first, *springs, noise.q, p, a, room, factors)
+    return factors
 
 
 def float_factors_of(noise: NestedNoise, part: int) -> Floats:
@@ -90,10 +90,10 @@ def ball_sums(noise: NestedNoise, normals: list[list[arb]]) -> list[arb]:
         if not math.isinf(network.first):
             g = to_b + grounds[n - 1]
             hub = z[n] / (arb(network.first) + from_a + k * g / (k + g)).sqrt()
-        found = [arb(0)] * (n + 1)  # the last one is C_{−1}
+        sums = [arb(0)] * (n + 1)  # the last one is C_{−1}
         for s in range(n):
             k, c, g = stars[s]
             t = k + c + g
-            found[cut[s]] = (k * found[low[s]] + c * found[high[s]] + g * hub) / t + z[s] / t.sqrt()
-        total = [one + root * each for one, each in zip(total, found[:n], strict=True)]
+            sums[cut[s]] = (k * sums[low[s]] + c * sums[high[s]] + g * hub) / t + z[s] / t.sqrt()
+        total = [one + root * each for one, each in zip(total, sums[:n], strict=True)]
     return total

@@ -38,20 +38,20 @@ class Normals:
     @classmethod
     def kept(cls, source: Entropy, words: NDArray[np.uint64], more: Bits) -> Normals:
         """Normals of one axis that were drawn before, (parts, numbers), and what was drawn of them beyond 64 bits."""
-        found = cls.__new__(cls)
-        found.shape = (1, *words.shape)
-        found._source, found._words, found._second = source, words[None], {}
-        found._more = {(0, part, number): bits for (part, number), bits in more.items()}
-        return found
+        normals = cls.__new__(cls)
+        normals.shape = (1, *words.shape)
+        normals._source, normals._words, normals._second = source, words[None], {}
+        normals._more = {(0, part, number): bits for (part, number), bits in more.items()}
+        return normals
 
     @property
     def more(self) -> dict[tuple[int, int], tuple[int, int]]:
         """Of the first axis, where 64 bits did not suffice: the bits of that normal, and how many."""
-        found: dict[tuple[int, int], tuple[int, int]] = {}
+        bits_of: dict[tuple[int, int], tuple[int, int]] = {}
         for (axis, part), words in self._second.items():
             if not axis:
-                found |= {(part, number): self._bits(0, part, number) for number in range(len(words))}
-        return found | {(part, number): bits for (axis, part, number), bits in self._more.items() if not axis}
+                bits_of |= {(part, number): self._bits(0, part, number) for number in range(len(words))}
+        return bits_of | {(part, number): bits for (axis, part, number), bits in self._more.items() if not axis}
 
     def floats(self, part: int) -> tuple[Floats, Floats]:
         """The numbers of a part as floats, and how far each may be off, (axes, numbers) each."""
@@ -72,11 +72,11 @@ class Normals:
 
     def balls(self, axis: int, part: int, words: int) -> list[arb]:
         """The numbers of a part as balls, from this many words of each at least, at the working precision."""
-        found = []
+        balls = []
         for number, word in enumerate(self._words[axis, part].tolist()):
             ball = normal(*self._extended(axis, part, number, 64 * words))
-            found.append(-ball if word & 1 else ball)
-        return found
+            balls.append(-ball if word & 1 else ball)
+        return balls
 
     def _seconds(self, axis: int, part: int) -> NDArray[np.uint64]:
         """The second word of every number of a part, drawn when it is first asked for."""

@@ -88,16 +88,16 @@ def judged(noise: AxisNoise, grid: int, normals: Normals, axis: int) -> Integers
     for words in range(2, MOST_WORDS):
         with precision(64 * words + GUARD_BITS):
             sums = ball_chains(noise, [normals.balls(axis, j, words) for j in range(len(noise.poles))])
-            found = [rounded_ball(grid, each) for each in sums]
-        if all(each is not None for each in found):
-            return np.array(found, dtype=np.int64)
+            draws = [rounded_ball(grid, each) for each in sums]
+        if all(each is not None for each in draws):
+            return np.array(draws, dtype=np.int64)
     raise PrivacyError(f"{MOST_WORDS} random words did not settle one draw: the entropy source is broken, replace it")
 
 
 def rounded_ball(grid: int, ball: arb) -> int | None:
     """To which integer `t·C` rounds, all of its ball; None where that is open."""
-    found = (grid * ball + arb(0.5)).floor().unique_fmpz()
-    return None if found is None else int(found)
+    nearest = (grid * ball + arb(0.5)).floor().unique_fmpz()
+    return None if nearest is None else int(nearest)
 
 
 def ball_chains(noise: AxisNoise, normals: list[list[arb]]) -> list[arb]:

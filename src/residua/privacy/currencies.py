@@ -113,7 +113,7 @@ def brief(guarantee: object, *, up: bool = True) -> str:
         ('ZCDP(rho=0.0138865)', 'ZCDP(rho=0.5)', 'ZCDP(rho=0.123456)')
     """
     context = Context(prec=6, rounding=ROUND_CEILING if up else ROUND_FLOOR)
-    return re.sub(r"\d+\.\d+(e-?\d+)?", lambda found: repr(float(context.create_decimal(found[0]))), repr(guarantee))
+    return re.sub(r"\d+\.\d+(e-?\d+)?", lambda figure: repr(float(context.create_decimal(figure[0]))), repr(guarantee))
 
 
 def printed(number: float) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from residua.errors import SourceError
+from residua.source.frames import LazySource
 from residua.source.options import NO_OPTIONS, Options
 from residua.source.paths import require_source_path
 from residua.source.records import BATCH_ROWS, Records, distinct
@@ -238,7 +239,7 @@ class _Stream:
 
 
 def ibis_source(expression: Any, options: Options = NO_OPTIONS) -> Records:
-    """The source of what an ibis expression returns.
+    """The source of what an ibis expression returns; which state of the data it sees is up to ibis and its engine.
 
     Raises:
         SourceError: an expression that is no table, or has no engine.
@@ -255,30 +256,13 @@ def ibis_source(expression: Any, options: Options = NO_OPTIONS) -> Records:
         ) from None
     if backend.name == "duckdb":
         return DatabaseSource(backend.con, str(ibis.to_sql(expression)), options)
-    return IbisSource(expression, backend.name, options)
+    shown = f"the ibis expression on {backend.name}"
 
-
-class IbisSource(Records):
-    """What an ibis expression returns; how it is streamed, and which state of the data it sees, is up to ibis."""
-
-    repeatable = False
-
-    def __init__(self, expression: Any, engine: str, options: Options = NO_OPTIONS) -> None:
-        super().__init__(options)
-        self._expression, self._engine = expression, engine
-
-    def __str__(self) -> str:
-        return f"the ibis expression on {self._engine}"
-
-    def columns(self) -> tuple[str, ...]:
-        """The expression's columns."""
-        return distinct(tuple(self._expression.columns), str(self))
-
-    def _read(self, columns: Sequence[str]) -> Iterator[Any]:
+    def cut(table: Any, positions: list[int]) -> Iterator[Any]:
         try:
-            yield from self._expression.select(*columns).to_pyarrow_batches(chunk_size=BATCH_ROWS)
-        except SourceError:
-            raise
+            yield from table.select(*(table.columns[i] for i in positions)).to_pyarrow_batches(chunk_size=BATCH_ROWS)
         except Exception as problem:  # of ibis or of the engine; its words may quote values
-            why = str(problem).strip().splitlines()[:1] if self.show_values else [type(problem).__name__]
-            raise SourceError(f"{self} failed ({''.join(why)[:160]}); run it in ibis to see why.") from None
+            why = str(problem).strip().splitlines()[:1] if options.show_values else [type(problem).__name__]
+            raise SourceError(f"{shown} failed ({''.join(why)[:160]}); run it in ibis to see why.") from None
+
+    return LazySource(expression, expression.columns, cut, None, options, shown)

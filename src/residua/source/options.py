@@ -72,10 +72,6 @@ class Options:
             return None
         return {"person": list(self.person), "no_person": self.no_person, "weight": self.weight}
 
-    def inner(self) -> Options:
-        """The options for what this source is made from: how it may speak, not how its records are counted."""
-        return Options(show_values=self.show_values)
-
 
 NO_OPTIONS = Options()
 

@@ -318,8 +318,12 @@ def opened(file: File, *, stream: bool = False) -> Iterator[Any]:
         with file.opened(stream=stream) as handle:
             yield handle
         return
-    with readable(file):
+    try:
         handle = pa.input_stream(str(file), compression="detect") if stream else pa.OSFile(str(file))
+    except FileNotFoundError:
+        raise SourceError(f"there is no file {str(file)!r}; check the path.") from None
+    except PermissionError:
+        raise SourceError(f"{str(file)!r} may not be read; change its permissions.") from None
     with handle:
         yield handle
 
@@ -327,14 +331,3 @@ def opened(file: File, *, stream: bool = False) -> Iterator[Any]:
 def size_of(file: File) -> int | None:
     """The bytes of a file, if that is known."""
     return file.size() if isinstance(file, RemoteFile) else file.stat().st_size
-
-
-@contextmanager
-def readable(path: Path) -> Iterator[None]:
-    """Turns the operating system's refusals into sentences."""
-    try:
-        yield
-    except FileNotFoundError:
-        raise SourceError(f"there is no file {str(path)!r}; check the path.") from None
-    except PermissionError:
-        raise SourceError(f"{str(path)!r} may not be read; change its permissions.") from None

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from difflib import get_close_matches
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Self
 
 from residua.errors import SourceError
@@ -172,8 +173,7 @@ class Records(ABC):
         missing = [name for name in columns if name not in there]
         if len(missing) == len(columns) and missing and there and not self.show_values:
             # Where no name is as expected, they may be the values of a first record, read as a header.
-            listed = ", ".join(repr(name) for name in missing[:12]) + (", …" if len(missing) > 12 else "")
-            raise SourceError(f"{self} has no column {listed}; check its header, or rename the attributes.")
+            raise SourceError(f"{self} has no column {listed(missing)}; check its header, or rename the attributes.")
         if missing:
             raise SourceError(missing_columns(missing, there, str(self)))
 
@@ -242,10 +242,7 @@ class ComputedSource(Records):
         self._source.check(self._needed(columns))
 
     def _needed(self, columns: Sequence[str]) -> list[str]:
-        needed: dict[str, None] = {}
-        for name in columns:
-            needed.update(dict.fromkeys(self._parsed[name].names if name in self._parsed else (name,)))
-        return list(needed)
+        return needed_columns(self._parsed, columns)
 
     def _read(self, columns: Sequence[str]) -> Iterator[Any]:
         needed = self._needed(columns)
@@ -288,6 +285,17 @@ class ComputedSource(Records):
         return SourceError(f"the expression of {listed} failed in DuckDB ({words}); correct it, or use TRY_CAST.")
 
 
+def needed_columns(parsed: Mapping[str, Expression], columns: Sequence[str]) -> list[str]:
+    """The columns that must be read to have these, of which some are computed."""
+    needed = (parsed[name].names if name in parsed else (name,) for name in columns)
+    return list(dict.fromkeys(chain.from_iterable(needed)))
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first names, as messages list them."""
+    return ", ".join(repr(name) for name in names[:12]) + (", …" if len(names) > 12 else "")
+
+
 def parsed_expression(name: str, text: object) -> Expression:
     """An expression that computes a column.
 
@@ -312,8 +320,7 @@ def missing_columns(missing: Sequence[str], there: Sequence[str], where: str) ->
     """The sentence that says which columns are not there, and what was probably meant."""
     near = {name: get_close_matches(name, there, n=1, cutoff=0.6) for name in missing}
     named = ", ".join(repr(name) + (f" (is it {near[name][0]!r}?)" if near[name] else "") for name in missing)
-    listed = ", ".join(repr(name) for name in there[:12]) + (", …" if len(there) > 12 else "")
-    return f"{where} has no column {named}; it has {listed or 'none'}: rename the column or the attribute."
+    return f"{where} has no column {named}; it has {listed(there) or 'none'}: rename the column or the attribute."
 
 
 def distinct(names: Sequence[str], what: str, *, show_names: bool = True) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from residua.source.accumulate import FlatTables, tables_of_layout
 from residua.source.bound import PersonBound
 from residua.source.counting import Counted, require_fitting
 from residua.source.options import NO_OPTIONS, Options
-from residua.source.records import Records, distinct, missing_columns, parsed_expression
+from residua.source.records import Records, distinct, missing_columns, needed_columns, parsed_expression
 from residua.source.spark_tasks import (
     BUCKETS,
     NOTE,
@@ -87,7 +87,7 @@ class SparkSource(Records):
 
     def check(self, columns: Sequence[str]) -> None:
         """Refuses columns that do not exist, whether asked for or used in an expression."""
-        needed = self._needed(columns)
+        needed = needed_columns(self._parsed, columns)
         missing = [name for name in needed if name not in self._own]
         if missing and len(missing) < len(needed):
             raise SourceError(missing_columns(missing, self.columns(), str(self)))
@@ -194,19 +194,13 @@ class SparkSource(Records):
         tables = tables_of_layout(layout)
         return SparkTask(*common, tables=tables, bounds=block_bounds(tables, _BLOCK_CELLS), bound=bound)
 
-    def _needed(self, columns: Sequence[str]) -> tuple[str, ...]:
-        needed: dict[str, None] = {}
-        for name in columns:
-            needed.update(dict.fromkeys(self._parsed[name].names if name in self._parsed else (name,)))
-        return tuple(needed)
-
     def selected(self, columns: Sequence[str]) -> Any:
         """The frame's own columns, by their place: Spark would take names that differ in case only for one."""
         places = [f"c{i}" for i in range(len(self._own))]
         return self._frame.toDF(*places).select(*(f"c{self._own.index(name)}" for name in columns))
 
     def _read(self, columns: Sequence[str]) -> Iterator[Any]:
-        needed = self._needed(columns) or self._own[:1]
+        needed = needed_columns(self._parsed, columns) or self._own[:1]
         used = {name: text for name, text in self._expressions.items() if name in columns}
         sent = self.selected(needed).mapInArrow(sent_batches, "batch binary")
         batches = (received_batch(bytes(row["batch"]), needed) for row in streamed(self, sent))

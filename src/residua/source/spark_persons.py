@@ -79,7 +79,7 @@ def bucketed_partition(task: SparkTask, batches: Iterator[Any]) -> Iterator[Any]
     buckets = _Buckets(task.bound, weighted=task.options.weight is not None)
     persons = Persons(task.options, task.bound, buckets)
     with noted(tally.problems), pool_of() as pool:
-        require_same_version(task)
+        require_same_version(task.version)
         for batch, codes, kept, weights in coded_partition(task, batches, tally, pool):
             persons.add(batch, codes, kept, weights, tally.problems, buckets.add_apart)
             if buckets.bytes >= _HELD_BYTES:
@@ -108,7 +108,7 @@ def chosen_partition(task: SparkTask, batches: Iterator[Any]) -> Iterator[Any]:
         return proof
 
     with noted(tally.problems), pool_of() as pool:
-        require_same_version(task)
+        require_same_version(task.version)
         counting = counting_of(task, tally.domain, pool)
         for bucket, run in runs_of(batches):
             if bucket == NOTE:

@@ -259,7 +259,7 @@ def counted_partition(task: SparkTask, batches: Iterator[Any]) -> Iterator[Any]:
         return proof_of_records((rows, sums[0], sums[1]))
 
     with noted(tally.problems), pool_of() as pool:
-        require_same_version(task)
+        require_same_version(task.version)
         counting = counting_of(task, tally.domain, pool)
         for _, codes, kept, weights in coded_partition(task, batches, tally, pool):
             yield from counting.add(codes, kept, weights, proof)
@@ -292,15 +292,15 @@ def own_version() -> str:
     return str(vars(sys.modules["residua"])["__version__"])
 
 
-def require_same_version(task: SparkTask) -> None:
+def require_same_version(version: str) -> None:
     """Refuses to count for another version of residua.
 
     Raises:
         SourceError: it is another.
     """
-    if own_version() != task.version:
+    if own_version() != version:
         raise SourceError(
-            f"the executors have residua {own_version()}, this is {task.version}; install the same version there."
+            f"the executors have residua {own_version()}, this is {version}; install the same version there."
         )
 
 

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from residua.domain.values import is_null, is_text
+from residua.domain.values import is_null, is_text, laid_out
 from residua.errors import SourceError
 
 _WHOLE = 2.0**53  # below it every whole floating-point number is exact; itself it stands for 2^53 + 1 as well
@@ -131,9 +131,7 @@ def _hashes(column: Any, name: str, key: tuple[Any, Any]) -> tuple[Words, NDArra
         return words[places], gone[places]
     texts = id_texts(column, name)
     gone = is_null(texts)
-    offsets = np.frombuffer(texts.buffers()[1], dtype=np.int64)[texts.offset : texts.offset + len(texts) + 1]
-    held = texts.buffers()[2]
-    values = np.frombuffer(held, dtype=np.uint8) if held is not None and held.size else np.zeros(1, np.uint8)
+    offsets, values = laid_out(texts)
     return _hashed(values, offsets, key), gone
 
 

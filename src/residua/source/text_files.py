@@ -18,7 +18,7 @@ from residua.errors import SourceError
 from residua.source.files import FilesSource
 from residua.source.options import NO_OPTIONS, Options
 from residua.source.paths import File, Paths, opened, size_of
-from residua.source.records import BATCH_ROWS, Records, distinct, missing_columns
+from residua.source.records import BATCH_ROWS, Records, distinct, listed, missing_columns
 
 if TYPE_CHECKING:
     from residua.source.digest import Digest
@@ -65,9 +65,8 @@ class DelimitedSource(FilesSource):
     def check(self, columns: Sequence[str]) -> None:
         """Refuses columns that are not there; the files have the same ones."""
         if columns and not self.show_values and not set(columns) & set(self.columns()):
-            asked = ", ".join(repr(name) for name in columns[:12]) + (", …" if len(columns) > 12 else "")
             raise SourceError(
-                f"{self} has no column {asked} in its first line, which must name the columns, separated by "
+                f"{self} has no column {listed(columns)} in its first line, which must name the columns, separated by "
                 f"{self.delimiter!r}; add it, or give the delimiter."
             )
         Records.check(self, columns)
