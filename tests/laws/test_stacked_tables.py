@@ -14,7 +14,7 @@ import residua as rs
 from residua.errors import PlanError
 from residua.formats import on_spark
 from residua.formats.about import about
-from residua.formats.on_spark import TableBlocks
+from residua.formats.on_spark import ExportBlocks
 from residua.linalg.lattice import closure
 from residua.release.parts import PartedIntegers, part_bytes, part_name
 
@@ -55,7 +55,7 @@ def test_a_part_of_a_family_is_rebuilt_as_the_whole_is(name: str) -> None:
 @pytest.mark.parametrize("name", PLANS)
 def test_blocks_hold_every_table_once_with_its_error_bars_and_labels(name: str, full: bool) -> None:
     release = released(PLANS[name])
-    tables = TableBlocks(release, 0.9, full, block_cells=5)
+    tables = ExportBlocks(release, 0.9, full, block_cells=5)
     told = about(release.plan, {}, title="People", confidence=0.9, biased=False, language=None)
     assert len(tables.blocks) > 1
     found = pa.concat_tables(
@@ -89,7 +89,7 @@ def test_no_more_parts_are_read_than_a_block_needs(tmp_path: Path) -> None:
     digests = {part_name(i): _digest(tmp_path / part_name(i)) for i in range(len(starts) - 1)}
     parts = PartedIntegers(tmp_path, starts, digests)
     lazily = rs.Release(release.planned, release.blocks, parts)  # type: ignore[arg-type]
-    tables = TableBlocks(lazily, block_cells=16)
+    tables = ExportBlocks(lazily, block_cells=16)
     told = about(release.plan, {}, title="", confidence=0.95, biased=False, language=None)
     tables.block(0, told)
     assert 0 < parts.part.cache_info().misses <= 6 < len(starts) - 1
@@ -104,9 +104,9 @@ def test_tables_of_another_kind_are_refused() -> None:
     listed = rs.plan(rs.queries(DOMAIN, ["a > 1", "b = 'x'"]), rs.ZCDP(rho=0.5))
     for plan in (prefixes, listed):
         with pytest.raises(PlanError, match="of marginals only"):
-            TableBlocks(released(plan))
+            ExportBlocks(released(plan))
     with pytest.raises(PlanError, match="confidence"):
-        TableBlocks(released(PLANS["normal"]), confidence=1.5)
+        ExportBlocks(released(PLANS["normal"]), confidence=1.5)
 
 
 def test_executors_that_see_no_release_or_another_say_so(tmp_path: Path) -> None:

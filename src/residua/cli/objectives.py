@@ -109,9 +109,6 @@ class WhatIf:
     margin: float | None = None
     confidence: float | None = None
 
-    def __bool__(self) -> bool:
-        return any(value is not None for value in asdict(self).values())
-
     def changed(self, content: Mapping[str, Any]) -> dict[str, Any]:
         """The tables of a specification file with these changes; the file's own mistakes stay for its reader."""
         content = dict(content)

@@ -61,15 +61,11 @@ def open_source(spec: Spec, *, show_values: bool = False) -> Source:
         case ["query", "tables"]:
             source = Source.sql(_tables(spec.folder, settings, options), settings["query"], **options)
         case ["database", "query"]:
-            if not isinstance(settings["database"], str):
-                raise SpecError(
-                    f"[source] database = {settings['database']!r} is not a path; name the database's file."
-                )
-            source = Source.duckdb(str(spec.folder / settings["database"]), settings["query"], **options)
+            source = Source.duckdb(
+                str(spec.folder / _text("database", settings["database"])), settings["query"], **options
+            )
         case ["spark"]:
-            if not isinstance(settings["spark"], str) or not settings["spark"].strip():
-                raise SpecError(f"[source] spark = {settings['spark']!r} is no name; name a table or a path.")
-            source = Source.spark(settings["spark"], **options)
+            source = Source.spark(_text("spark", settings["spark"]), **options)
         case ["query", "uri"]:
             source = Source.sql(_uri(spec.folder, settings["uri"]), settings["query"], **options)
         case _:
@@ -106,8 +102,10 @@ def refuse_credentials(settings: Mapping[str, Any]) -> None:
 
 
 def _text(key: str, value: Any) -> str:
-    if not isinstance(value, str) or not value:
-        raise SpecError(f"[source] {key} = {shown_value(value)} is not the name of a table; write it as text.")
+    if not isinstance(value, str) or not value.strip():
+        raise SpecError(
+            f"[source] {key} = {shown_value(value)} is not the name of a table or a file; write it as text."
+        )
     return value
 
 

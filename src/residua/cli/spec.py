@@ -68,6 +68,7 @@ _ALONG: dict[str, Callable[..., Workload]] = {
     "ranges": ranges,
     "hierarchy": hierarchy,
 }
+_AS_IT_IS = WhatIf()
 _WORKLOAD = {*_MARGINALS, *_ALONG, "queries", "product", "by", "listed", "weight", *TARGETS}
 
 
@@ -99,7 +100,7 @@ class Spec:
         return self.folder / str(self.ledger.get("path", "residua.ledger"))
 
 
-def read_spec(path: Path, what_if: WhatIf | None = None) -> Spec:
+def read_spec(path: Path, what_if: WhatIf = _AS_IT_IS) -> Spec:
     """Reads and checks a specification file, with some changes if there are any.
 
     Raises:
@@ -110,7 +111,7 @@ def read_spec(path: Path, what_if: WhatIf | None = None) -> Spec:
         raise SpecError(
             f"{path.name} has named plans and no [[workload]] of its own; use residua session, or write a [[workload]]."
         )
-    return spec_of(what_if.changed(content) if what_if else content, path)
+    return spec_of(what_if.changed(content), path)
 
 
 def read_content(path: Path) -> dict[str, Any]:

@@ -128,7 +128,7 @@ def _write_tables(published: object, target: Path, form: OutputForm, format: str
             if cube.number <= ROWS_LISTED:
                 shown.add_row(cube.title, str(path), f"{len(cube):,}")
 
-        described |= {"full": form.full, "spreadsheet": form.spreadsheet, "told": list_table}
+        described |= {"full": form.full, "spreadsheet": form.spreadsheet, "listing": list_table}
         written = len(export(published, target, format, **described))
     if format in NAMES:
         out.print(f"Wrote {target / NAMES[format]}: all tables in one file")

@@ -191,14 +191,15 @@ class Beside:
 
     def csvw(self, cube: Cube, path: str) -> dict[str, Any]:
         """A table as CSVW describes it."""
-        told = cube.complete
         columns = [self._column(each) for each in cube.dimensions]
         for name in cube.measure_names:
             words = f"{self.about.measures[name]}; unit: {self.about.counts}"
-            columns.append(self._described(name, "number", words, required=told))
+            columns.append(self._described(name, "number", words, required=cube.complete))
         if cube.has_bars:
             flag = {"base": "string", "format": "|".join(FLAGS)}
-            columns.append(self._described(cube.flag_column, flag, "how reliable the number is", required=told))
+            columns.append(
+                self._described(cube.flag_column, flag, "how reliable the number is", required=cube.complete)
+            )
         named = [{"name": f"c{i}", **column} for i, column in enumerate(columns, start=1)]
         keys = _primary([f"c{i + 1}" for i in range(len(cube.dimensions))])
         head = {"url": path, "dc:title": cube.title, "dc:description": self.about.protection}

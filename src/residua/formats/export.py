@@ -55,7 +55,7 @@ def export(
     title: str | None = None,
     full: bool = False,
     spreadsheet: bool = False,
-    told: Callable[[Cube, Path], None] | None = None,
+    listing: Callable[[Cube, Path], None] | None = None,
     spark: Any = None,
     progress: Callable[..., None] | bool | None = None,
 ) -> list[Path]:
@@ -66,7 +66,7 @@ def export(
         folder, format, confidence, language, title: as there.
         full: every digit.
         spreadsheet: CSV whose text cannot start a formula.
-        told: called with every table and its file.
+        listing: called with every table and its file.
         spark, progress: as there.
     """
     if format not in FORMATS:
@@ -111,8 +111,8 @@ def export(
                 cube = cube_of(table, i, language, full=full, known=known)
                 path = target / writer.add(cube).name
                 written.append(path)
-                if told is not None:
-                    told(cube, path)
+                if listing is not None:
+                    listing(cube, path)
             writer.close()
             sync_files(partial)
         except BaseException:

@@ -38,13 +38,13 @@ from residua.source.spark_tasks import ROW_SQL, own_version, row_of
 from residua.workload import Workload
 
 _MOST_TASKS = 10_000
-_BLOCK_CELLS = 1 << 20  # of one file, unless a table has more
+BLOCK_CELLS = 1 << 20  # of one file, unless a table has more
 _DOCUMENT = "release.json"
 _CODEBOOK = "_codebook.toml"  # readers of datasets pass over names that begin so
 
 
 @dataclass(frozen=True, eq=False)
-class TableBlocks:
+class ExportBlocks:
     """The tables that a release was asked for, in blocks.
 
     Args:
@@ -60,7 +60,7 @@ class TableBlocks:
     release: Release
     confidence: float = 0.95
     full: bool = False
-    block_cells: int = _BLOCK_CELLS
+    block_cells: int = BLOCK_CELLS
 
     def __post_init__(self) -> None:
         family, asked = self.release.plan.family, self.release.planned.workload
@@ -127,7 +127,7 @@ class TablesTask:
         digest: of its document, so that all read the same release.
         target: the folder to write into, which all see under this path.
         about: what stands beside the tables.
-        confidence, full, block_cells: as for `TableBlocks`.
+        confidence, full, block_cells: as for `ExportBlocks`.
     """
 
     version: str
@@ -176,7 +176,7 @@ def export_on_executors(
     if not hasattr(session, "range") or not hasattr(session, "createDataFrame"):
         raise PlanError(f"spark={type(session).__name__} is no Spark session; pass what SparkSession.builder made.")
     source, target = integers.folder.absolute(), folder.absolute()
-    tables = TableBlocks(release, confidence, full)
+    tables = ExportBlocks(release, confidence, full, BLOCK_CELLS)
     count = len(tables.blocks)
     step = progress if callable(progress) else None
     report = None if step is None else lambda done, total: step("writing tables", done, total)
@@ -229,7 +229,7 @@ def _written(task: TablesTask, block: int) -> dict[str, str]:
 
 
 @lru_cache(maxsize=1)
-def _opened(folder: str, digest: str, confidence: float, full: bool, block_cells: int) -> TableBlocks:
+def _opened(folder: str, digest: str, confidence: float, full: bool, block_cells: int) -> ExportBlocks:
     """The release, opened once by each process."""
     shared = "use a folder that they share with this machine"
     try:
@@ -238,7 +238,7 @@ def _opened(folder: str, digest: str, confidence: float, full: bool, block_cells
         raise FileError(f"they cannot read the release {folder!r} ({problem.strerror}); {shared}") from None
     if not same:
         raise FileError(f"they see another release as {folder!r}; {shared}")
-    return TableBlocks(Release.load(folder), confidence, full, block_cells)
+    return ExportBlocks(Release.load(folder), confidence, full, block_cells)
 
 
 def _digest(folder: Path) -> str:
