@@ -62,8 +62,10 @@ class OrderedRows(AttributeQueries):
     @property
     def intervals(self) -> Intervals:
         """The rows over all values: the cell of other values is a range of its own."""
-        ranges, last = self._ranges, [self.size - 1] * self.other
-        return Intervals(np.append(ranges.first, last).astype(int), np.append(ranges.last, last).astype(int), self.size)
+        ranges, last = self._ranges, self.size - 1
+        if not self.other:
+            return ranges
+        return Intervals(np.append(ranges.first, last), np.append(ranges.last, last), self.size)
 
     def matrix(self) -> Floats:
         """W itself, (rows, n)."""
@@ -106,6 +108,10 @@ class Prefixes(OrderedRows):
         """One row per value."""
         return self.size
 
+    def summed(self, tables: Floats) -> Floats:
+        """Prefix sums."""
+        return super().summed(tables) if self.other else np.cumsum(tables, axis=0)
+
     @property
     def _ranges(self) -> Intervals:
         return Intervals(np.zeros(self.ordered, dtype=np.int64), np.arange(self.ordered), self.ordered)
@@ -133,6 +139,14 @@ class Ranges(OrderedRows):
     def _ranges(self) -> Intervals:
         require_matrix(self.kind, self.ordered, self.ordered)  # twice as many numbers as there are ranges
         return Intervals.every(self.ordered)
+
+    def gram(self, weights: Floats | None = None) -> Floats:
+        """Without weights entry (i, j), i ≤ j, counts the ranges that hold both: (i + 1)(n − j)."""
+        if weights is not None or self.other:
+            return super().gram(weights)
+        require_matrix(self.kind, self.size, self.size)
+        i = np.arange(float(self.size))
+        return np.asarray(np.minimum.outer(i + 1, i + 1) * (self.size - np.maximum.outer(i, i)))
 
     def trace(self) -> float:
         """How many values all ranges hold."""

@@ -67,7 +67,7 @@ class Family:
     def by_size(self) -> Iterator[tuple[Integers, NDArray[np.int32]]]:
         """Terms with equally many attributes: where they stand in the order asked, and their attributes."""
         sizes = self.lattice.set_sizes[self.numbers]
-        for size in np.unique(sizes).tolist():
+        for size in sorted(set(sizes.tolist())):
             at = np.flatnonzero(sizes == size)
             yield at, self.lattice.levels[size][self.numbers[at] - self.lattice.offsets[size]]
 
