@@ -40,7 +40,7 @@ def tried(candidates: Sequence[Candidate], gap: float) -> tuple[tuple[str, str],
     others = [f"{each.name} {each.loss / candidates[0].loss - 1:+.0%}" for each in candidates[1:]]
     shown = "; ".join(others[:_SHOWN]) or "none"
     rest = f"; {len(others) - _SHOWN} more are worse" if len(others) > _SHOWN else ""
-    found = (("Strategy", f"{candidates[0].name}. Others by their loss: {shown}{rest}"),)
+    strategy = (("Strategy", f"{candidates[0].name}. Others by their loss: {shown}{rest}"),)
     if not math.isfinite(gap):
-        return found
-    return (*found, ("", "the bound behind the gap holds for every strategy, and is loose"))
+        return strategy
+    return (*strategy, ("", "the bound behind the gap holds for every strategy, and is loose"))

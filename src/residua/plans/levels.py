@@ -65,14 +65,14 @@ class AttributeLevels:
     def parents(self, level: int) -> Integers:
         """The class one level up of every class of a level, (classes,)."""
         above = np.zeros(self.size, dtype=np.int64) if level < 2 else self.classes[level - 2]
-        found = np.zeros(self.count(level), dtype=np.int64)
-        found[self.classes[level - 1]] = above
-        return found
+        parents = np.zeros(self.count(level), dtype=np.int64)
+        parents[self.classes[level - 1]] = above
+        return parents
 
     @cached_property
     def bases(self) -> tuple[Floats, ...]:
         """Of each level the functions on its classes, row by row, (classes, classes)."""
-        found = [np.ones((1, 1))]
+        bases = [np.ones((1, 1))]
         for level in range(1, self.depth + 1):
             parents = self.parents(level)
             own = []
@@ -81,8 +81,8 @@ class AttributeLevels:
                 rows = np.zeros((len(places) - 1, len(parents)))
                 rows[:, places] = contrasts(len(places))
                 own.append(rows)
-            found.append(np.vstack([found[-1][:, parents], *own]))
-        return tuple(found)
+            bases.append(np.vstack([bases[-1][:, parents], *own]))
+        return tuple(bases)
 
     @cached_property
     def inverses(self) -> tuple[Floats, ...]:
@@ -141,9 +141,9 @@ class AttributeLevels:
 
     def level_of(self, classes: Integers) -> int:
         """The coarsest level that tells these classes apart."""
-        found = self.level_within(classes)
-        assert found is not None
-        return found
+        level = self.level_within(classes)
+        assert level is not None
+        return level
 
     def level_within(self, classes: Integers) -> int | None:
         """The coarsest level that tells these classes apart; None if not even the finest does."""
@@ -186,9 +186,9 @@ def axis_of(size: int, partitions: Iterable[Integers], most: int = 8) -> Attribu
     ordered = sorted(distinct.values(), key=lambda one: (int(one.max()), one.tobytes()))
     chain: list[Integers] = []
     for one in ordered:
-        found = one if not chain else _joined([chain[-1], one])
-        if not chain or found.max() > chain[-1].max():
-            chain.append(found)
+        finer = one if not chain else _joined([chain[-1], one])
+        if not chain or finer.max() > chain[-1].max():
+            chain.append(finer)
     if len(chain) > most:
         chain = [*chain[: most - 1], chain[-1]]
     return _shared(size, tuple(own.tobytes() for own in chain))
@@ -232,29 +232,29 @@ class LevelTable:
     def spread(self, block: Block, values: Any) -> Any:
         """Values of a block's cells, for every cell of the table: an array that broadcasts to its shape."""
         levels = dict(block)
-        found = np.asarray(values).reshape([self.axes[i].count(level) for i, level in block])
+        spread = np.asarray(values).reshape([self.axes[i].count(level) for i, level in block])
         for axis, (i, level) in enumerate(block):
-            found = np.take(found, self.classes(i, level), axis=axis)
-        return found.reshape([n if i in levels else 1 for i, n in zip(self.attributes, self.shape, strict=True)])
+            spread = np.take(spread, self.classes(i, level), axis=axis)
+        return spread.reshape([n if i in levels else 1 for i, n in zip(self.attributes, self.shape, strict=True)])
 
     def margin(self, block: Block, weights: Floats) -> Floats:
         """Weights on the table's cells added up over the cells of a block, flat."""
         levels = dict(block)
         others = tuple(axis for axis, i in enumerate(self.attributes) if i not in levels)
-        found = weights.sum(axis=others)
+        sums = weights.sum(axis=others)
         for axis, (i, level) in enumerate(block):
             own = self.classes(i, level)
             order = np.argsort(own, kind="stable")
             edges = np.searchsorted(own[order], np.arange(self.axes[i].count(level)))
-            found = np.add.reduceat(np.take(found, order, axis=axis), edges, axis=axis)
-        return np.asarray(found).ravel()
+            sums = np.add.reduceat(np.take(sums, order, axis=axis), edges, axis=axis)
+        return np.asarray(sums).ravel()
 
 
 def table_for(axes: Sequence[AttributeLevels], blocks: Sequence[Block]) -> LevelTable | None:
     """The cells of all attributes that blocks name; None if they are too many."""
     used = sorted({i for block in blocks for i, _ in block})
-    found = LevelTable(tuple(axes), tuple(used))
-    return found if math.prod(found.shape) <= MOST_CELLS else None
+    table = LevelTable(tuple(axes), tuple(used))
+    return table if math.prod(table.shape) <= MOST_CELLS else None
 
 
 Block = tuple[tuple[int, int], ...]  # (attribute, level from 1), attributes increasing; () is the total
@@ -263,8 +263,8 @@ Block = tuple[tuple[int, int], ...]  # (attribute, level from 1), attributes inc
 def below(block: Block) -> list[Block]:
     """The blocks at most this fine, smallest first, this one last."""
     levels = crossed(*(range(level + 1) for _, level in block))
-    found = [tuple((i, new) for (i, _), new in zip(block, row, strict=True) if new) for row in levels]
-    return sorted(found, key=rank)
+    blocks = [tuple((i, new) for (i, _), new in zip(block, row, strict=True) if new) for row in levels]
+    return sorted(blocks, key=rank)
 
 
 def rank(block: Block) -> tuple[int, int, Block]:
@@ -298,11 +298,11 @@ def places(axes: Sequence[AttributeLevels], table: Block, block: Block) -> Integ
 def functions(axes: Sequence[AttributeLevels], table: Block, block: Block) -> Floats:
     """The functions of a block's coordinates on the cells of a table at least as fine, (coordinates, cells)."""
     levels = dict(block)
-    found: Floats = np.ones((1, 1))
+    rows_of: Floats = np.ones((1, 1))
     for i, level in table:
         rows = axes[i].bases[level][slice(*axes[i].span(levels.get(i, 0)))]
-        found = np.asarray(np.kron(found, rows), dtype=np.float64)
-    return found
+        rows_of = np.asarray(np.kron(rows_of, rows), dtype=np.float64)
+    return rows_of
 
 
 def in_coordinates(axes: Sequence[AttributeLevels], table: Block, rows: Floats) -> Floats:

@@ -114,19 +114,15 @@ class _Message:
     warnings: list[Warning] = field(default_factory=list)
 
 
-def _done(work: Callable[[Progress | None], Plan], send: Callable[[_Message], object]) -> None:
+def _done(work: Callable[[Progress | None], Plan], send: Callable[[_Message], None]) -> None:
     """Does the work and reports how it went."""
     try:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            plan = work(lambda rounds, gap: _report(send, rounds, gap))
+            plan = work(lambda rounds, gap: send(_Message(progress=(rounds, float(gap)))))
         send(_Message(plan=plan, warnings=[one.message for one in caught if isinstance(one.message, Warning)]))
     except BaseException as problem:  # whatever it is, it is raised where the plan was asked for
         send(_Message(failure=problem))
-
-
-def _report(send: Callable[[_Message], object], rounds: int, gap: float) -> None:
-    send(_Message(progress=(rounds, float(gap))))
 
 
 def _messages(work: Callable[[Progress | None], Plan], shared: Sequence[object]) -> Generator[_Message | None]:

@@ -276,12 +276,12 @@ def _priced_together(like: BlockwisePlan, table: LevelTable, asked_of: Floats) -
 
 def _squares(like: BlockwisePlan, workload: Workload) -> Floats:
     """S: the squared part of every query in every block, in measured rows, (queries, blocks)."""
-    found = np.zeros((workload.queries, len(like.blocks_of)))
+    squares = np.zeros((workload.queries, len(like.blocks_of)))
     places = {block: k for k, block in enumerate(like.blocks_of)}
     for attributes, rows, at in asked(workload):
         parts, lost = like.facts.taken_apart(attributes, rows)
         if lost.any():
             raise sees_too_little(", ".join(workload.domain.names[i] for i in attributes))
         for block, part in parts.items():
-            found[at, places[block]] = (part**2).sum(axis=1)
-    return found
+            squares[at, places[block]] = (part**2).sum(axis=1)
+    return squares

@@ -49,7 +49,7 @@ def long_axes(workload: Workload, unit: Unit, *, least: int = LONG) -> tuple[int
 
     Levels may be asked beside it, but for records that are replaced: noise shaped for groups has no good price then.
     """
-    found = []
+    axes = []
     for i, n in enumerate(workload.domain.sizes.tolist()):
         if n < least or workload.domain[workload.domain.names[i]].has_other:
             continue
@@ -57,8 +57,8 @@ def long_axes(workload: Workload, unit: Unit, *, least: int = LONG) -> tuple[int
         kinds = {None if kind is None else kind.along for each in several for kind in each or (None,)}
         levels_fit = "groups" not in kinds or unit.contribution is not None
         if kinds & {"prefixes", "ranges"} and None not in kinds and levels_fit:
-            found.append(i)
-    return tuple(found)
+            axes.append(i)
+    return tuple(axes)
 
 
 def crosses(task: Task) -> tuple[int, ...]:
@@ -67,10 +67,8 @@ def crosses(task: Task) -> tuple[int, ...]:
         return ()
     if len(task.workload.lattice.used) < 2:  # one attribute alone has a form of its own
         return ()
-    axes, reach = long_axes(task.workload, task.unit), task.unit.contribution
-    limited = set() if reach is None else set(dict(reach.limits))
-    names = task.workload.domain.names
-    return () if any(names[i] in limited for i in _short_of(task.workload, axes)) else axes
+    axes, limited = long_axes(task.workload, task.unit), task.reach.limits if task.reach else {}
+    return () if any(i in limited for i in _short_of(task.workload, axes)) else axes
 
 
 def _short_of(workload: Workload, axes: Sequence[int]) -> list[int]:
@@ -86,7 +84,8 @@ def crossed_by_itself(task: Task) -> ProductPlan | None:
     if len(axes) == 1 and can_be_apart(task, axes[0]):
         return _near_or_apart(task, axes[0])
     plan = plan_crossed(task, uncrossed(task.workload, axes))
-    if plan.gap > _NEAR and any(_levels_asked(task.workload, i) for i in _short_of(task.workload, axes)):
+    by_levels = {i for each in task.workload.families for i in each.used if each.queries[i].by_levels}
+    if plan.gap > _NEAR and by_levels & set(_short_of(task.workload, axes)):
         return None  # a strategy for each block is better, and not too slow
     return plan
 
@@ -101,10 +100,6 @@ def _near_or_apart(task: Task, axis: int) -> ProductPlan | None:
     if one.gap <= _NEAR + rough.effort.tolerance:
         one = plan_crossed(task, [axis])
     return one if one.gap <= _NEAR else plan_by_sets(task, axis)
-
-
-def _levels_asked(workload: Workload, i: int) -> bool:
-    return any(family.queries[i].by_levels for family in workload.families if i in family.used)
 
 
 def crossed_by_request(task: Task, names: Sequence[str] = (), *, apart: bool = False) -> ProductPlan | None:

@@ -178,8 +178,8 @@ def game_of(workload: Workload, strategies: tuple[Strategy, ...]) -> ProductGame
         for family in workload.families
         for both in [list(zip(strategies, family.queries, strict=True))]
     ]
-    found = np.array(pairs)
-    shares, dilutions = found[:, :, 0], found[:, :, 1]
+    means = np.array(pairs)
+    shares, dilutions = means[:, :, 0], means[:, :, 1]
     costs = np.array([strategy.cost for strategy in strategies])
     return ProductGame(workload, costs, shares, felt(dilutions, shares), None, tells_of(strategies))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -57,8 +56,8 @@ def plan_explicit(task: Task, *, refined: bool = False) -> MatrixPlan:
         gap = (1.0 + gap) * ratio / _alike(task) - 1.0
     # The loss at privacy cost 1: the sum of variances, or the largest ratio of one to its target.
     pcost = solution.achieved / task.loss if task.allowed is None else task.allowed * BUDGET_SLACK / ratio
-    made = _of_strategy(task, solution.strategy, solution.columns, pcost).replaced(gap=gap)
-    return _priced(made, task, loss)
+    plan = _of_strategy(task, solution.strategy, solution.columns, pcost).replaced(gap=gap)
+    return _priced(plan, task, loss)
 
 
 def _plan_replacing(task: Task, loss: QueryLoss, tolerance: float) -> MatrixPlan | None:
@@ -74,8 +73,8 @@ def _plan_replacing(task: Task, loss: QueryLoss, tolerance: float) -> MatrixPlan
         return None
     allowed = best.achieved / task.loss if task.allowed is None else task.allowed * BUDGET_SLACK
     ratio = _unit_ratio(task, best.strategy, columns)
-    made = _priced(_of_strategy(task, best.strategy, columns, allowed / ratio, FINEST_ENTRY), task, loss)
-    return made.replaced(gap=relative_gap(made.unit_pcost * loss.of(made.variances(workload)), best.bound))
+    plan = _priced(_of_strategy(task, best.strategy, columns, allowed / ratio, FINEST_ENTRY), task, loss)
+    return plan.replaced(gap=relative_gap(plan.unit_pcost * loss.of(plan.variances(workload)), best.bound))
 
 
 def _of_strategy(
@@ -88,57 +87,36 @@ def _of_strategy(
 
 
 def _for_persons(task: Task, solution: DenseSolution, loss: QueryLoss) -> DenseSolution:
-    """A solution for single records with a strategy that is better for persons whose records are limited."""
-    workload, reach = task.workload, task.reach
-    assert reach is not None
-    queries = merged_workload(workload, solution.columns) * np.sqrt(loss.factors)[:, None]
-    grouping = Grouping(workload.attributes, solution.columns)
-    strategy, achieved = _blended(
-        np.asarray(solution.strategy),
-        queries,
-        total=not loss.worst,
-        price=lambda rows: float(limited_square(rows, grouping, workload.domain.sizes, reach)),
-    )
-    return replace(solution, strategy=strategy, achieved=achieved)
-
-
-def _blended(
-    strategy: Floats, queries: Floats, *, total: bool, price: Callable[[Floats], float]
-) -> tuple[Floats, float]:
-    """The strategy of least loss times price, (rows, cells), and its loss times the cost of one record.
+    """A solution for single records with the strategy of least loss times price for persons with limited records.
 
     A person with limited records pays little for cells measured one by one, and much for rows that hold many of them.
     So `Γ = (1 − a) Γ*/max diag + a I` is tried for some a, Γ* the best for single records. Nothing is proven of the
     choice; the plan's gap counts what it costs.
-
-    Args:
-        strategy: the best for single records, (rows, cells).
-        queries: scaled so that their largest variance counts, or the sum of their variances, (queries, cells).
-        total: whether the sum counts.
-        price: what a strategy costs a person.
     """
-    gram = strategy.T @ strategy
+    workload, reach = task.workload, task.reach
+    assert reach is not None
+    queries, grouping = merged_workload(workload, solution.columns), Grouping(workload.attributes, solution.columns)
+    gram = solution.strategy.T @ solution.strategy
     gram = gram / np.diag(gram).max()
-    best, least, achieved = strategy, np.inf, np.inf
+    best, least = solution, np.inf
     for share in _SHARES if queries.size * len(gram) <= _MOST_WORK else _SHARES[:1]:
         mixed = (1.0 - share) * gram + share * np.eye(len(gram))
         values, vectors = np.linalg.eigh(mixed)
         kept = values > _NOTHING * values[-1]
         rows = np.sqrt(values[kept])[:, None] * vectors[:, kept].T
-        parts = queries @ (vectors[:, kept] / np.sqrt(values[kept]))
-        variances = (parts**2).sum(axis=1)
-        loss = float(variances.sum() if total else variances.max())
-        paid = price(rows)
-        if loss * paid < least:
-            best, least, achieved = rows, loss * paid, loss * float(np.diag(mixed).max())
-    return best, achieved
+        value = loss.of(np.square(queries @ (vectors[:, kept] / np.sqrt(values[kept]))).sum(axis=1))
+        paid = float(limited_square(rows, grouping, workload.domain.sizes, reach))
+        if value * paid < least:
+            best = replace(solution, strategy=rows, achieved=value * float(np.diag(mixed).max()))
+            least = value * paid
+    return best
 
 
-def _priced(made: MatrixPlan, task: Task, loss: QueryLoss) -> MatrixPlan:
+def _priced(plan: MatrixPlan, task: Task, loss: QueryLoss) -> MatrixPlan:
     """The plan within its budget; or, without one, as much more precise as rounding took away."""
     if task.guarantee is None:
-        return finished(made, task, max(loss.of(made.variances(task.workload)), task.loss))
-    return _within(made, task)
+        return finished(plan, task, max(loss.of(plan.variances(task.workload)), task.loss))
+    return _within(plan, task)
 
 
 def solved(workload: Workload, loss: QueryLoss, tolerance: float) -> DenseSolution:
@@ -249,21 +227,21 @@ def plan_biased(task: Task, bias: float) -> MatrixPlan:
         raise PlanError("bias is planned for records added or removed; use rs.AddRemove.")
     if (workload.weights != workload.weights[0]).any():
         raise PlanError("bias is a root mean square over all queries alike; give all queries the same weight.")
-    found = approximate(workload.matrix, float(bias), DENSE_TOLERANCE if task.tolerance is None else task.tolerance)
-    if not found.strategy.any():
+    solution = approximate(workload.matrix, float(bias), DENSE_TOLERANCE if task.tolerance is None else task.tolerance)
+    if not solution.strategy.any():
         raise PlanError(f"bias={bias!r} is so large that nothing needs to be measured; lower it.")
     columns = prepare(workload.matrix, np.ones(workload.queries)).columns
     pcost = task.allowed * BUDGET_SLACK / float(unit.scaled(1))
-    strategy, scale, step = direct_integers(found.strategy[:, first_cells(columns)], pcost)
-    answered = (found.recovery * step) @ strategy  # what the integers answer exactly: F + E, rounding included
+    strategy, scale, step = direct_integers(solution.strategy[:, first_cells(columns)], pcost)
+    answered = (solution.recovery * step) @ strategy  # what the integers answer exactly: F + E, rounding included
     nearby = np.where(columns >= 0, answered[:, np.maximum(columns, 0)], 0.0)
     error = nearby - workload.matrix.toarray()
-    made = MatrixPlan(workload.domain, workload.attributes, columns, strategy, scale, **task.stated)
-    return made.replaced(
+    plan = MatrixPlan(workload.domain, workload.attributes, columns, strategy, scale, **task.stated)
+    return plan.replaced(
         workload=Workload.of_matrix(
             workload.domain, workload.attributes, csr_array(nearby), workload.labels, workload.weights
         ),
         objective=f"TotalVariance with bias {bias:g} (at most {np.abs(error).max():.3g} for one query)",
-        gap=found.gap,
+        gap=solution.gap,
         bias=float(np.linalg.norm(error, axis=0).max() / math.sqrt(workload.queries)),
     )

@@ -107,12 +107,12 @@ def side_of(workload: Workload) -> float:
 
 def _searched(workload: Workload) -> list[float]:
     """The sizes of attributes whose strategy is searched for; those asked alike share one search."""
-    found = {}
+    sizes = {}
     for i, n in enumerate(workload.domain.sizes.tolist()):
         asked = frozenset(family.queries[i] for family in workload.families if i in family.used)
         if not all(one.plain for one in asked):
-            found[asked] = float(n)
-    return list(found.values())
+            sizes[asked] = float(n)
+    return list(sizes.values())
 
 
 def _without_others(workload: Workload) -> str:
@@ -133,8 +133,13 @@ def _shape(workload: Workload) -> tuple[float, float]:
     """How many distinct cells and how many queries."""
     if workload.with_rows:
         return math.prod(map(float, workload.shape)), float(workload.queries)
+    return float(distinct_cells(workload)), float(workload.queries)
+
+
+def distinct_cells(workload: Workload) -> int:
+    """How many cells listed queries distinguish, about."""
     probe = np.random.default_rng(0).standard_normal(workload.queries)
-    return float(len(np.unique(workload.matrix.T @ probe))), float(workload.queries)  # equal columns, equal sums
+    return len(np.unique(workload.matrix.T @ probe))  # equal columns, equal sums
 
 
 def _seconds(work: float) -> float:

@@ -59,10 +59,10 @@ def _least_cost(
     too_little = 0.0
     for _ in range(_MOST_DOUBLINGS):
         trial = enough if solution is None else (np.sqrt(too_little * enough) if too_little else enough / 2)
-        found = objective.solve(workload, _AtCost(game, float(trial)), inner)
-        if found.achieved <= loss:
-            enough, solution = float(trial), found
-        elif found.bound > loss:
+        tried = objective.solve(workload, _AtCost(game, float(trial)), inner)
+        if tried.achieved <= loss:
+            enough, solution = float(trial), tried
+        elif tried.bound > loss:
             too_little = float(trial)
             enough = enough if solution is not None else enough * 2
         elif solution is None:

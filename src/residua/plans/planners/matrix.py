@@ -30,7 +30,7 @@ from residua.plans.planners.explicit import (
     plan_explicit,
     solved,
 )
-from residua.plans.planners.forecast import forecast, side_of
+from residua.plans.planners.forecast import distinct_cells, forecast, side_of
 from residua.plans.planners.offers import Declared, Offer, Planner, Proof, Task, with_bound
 from residua.plans.saddle import Steps
 from residua.plans.search.search import Tried, search
@@ -187,8 +187,7 @@ def require_few_cells(workload: Workload) -> None:
 
 def _check_cells(workload: Workload) -> None:
     """Refuses more distinct cells than a strategy can be searched for on, before anything is solved."""
-    probe = np.random.default_rng(0).standard_normal(workload.queries)
-    distinct = len(np.unique(workload.matrix.T @ probe))  # equal columns give equal sums
+    distinct = distinct_cells(workload)
     if distinct > _MOST_CELLS:
         raise PlanError(
             f"about {distinct:,} distinct cells are too many for a Laplace strategy; ask for marginals, or at most "
@@ -249,17 +248,14 @@ def _of_best(posed: _Posed, tried: list[Tried]) -> MatrixPlan:
     # One power of two for all entries, such that the scale Δ/ε can be sampled: as for Gaussian noise of that scale.
     norm = math.sqrt(float((best**2).sum(axis=0).max()))
     strategy, _ = integer_strategy(best, posed.merged, (epsilon * norm) ** 2)
-    removable = bool((posed.columns < 0).any()) or workload.domain.drops
-    total = laplace_norm(strategy, None if task.reach is None else task.reach.records, removable=removable)
+    plan = MatrixPlan(workload.domain, workload.attributes, posed.columns, strategy, 1.0, noise=LAPLACE, **task.stated)
+    total = laplace_norm(strategy, task.reach.records if task.reach else None, removable=plan.removable)
     if total <= 0:
         raise PlanError("replacing a record changes none of these answers; they can be published without noise.")
     scale = round_up(total / Fraction(epsilon)) * _UP
     if not 0.5 <= scale <= LARGEST_SCALE:
         raise PlanError("the plan's noise is outside what can be sampled exactly; change the budget.")
-    plan = MatrixPlan(
-        workload.domain, workload.attributes, posed.columns, strategy, scale, noise=LAPLACE, **task.stated
-    )
-    return _with_bound(plan, posed, tried)
+    return _with_bound(plan.replaced(scale=scale), posed, tried)
 
 
 def _with_bound(plan: MatrixPlan, posed: _Posed, tried: list[Tried]) -> MatrixPlan:

@@ -43,16 +43,16 @@ def nested_attribute(workload: Workload, least: int) -> int | None:
     """The attribute whose levels are asked for, if all else is values of other attributes."""
     if not workload.with_rows:  # marginals ask for values alone
         return None
-    found: set[int] = set()
+    nested: set[int] = set()
     for family in workload.families:  # not by terms: there may be millions
         for i in family.used:
             if family.queries[i].by_levels:
-                found.add(i)
+                nested.add(i)
             elif not family.queries[i].plain:
                 return None
-    if len(found) != 1:
+    if len(nested) != 1:
         return None
-    (attribute,) = found
+    (attribute,) = nested
     short = workload.lattice.used - {attribute}
     return attribute if len(short) <= MOST_SHORT and int(workload.domain.sizes[attribute]) >= least else None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Literal, TypedDict, TypeVar, Unpack, overload
 
@@ -20,11 +20,11 @@ from residua.plans.planners.attended import attended, attends
 from residua.plans.planners.axis import Axis
 from residua.plans.planners.blockwise import Blockwise
 from residua.plans.planners.explicit import independent_explicit
-from residua.plans.planners.forecast import forecast
+from residua.plans.planners.forecast import Forecast, forecast
 from residua.plans.planners.lattice import Lattice
 from residua.plans.planners.marginals import independent_marginals, independent_pure_marginals
 from residua.plans.planners.matrix import Matrix, independent_pure
-from residua.plans.planners.offers import Offer, Planner, Task, register, registered
+from residua.plans.planners.offers import Planner, Task, register, registered
 from residua.plans.planners.tree import Tree
 from residua.plans.questions import require_workload
 from residua.plans.saddle import Progress
@@ -160,25 +160,23 @@ def _best_offer(task: Task, planners: Sequence[Planner[Plan]]) -> Plan:
     for offer, planner in sorted(offers, key=lambda both: both[0].order):
         with threads_for(offer.side):
             offer.forecast.check()
-            made = _made(planner, offer)
-        if made is not None:
-            return made
+            plan = _beside(planner.plan, offer.task, offer.forecast) if offer.attended else planner.plan(offer.task)
+        if plan is not None:
+            return plan
     raise PlanError(f"no planner accepts this workload with {described(task.objective)}; see docs/choosing.md.")
 
 
-def _made(planner: Planner[Plan], offer: Offer) -> Plan | None:
+def _beside(make: Callable[[Task], Plan | None], task: Task, ahead: Forecast) -> Plan | None:
     """The plan, made beside the caller where that takes long."""
-    task = offer.task
-    if not (offer.attended and attends(offer.forecast)):
-        return planner.plan(task)
+    if not attends(ahead):
+        return make(task)
 
     def work(progress: Progress | None) -> Plan:
-        plan = planner.plan(replace(task, effort=replace(task.effort, progress=progress)))
+        plan = make(replace(task, effort=replace(task.effort, progress=progress)))
         assert plan is not None  # who leaves it to others does so soon
         return plan
 
-    shared = (task.workload, task.workload.domain)
-    return attended(work, offer.forecast, task.effort.progress, shared)
+    return attended(work, ahead, task.effort.progress, (task.workload, task.workload.domain))
 
 
 def _is_laplace(guarantee: Guarantee | None, noise: NoiseName | None) -> bool:
@@ -205,20 +203,19 @@ def independent(workload: Workload, guarantee: Guarantee, *, unit: Unit = _RECOR
     """
     require_workload(workload)
     _check_unit(unit, workload.domain)
-    if not workload.tabular:
-        ahead = forecast(workload)
-        ahead.check()
-        once = replace(ahead, seconds=ahead.seconds / _ROUNDS_SAVED)
-        if attends(once):
-            shared = (workload, workload.domain)
-            return attended(lambda _: independent(workload, guarantee, unit=unit), once, None, shared)
     _check_budget(guarantee)
     laplace = isinstance(guarantee, PureDP)
-    if workload.plain:
-        task = Task(workload, guarantee, unit=unit, laplace=laplace)
-        return independent_pure_marginals(task) if laplace else independent_marginals(task)
-    task = Task(workload.listed(), guarantee, unit=unit, laplace=laplace)  # where their cells can be listed
-    return independent_pure(task) if laplace else independent_explicit(task)
+    listed = workload if workload.plain else workload.listed()  # products only where their cells can be listed
+    ahead = forecast(listed)
+    ahead.check()
+    of_marginals, of_queries = (independent_marginals, independent_explicit)
+    if laplace:
+        of_marginals, of_queries = (independent_pure_marginals, independent_pure)
+    task = Task(listed, guarantee, unit=unit, laplace=laplace)
+    once = replace(ahead, seconds=ahead.seconds / _ROUNDS_SAVED)
+    plan = _beside(of_marginals if workload.plain else of_queries, task, once)
+    assert plan is not None
+    return plan
 
 
 def _objective(minimise: Objective | None, targets: Targets | None) -> Objective:

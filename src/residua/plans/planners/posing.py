@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -20,7 +21,8 @@ MOST_COORDINATES = 2**12  # of all blocks of one term together
 _MOST_ENTRIES = 2**28  # of the Gram matrices of all kinds of terms
 _MOST_ROWS = 2**26  # entries of queries that each count by themselves
 
-Asked = tuple[tuple[int, ...], list[AttributeQueries] | Workload, float]
+# Attributes, the classes of each that are distinguished, and the Gram matrix in coordinates of levels and their table.
+PosedTerm = tuple[tuple[int, ...], list[Integers], Callable[[Sequence[AttributeLevels], Block, Block], GramTerm]]
 
 
 def posed(workload: Workload) -> tuple[list[AttributeLevels], list[GramTerm]]:
@@ -30,13 +32,12 @@ def posed(workload: Workload) -> tuple[list[AttributeLevels], list[GramTerm]]:
         PlanError: a set of attributes with too many cells for a strategy of its own.
     """
     terms = list(_terms(workload))
-    told = [_told(attributes, asked) for attributes, asked, _ in terms]
-    axes = _axes(workload.domain, terms, told)
+    axes = _axes(workload.domain, terms)
     by_table: dict[Block, list[GramTerm]] = {}
-    for (attributes, asked, weight), classes in zip(terms, told, strict=True):
-        pairs = ((i, axes[i].level_of(own)) for i, own in zip(attributes, classes, strict=True))
-        term = _term(workload.domain, axes, attributes, tuple(pairs), asked, weight)
-        by_table.setdefault(term.table, []).append(term)
+    for attributes, classes, gram in terms:
+        levels = tuple((i, axes[i].level_of(own)) for i, own in zip(attributes, classes, strict=True))
+        table = _table(workload.domain, axes, levels)
+        by_table.setdefault(table, []).append(gram(axes, levels, table))
     return axes, [_sum(alike) for alike in by_table.values()]
 
 
@@ -46,16 +47,15 @@ def posed_queries(workload: Workload, scales: Floats) -> tuple[list[AttributeLev
     Raises:
         PlanError: a set of attributes with too many cells for a strategy of its own, or too many queries.
     """
-    domain, terms = workload.domain, list(_terms(workload))
-    axes = _axes(domain, terms, [_told(attributes, asked) for attributes, asked, _ in terms])
+    domain = workload.domain
+    axes = _axes(domain, list(_terms(workload)))
     by_table: dict[Block, list[Floats]] = {}
     entries = 0
     for attributes, rows, at in asked_rows(workload):
-        told = [told_apart(np.moveaxis(rows, k, -1).reshape(-1, rows.shape[k])) for k in range(1, rows.ndim)]
-        levels = [axes[i].level_of(own) for i, own in zip(attributes, told, strict=True)]
-        table = tuple((i, level) for i, level in zip(attributes, levels, strict=True) if level)
-        _check_table(domain, axes, table)
-        firsts = [axes[i].firsts_of(level) for i, level in zip(attributes, levels, strict=True)]
+        classes = [told_apart(np.moveaxis(rows, k, -1).reshape(-1, rows.shape[k])) for k in range(1, rows.ndim)]
+        levels = tuple((i, axes[i].level_of(own)) for i, own in zip(attributes, classes, strict=True))
+        table = _table(domain, axes, levels)
+        firsts = [axes[i].firsts_of(level) for i, level in levels]
         few = rows[np.ix_(np.arange(len(rows)), *firsts)].reshape(len(rows), -1) * scales[at, None]
         entries += few.size
         if entries > _MOST_ROWS:
@@ -64,71 +64,60 @@ def posed_queries(workload: Workload, scales: Floats) -> tuple[list[AttributeLev
                 "for fewer."
             )
         by_table.setdefault(table, []).append(few)
-    found = []
+    terms = []
     for table, listed in by_table.items():
         rows = np.vstack(listed)
         C = in_coordinates(axes, table, rows)
-        found.append(GramTerm(table, (C.T @ C,), rows=rows))
-    return axes, found
+        terms.append(GramTerm(table, (C.T @ C,), rows=rows))
+    return axes, terms
 
 
-def _axes(domain: Domain, terms: Sequence[Asked], told: Sequence[list[Integers]]) -> list[AttributeLevels]:
-    """The levels of every attribute, from the classes that each term tells apart."""
+def _axes(domain: Domain, terms: Sequence[PosedTerm]) -> list[AttributeLevels]:
+    """The levels of every attribute, from the classes that each term distinguishes."""
     partitions: list[dict[bytes, Integers]] = [{} for _ in range(len(domain))]
-    for (attributes, _, _), classes in zip(terms, told, strict=True):
+    for attributes, classes, _ in terms:
         for i, own in zip(attributes, classes, strict=True):
             partitions[i].setdefault(own.tobytes(), own)
     return [axis_of(int(n), own.values()) for n, own in zip(domain.sizes, partitions, strict=True)]
 
 
-def _terms(workload: Workload) -> Iterator[Asked]:
-    """The parts of a workload that ask of one set of attributes: positions, what is asked, the weight."""
-    if workload.in_parts:
-        for part in workload.parts:
-            yield from _terms(part)
-    elif not workload.tabular:
-        yield workload.attributes, workload, 1.0
-    else:
-        for term, weight in zip(workload.terms(), workload.weights.tolist(), strict=True):
-            yield tuple(i for i, _ in term), [asked for _, asked in term], weight
-
-
-def _told(attributes: tuple[int, ...], asked: list[AttributeQueries] | Workload) -> list[Integers]:
-    """The classes of values that no query tells apart, for each attribute."""
-    if not isinstance(asked, Workload):
-        return [_classes(rows) for rows in asked]
-    columns = asked.matrix.tocsc()
-    probe = np.random.default_rng(0).standard_normal(asked.queries)  # equal columns, equal sums
-    table = np.asarray(columns.T @ probe).reshape(asked.shape)
-    return [told_apart(np.moveaxis(table, axis, -1).reshape(-1, n)) for axis, n in enumerate(asked.shape)]
+def _terms(workload: Workload) -> Iterator[PosedTerm]:
+    """The parts of a workload that ask of one set of attributes, whose values are in classes."""
+    for part in workload.parts:
+        if part.tabular:
+            for term, weight in zip(part.terms(), part.weights.tolist(), strict=True):
+                rows = [asked for _, asked in term]
+                yield tuple(i for i, _ in term), [_classes(each) for each in rows], partial(_of_rows, rows, weight)
+        else:
+            probe = np.random.default_rng(0).standard_normal(part.queries)  # equal columns, equal sums
+            sums = np.asarray(part.matrix.tocsc().T @ probe).reshape(part.shape)
+            classes = [told_apart(np.moveaxis(sums, axis, -1).reshape(-1, n)) for axis, n in enumerate(part.shape)]
+            yield part.attributes, classes, partial(_of_queries, part)
 
 
 def _classes(rows: AttributeQueries) -> Integers:
+    """The classes of values that no row distinguishes."""
     if rows.plain:
         return np.arange(rows.size)
     return told_apart(rows.gram())  # columns of the Gram matrix are equal where those of the rows are
 
 
-def _term(
-    domain: Domain,
-    axes: Sequence[AttributeLevels],
-    attributes: tuple[int, ...],
-    levels: Block,
-    asked: list[AttributeQueries] | Workload,
-    weight: float,
-) -> GramTerm:
-    """One term in coordinates; attributes of which it asks the total are left out."""
-    table = tuple((i, level) for i, level in levels if level)
-    _check_table(domain, axes, table)
+def _of_queries(part: Workload, axes: Sequence[AttributeLevels], levels: Block, table: Block) -> GramTerm:
+    """Listed queries in coordinates."""
     firsts = [axes[i].firsts_of(level) for i, level in levels]
-    if isinstance(asked, Workload):
-        at = np.ravel_multi_index(np.ix_(*firsts), asked.shape).ravel() if firsts else np.zeros(1, dtype=np.int64)
-        C = in_coordinates(axes, table, asked.matrix.tocsc()[:, at].toarray() * np.sqrt(asked.weights)[:, None])
-        return GramTerm(table, (C.T @ C,), weight)
+    at = np.ravel_multi_index(np.ix_(*firsts), part.shape).ravel() if firsts else np.zeros(1, dtype=np.int64)
+    C = in_coordinates(axes, table, part.matrix.tocsc()[:, at].toarray() * np.sqrt(part.weights)[:, None])
+    return GramTerm(table, (C.T @ C,))
+
+
+def _of_rows(
+    rows: Sequence[AttributeQueries], weight: float, axes: Sequence[AttributeLevels], levels: Block, table: Block
+) -> GramTerm:
+    """A product of rows in coordinates; attributes of which it asks the total are left out."""
     factors = []
-    for rows, first, (i, level) in zip(asked, firsts, levels, strict=True):
-        inverse = axes[i].inverses[level]
-        factor = inverse.T @ rows.gram()[np.ix_(first, first)] @ inverse
+    for asked, (i, level) in zip(rows, levels, strict=True):
+        first, inverse = axes[i].firsts_of(level), axes[i].inverses[level]
+        factor = inverse.T @ asked.gram()[np.ix_(first, first)] @ inverse
         if level:
             factors.append(factor)
         else:
@@ -136,7 +125,13 @@ def _term(
     return GramTerm(table, tuple(factors), weight)
 
 
-def _check_table(domain: Domain, axes: Sequence[AttributeLevels], table: Block) -> None:
+def _table(domain: Domain, axes: Sequence[AttributeLevels], levels: Block) -> Block:
+    """The block of all that is asked, without attributes of which the total is.
+
+    Raises:
+        PlanError: too many cells for a strategy of its own.
+    """
+    table = tuple((i, level) for i, level in levels if level)
     cells = math.prod(shape_of(axes, table))
     if cells > MOST_COORDINATES or dimensions(axes, table) > MOST_DIMENSIONS:
         names = ", ".join(domain.names[i] for i, _ in table)
@@ -145,6 +140,7 @@ def _check_table(domain: Domain, axes: Sequence[AttributeLevels], table: Block) 
             "strategy of their own; group values (rs.Bins, levels), or ask for marginals and products apart from "
             "queries that tie attributes together."
         )
+    return table
 
 
 def _sum(terms: list[GramTerm]) -> GramTerm:
@@ -154,15 +150,15 @@ def _sum(terms: list[GramTerm]) -> GramTerm:
     return GramTerm(terms[0].table, (np.asarray(sum(term.weight * term.matrix() for term in terms)),))
 
 
-def check_memory(found: Orbits, axes: Sequence[AttributeLevels]) -> None:
+def check_memory(orbits: Orbits, axes: Sequence[AttributeLevels]) -> None:
     """Refuses what is too much to hold at once.
 
     Raises:
         PlanError: it is.
     """
-    entries = sum(math.prod(shape_of(axes, term.table)) ** 2 for term, _ in found.terms)
+    entries = sum(math.prod(shape_of(axes, term.table)) ** 2 for term, _ in orbits.terms)
     if entries > _MOST_ENTRIES:
         raise PlanError(
-            f"what is asked of {len(found.terms):,} kinds of tables is too much to hold at once; ask for fewer, or "
+            f"what is asked of {len(orbits.terms):,} kinds of tables is too much to hold at once; ask for fewer, or "
             "group values."
         )

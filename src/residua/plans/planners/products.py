@@ -19,7 +19,7 @@ from residua.plans.blocks import WORD
 from residua.plans.contract import Plan
 from residua.plans.matrix.integers import integer_basis
 from residua.plans.noise import LARGEST_SCALE
-from residua.plans.objectives import MaxVariance, check_objective, least_ratio, of_queries, query_loss
+from residua.plans.objectives import MaxVariance, least_ratio, of_queries, query_loss
 from residua.plans.planners.offers import Task, checked_like, finished, relative_gap, sees_too_little
 from residua.plans.product.algebra import by_residuals
 from residua.plans.product.bounds import class_bound, persons, replaced
@@ -44,7 +44,6 @@ def plan_products(task: Task, given: Sequence[Strategy | None] | None = None) ->
         given: for each attribute a strategy to measure it by, or None to choose one.
     """
     workload = task.workload
-    check_objective(task.objective, workload, laplace=False, matrix=False)
     plan = _planned(task, given or [None] * len(workload.domain))
     reach = None if task.by_cells else task.reach
     if given is not None or reach is None or all(plan.strategies[i].plain for i in reach.limits):
@@ -138,7 +137,7 @@ def _solved(task: Task, design: Design, strategies: tuple[Strategy, ...]) -> tup
 def facts_of(workload: Workload, strategies: tuple[Strategy, ...]) -> list[list[Pairs]]:
     """The pairs of every row asked of each attribute, for each family, each computed once; 0 of attributes not used."""
     known: dict[tuple[Strategy, object], Pairs] = {}
-    found: list[list[Pairs]] = []
+    facts: list[list[Pairs]] = []
     for family in workload.families:
         row = []
         for i, (strategy, asked) in enumerate(zip(strategies, family.queries, strict=True)):
@@ -147,8 +146,8 @@ def facts_of(workload: Workload, strategies: tuple[Strategy, ...]) -> list[list[
                 known[key] = strategy.variances(asked)
             # Another family may ask an attribute in groups, so that the values this one does not ask are not measured.
             row.append(known[key] if i in family.used else (np.zeros(asked.rows), np.zeros(asked.rows)))
-        found.append(row)
-    return found
+        facts.append(row)
+    return facts
 
 
 def _means(facts: list[list[Pairs]], rows: list[list[Floats | None]]) -> tuple[Floats, Floats]:
@@ -252,17 +251,12 @@ def integer_strategies(
 ) -> tuple[Strategy, ...]:
     """Every attribute's strategy as integers with column norms of at most `bits` bits; equal ones are rounded once."""
     known: dict[int, Strategy] = {}
-    made = []
+    chosen = []
     for strategy, asked, size, given in zip(strategies, queries, sizes.tolist(), kept, strict=True):
-        if given is not None:
-            made.append(given)
-        elif strategy is None:
-            made.append(Plain(size))
-        else:
-            if id(strategy) not in known:
-                known[id(strategy)] = _rounded(strategy, asked, 2.0**bits)
-            made.append(known[id(strategy)])
-    return tuple(made)
+        if given is None and strategy is not None and id(strategy) not in known:
+            known[id(strategy)] = _rounded(strategy, asked, 2.0**bits)
+        chosen.append(given or known.get(id(strategy)) or Plain(size))
+    return tuple(chosen)
 
 
 def _rounded(strategy: RealStrategy, asked: list[AttributeQueries], norm: float) -> Strategy:

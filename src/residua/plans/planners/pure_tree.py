@@ -256,16 +256,16 @@ def _whole_runs(task: Task, attribute: int, weighted: WeightedRuns, tree: Produc
 
 def _whole(rows: Sequence[Floats], epsilon: float) -> tuple[tuple[Integers, ...], Floats]:
     """Rows of whole numbers, and the noise scales with which they cost about epsilon."""
-    found, scales = [], []
+    wholes, scales = [], []
     for R in rows:
         weight = float(R.sum(axis=0).max())
         grid = _FINE / weight * 2.0 ** min(max(math.ceil(math.log2(max(epsilon, 1.0))) - 14, 0), _FINER)
         while grid * weight > _COARSE and grid / epsilon > LARGEST_SCALE / 4:
             grid /= 2
         whole = np.floor(R * grid).astype(np.int64)
-        found.append(whole[whole.any(axis=1)])
+        wholes.append(whole[whole.any(axis=1)])
         scales.append(float(whole.sum(axis=0).max()) / (weight * epsilon))
-    return tuple(found), np.array(scales)
+    return tuple(wholes), np.array(scales)
 
 
 def _better(task: Task, plans: Sequence[tuple[str, ProductPlan]], tree: ProductPlan) -> Plan:

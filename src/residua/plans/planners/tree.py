@@ -84,22 +84,19 @@ class Tree(Planner[Plan]):
 
     def offer(self, task: Task) -> Offer | None:
         """Where levels of many values are asked; with Laplace noise, also prefixes and ranges of many."""
-        proof = Proof.LOOSE if task.laplace else Proof.EVERY
-        if not task.requested and not (self._laplace_by_itself(task) if task.laplace else self._by_itself(task)):
+        if not task.requested and not self._by_itself(task):
             return None
-        longest = int(task.workload.domain.sizes.max())
+        proof, longest = Proof.LOOSE if task.laplace else Proof.EVERY, int(task.workload.domain.sizes.max())
         return Offer(proof, Forecast(longest * _SECONDS, 0.0, f"a tree of {longest:,} values"), task)
 
     def _by_itself(self, task: Task) -> bool:
-        known = isinstance(task.objective, TotalVariance | MaxVariance)
-        return known and nested_attribute(task.workload, least=MANY) is not None
-
-    def _laplace_by_itself(self, task: Task) -> bool:
-        if task.workload.plain:
-            return False
+        """Whether this form is chosen unasked."""
+        if not task.laplace:
+            known = isinstance(task.objective, TotalVariance | MaxVariance)
+            return known and nested_attribute(task.workload, least=MANY) is not None
         along = asked_along(task.workload)
         ordered = along is not None and not along.levels and along.size >= LONG
-        return ordered or nested_attribute(task.workload, LONG) is not None
+        return not task.workload.plain and (ordered or nested_attribute(task.workload, LONG) is not None)
 
     def plan(self, task: Task) -> Plan | None:
         """The best plan over the tree.
@@ -194,17 +191,17 @@ def _on_all_levels(outline: Outline, start: int, levels: Levels) -> tuple[Floats
     """Precisions of asked levels on all of them, 0 where nothing is measured; of the finest level by parent."""
     nesting = outline.nesting
     own = [level for level in outline.levels if level >= start]
-    found: list[Floats] = []
+    precisions: list[Floats] = []
     for level in range(start, nesting.root + 1):
         if level not in own:
-            found.append(np.zeros(1))
+            precisions.append(np.zeros(1))
             continue
         each = np.asarray(levels[own.index(level)])
         each = each.astype(np.float32).astype(np.float64)  # seven digits are plenty, and half the file
         if level == start and len(each) > 1 and level < nesting.root:
             each = _by_parent(outline, start, each)
-        found.append(each)
-    return tuple(found)
+        precisions.append(each)
+    return tuple(precisions)
 
 
 def _by_parent(outline: Outline, start: int, each: Floats) -> Floats:
