@@ -105,9 +105,7 @@ class PrefixMetric:
         sums = np.cumsum(strategy.spread)
         if strategy.size <= _SHORT:
             values = np.linalg.eigvalsh(np.cumsum(np.cumsum(strategy.inverse, axis=0), axis=1))
-            return NoiseInMetric(
-                float(sums @ sums), float(values.sum()), float(np.linalg.norm(values)), float(values.max())
-            )
+            return NoiseInMetric.of(float(sums @ sums), values)
         total = float(np.sum(strategy.sum_variances - sums**2 / strategy.tells))
         ones = csr_array(np.ones((1, strategy.size)))
         largest = min(float(strategy.noise.applied(ones).max()), total)

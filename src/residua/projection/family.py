@@ -27,11 +27,10 @@ from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.linalg.lattice import SetFamily, closure
 from residua.linalg.layout import Layout, batches, layout_of
 from residua.linalg.modes import centred
-from residua.plans.contract import Plan
 from residua.plans.product.plan import ProductPlan
 from residua.plans.product.table_reading import pooled_residuals
 from residua.projection.facts import shown
-from residua.projection.problem import MANY_CELLS, Fit, Progress, ProjectionProblem, Terms, spectral_sums
+from residua.projection.problem import MANY_CELLS, Fit, Progress, ProjectionProblem, spectral_sums
 from residua.release.base import Release
 from residua.workload import renumber
 
@@ -107,14 +106,9 @@ class FamilyProblem(ProjectionProblem):
     in_metrics = ("margins", "covariance", "plain")
 
     @classmethod
-    def posed(cls, plan: Plan, terms: Terms) -> ProjectionProblem:
-        """The problem of the family that a plan is for."""
-        return cls(plan.family, terms)
-
-    @classmethod
-    def is_small(cls, plan: Plan) -> bool:
+    def is_small(cls, plan: ProductPlan) -> bool:
         """Whether all tables have few cells."""
-        cells: float = plan.family.lattice.products(plan.domain.sizes.astype(np.float64)).sum()
+        cells: float = plan.lattice.products(plan.domain.sizes.astype(np.float64)).sum()
         return bool(cells <= MANY_CELLS)
 
     def __post_init__(self) -> None:
@@ -264,32 +258,32 @@ class FamilyProblem(ProjectionProblem):
                 tables[part] += centred(noise, 1)
         return observed
 
-    def quieted(self, observed: Floats) -> Floats:
+    def shrunk(self, observed: Floats) -> Floats:
         """What was observed, each set's residual shrunk by how much of its length noise explains.
 
         The factor is `(1 − c σ²/‖r‖²)₊`, as James and Stein's. For k directions c is k, what noise makes of `‖r‖²/σ²`,
         and three standard deviations of that (below `2 (k − 2)`, up to which shrinking never hurts on average, from 26
         directions on). A residual that noise explains becomes zero: its table is then what smaller tables say.
         """
-        quieter, k = np.array(observed), self._dimensions
+        shrunk, k = np.array(observed), self._dimensions
         c = k + 3.0 * np.sqrt(2.0 * k)
         away = c * self._finite_variances
         for group in self.layout:
-            tables = group.view(quieter)
+            tables = group.view(shrunk)
             if not group.shape:
                 continue  # the total stays
             for part in batches(len(group.numbers), group.cells, _BATCH_CELLS):
                 squares = (tables[part].reshape(-1, group.cells) ** 2).sum(axis=1)
                 kept = np.maximum(1.0 - away[group.numbers[part]] / np.maximum(squares, 1e-300), 0.0)
                 tables[part] *= kept.reshape(-1, *[1] * len(group.shape))
-        return quieter
+        return shrunk
 
     def solve(self, observed: Floats, progress: Progress | None = None) -> ConsistentTables:
         """The nearest consistent tables that meet the terms."""
         from residua.projection.local import nearest_consistent
 
         if self.terms.shrunk:
-            observed = self.quieted(observed)
+            observed = self.shrunk(observed)
         nearest = nearest_consistent(
             self.lattice,
             self.plan.domain.sizes,
@@ -352,24 +346,12 @@ class FamilyProblem(ProjectionProblem):
         return int(self.lattice.find(np.array([members], dtype=np.int32).reshape(1, -1))[0])
 
 
-@dataclass(frozen=True, eq=False)
 class TablesProblem(FamilyProblem):
-    """Projection of releases of a plan of noisy tables, whose pooled residuals have the covariance of a lattice plan.
-
-    Args:
-        measured: the plan; `plan` is what its pooled tables have the precisions of.
-    """
-
-    measured: ProductPlan
-
-    @classmethod
-    def posed(cls, plan: Any, terms: Terms) -> ProjectionProblem:
-        """The problem of the family of tables that were measured."""
-        return cls(plan.family, terms, plan)
+    """Projection of releases of a plan of noisy tables, as with normal noise of the covariance that their pool has."""
 
     def simulated(self, fit: Fit, random: np.random.Generator) -> Floats:
         """What a release of the plan would observe if a fit were the truth."""
-        blocks = self.measured.compile()
+        blocks = self.plan.compile()
         place = np.searchsorted(blocks.measured, np.arange(len(blocks.lattice)))
         numbers = np.empty(blocks.layout.cells)
         for group in blocks.layout:
@@ -386,5 +368,5 @@ class TablesProblem(FamilyProblem):
 
     def residuals(self, measurements: Integers | Floats) -> Floats:
         """The residuals of all tables that measurements tell, pooled, in the order of the layout, (cells,)."""
-        pooled = pooled_residuals(self.measured.tables, measurements)
+        pooled = pooled_residuals(self.plan.tables, measurements)
         return self._residuals_of(pooled, pooled.numbers)

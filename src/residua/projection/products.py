@@ -54,7 +54,7 @@ class ProductProblem(FamilyProblem):
     def posed(cls, plan: Any, terms: Terms) -> ProjectionProblem:
         """The problem in the metric of the terms."""
         plain = terms.metric == "plain"
-        return PlainProblem(plan.family, terms, longest(plan.family)) if plain else cls(plan.family, terms)
+        return PlainProblem(plan, terms, longest(plan)) if plain else cls(plan, terms)
 
     @classmethod
     def metrics(cls, plan: Any) -> tuple[tuple[Metric, ...], str]:
