@@ -53,14 +53,11 @@ class CodeList(Attribute):
     values: Any = field(kw_only=False)
 
     def __post_init__(self) -> None:
-        given, object_levels = self.levels, ()
+        given = self.levels
         object.__setattr__(self, "levels", ())
         super().__post_init__()
-        object.__setattr__(self, "levels", object_levels)
-        if isinstance(given, tuple) and all(isinstance(level, CodedLevel) for level in given):
-            object.__setattr__(self, "levels", given)
-        elif given:
-            object.__setattr__(self, "levels", self._nested(given))
+        coded = isinstance(given, tuple) and all(isinstance(level, CodedLevel) for level in given)
+        object.__setattr__(self, "levels", given if coded else self._nested(given) if given else ())
 
     def _validate(self) -> None:
         if isinstance(self.values, str):
