@@ -16,9 +16,11 @@ from typing import Any
 from residua.errors import FileError
 from residua.files import open_regular, require_path, sync_folder
 
-_MOST_COST = 1e300
+_STATED = {  # between what the numbers of a receipt must lie
+    **dict.fromkeys(("pcost", "epsilon"), (0.0, 1e300)),
+    **dict.fromkeys(("left_out", "left_out_stddev", "left_out_most"), (-(2.0**62), 2.0**62)),
+}
 _FEW_FILES = 64  # a disk takes as long for each of many as for all at once
-_MOST_LEFT_OUT = 2.0**63
 # What reading plain values that a stranger wrote can raise, besides what we raise ourselves.
 DAMAGE = (
     ArithmeticError,
@@ -66,13 +68,9 @@ def receipt_of(stated: object) -> dict[str, Any]:
     plain = isinstance(stated, dict) and all(isinstance(value, str | int | float) for value in stated.values())
     if not isinstance(stated, dict) or not plain:
         raise ValueError("its receipt is not a table of texts and numbers")
-    for name in ("pcost", "epsilon"):
+    for name, (least, most) in _STATED.items():
         value = stated.get(name, 0)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _MOST_COST:
-            raise ValueError(f"its receipt states no cost as {name}")
-    for name in ("left_out", "left_out_stddev", "left_out_most"):
-        value = stated.get(name, 0)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _MOST_LEFT_OUT:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
             raise ValueError(f"its receipt states no number as {name}")
     if ("left_out" in stated) != (
         "left_out_stddev" in stated and stated.get("left_out_noise") in ("normal", "laplace")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -38,52 +38,41 @@ def axis_labels(table: Any) -> Sequence[Sequence[Label]]:
 
 def label_columns(names: Sequence[str], labels: Sequence[Sequence[Label]]) -> dict[str, list[Any]]:
     """A column of labels per axis of a table, one per cell, row by row."""
-    cells = stride = math.prod(map(len, labels))
-    columns = {}
-    for name, along in zip(names, labels, strict=True):
-        stride //= len(along)
-        columns[name] = of_one_type(along)[codes_along(len(along), stride, 0, cells)].tolist()
-    return columns
+    cells, strides = math.prod(map(len, labels)), _strides(labels)
+    return {
+        name: of_one_type(along)[codes_along(len(along), stride, 0, cells)].tolist()
+        for name, along, stride in zip(names, labels, strides, strict=True)
+    }
 
 
-class LabelColumns:
-    """The columns of labels of a table, row by row.
+def _strides(labels: Sequence[Sequence[Any]]) -> list[int]:
+    """How many cells lie between two neighbours along each axis."""
+    return [math.prod(map(len, labels[axis + 1 :])) for axis in range(len(labels))]
+
+
+def label_arrays(labels: Sequence[Sequence[Any]], *, compact: bool) -> Callable[[int, int], list[pyarrow.Array]]:
+    """What gives the columns of labels of the cells from one to another of a table, row by row.
 
     Args:
         labels: those along each axis.
         compact: labels as dictionaries.
     """
+    import pyarrow as pa
 
-    def __init__(self, labels: Sequence[Sequence[Any]], *, compact: bool = False) -> None:
-        import pyarrow as pa
+    cells, strides = math.prod(map(len, labels)), _strides(labels)
+    if cells <= _KEPT_CELLS and not compact:  # whole columns are kept: thousands of small tables have the same few
+        pairs = zip(labels, strides, strict=True)
+        whole = [_kept_column(tuple(each), tuple(map(type, each)), stride, cells) for each, stride in pairs]
+        return lambda first, stop: [column[first:stop] for column in whole]
+    arrays = [pa.array(of_one_type(each).tolist()) for each in labels]
 
-        self.strides = [math.prod(map(len, labels[axis + 1 :])) for axis in range(len(labels))]
-        self.cells = math.prod(map(len, labels))
-        self.compact = compact
-        self.given = [tuple(each) for each in labels] if self.small else []
-        self.labels = [] if self.small else [pa.array(of_one_type(each).tolist()) for each in labels]
+    def columns(first: int, stop: int) -> list[pyarrow.Array]:
+        pairs = zip(arrays, strides, strict=True)
+        codes = [pa.array(codes_along(len(each), stride, first, stop)) for each, stride in pairs]
+        make = pa.DictionaryArray.from_arrays if compact else lambda code, each: each.take(code)
+        return list(map(make, codes, arrays))
 
-    @property
-    def small(self) -> bool:
-        """Whether whole columns are kept: thousands of small tables have the same few."""
-        return self.cells <= _KEPT_CELLS and not self.compact
-
-    def arrays(self, first: int, stop: int) -> list[pyarrow.Array]:
-        """The labels of the cells from one to another."""
-        if self.small:
-            whole = [
-                _kept_column(labels, tuple(map(type, labels)), stride, self.cells)
-                for labels, stride in zip(self.given, self.strides, strict=True)
-            ]
-            return whole if stop - first == self.cells else [column[first:stop] for column in whole]
-        return [self._array(axis, first, stop) for axis in range(len(self.labels))]
-
-    def _array(self, axis: int, first: int, stop: int) -> Any:
-        import pyarrow as pa
-
-        labels = self.labels[axis]
-        codes = pa.array(codes_along(len(labels), int(self.strides[axis]), first, stop))
-        return pa.DictionaryArray.from_arrays(codes, labels) if self.compact else labels.take(codes)
+    return columns
 
 
 @lru_cache(maxsize=1024)
@@ -120,13 +109,13 @@ def batches(table: Table, *, rows: int = ROWS, compact: bool = False) -> Iterato
     estimates = table.estimates.reshape(-1)
     one = np.asarray(table.stddev)
     stddevs = None if not any(one.strides) else np.broadcast_to(one, table.estimates.shape).reshape(-1)
-    keys = LabelColumns(axis_labels(table), compact=compact)
+    keys = label_arrays(axis_labels(table), compact=compact)
     for first, stop in pairwise([*range(0, len(estimates), rows), len(estimates)]):
         own = estimates[first:stop]
         each = np.full(len(own), one.flat[0]) if stddevs is None else stddevs[first:stop]
         reach = (table.width if not np.ndim(table.width) else np.asarray(table.width)[first:stop]) * each
         numbers = {"estimate": own, "stddev": each, "lower": own - reach, "upper": own + reach}
-        yield keys.arrays(first, stop), numbers
+        yield keys(first, stop), numbers
 
 
 def decimals(table: Table) -> int:
