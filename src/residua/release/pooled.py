@@ -13,10 +13,9 @@ Reference: common-mechanism, Algorithm 4 and Theorem 5.5: the target is recreate
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import reduce
 from typing import Any, cast
 
 import numpy as np
@@ -26,8 +25,6 @@ from residua.linalg.arrays import Floats, Integers
 from residua.linalg.layout import batches
 from residua.plans.blocks import Blocks
 from residua.plans.blockwise import algebra as blockwise
-from residua.plans.blockwise.blocks import BlockwiseBlocks
-from residua.plans.blockwise.plan import BlockwisePlan
 from residua.plans.cells import Grouping, refine
 from residua.plans.composition import composed_cost
 from residua.plans.contract import Plan
@@ -36,9 +33,8 @@ from residua.plans.matrix.integers import LARGEST_ENTRY, realised
 from residua.plans.matrix.loewner import Stacked, gain, stack, standardise
 from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.noise import guarantee_like
-from residua.plans.product.algebra import PRODUCTS, agree, asking
+from residua.plans.product.algebra import agree
 from residua.plans.product.plan import ProductPlan
-from residua.plans.product.set_blocks import LatticeBlocks, gridded
 from residua.plans.strata.algebra import agree as same_groups
 from residua.plans.strata.algebra import kinds_of
 from residua.plans.strata.blocks import StrataBlocks
@@ -47,11 +43,20 @@ from residua.plans.strata.reading import seen_in_groups
 from residua.privacy import Person
 from residua.privacy.exact import round_up
 from residua.release.base import Release
-from residua.release.pooled_operators import pooled_along, pooled_operators
-from residua.workload import Workload, renumber
+from residua.release.pooled_pieces import (
+    BATCH_CELLS,
+    LARGEST,
+    HeldSets,
+    averaged_sets,
+    pool_of_sets,
+    pooled_blocks,
+    pooled_operators,
+    pooled_sets,
+    tables_of,
+    whole_numbers,
+)
+from residua.workload import Workload
 
-_BATCH_CELLS = 1_000_000
-_LARGEST = 2.0**62
 _FINEST_ENTRY = 2.0**33  # of a pool, which is never measured: more would not pass as a strategy
 
 
@@ -81,20 +86,19 @@ def pooled(releases: Sequence[Release], workload: Workload | None = None) -> Rel
 def pool_of(releases: Sequence[Release], workload: Workload | None, *, same_records: bool) -> Release:
     """As `pooled`; says whether all releases count the same records of every person, as those of one session do."""
     parts = _checked(releases)
-    asked = workload if workload is not None and workload.tabular else None
-    if agree([part.planned for part in parts]):
-        along = cast("ProductPlan", parts[0].planned).attribute >= 0
-        found = _pooled_operators(parts, asked) if along else _pooled_lattice(parts, asked)
-    elif same_groups([part.planned for part in parts]):
-        found = _pooled_groups(parts, asked)
-    elif blockwise.agree([part.planned for part in parts]):
-        found = _pooled_blocks(parts, workload)
-    else:
-        found = _pooled_matrix(parts, _listed(workload))
-    guarantee, receipt = _paid([part.planned for part in parts], found.planned, same_records=same_records)
-    return Release(
-        found.planned.replaced(guarantee=guarantee), found.blocks, found.measurements, {**receipt, **found.receipt}
-    )
+    plans = [part.planned for part in parts]
+    pool = _closed_form(plans)(parts, workload)
+    guarantee, receipt = _paid(plans, pool.planned, same_records=same_records)
+    return replace(pool, planned=pool.planned.replaced(guarantee=guarantee), receipt={**receipt, **pool.receipt})
+
+
+def _closed_form(plans: Sequence[Plan]) -> Callable[[Sequence[Release], Workload | None], Release]:
+    """How releases of these plans are pooled: piece by piece where they share strategies, else by least squares."""
+    if agree(plans):
+        return pooled_operators if cast("ProductPlan", plans[0]).attribute >= 0 else pooled_sets
+    if same_groups(plans):
+        return _pooled_groups
+    return pooled_blocks if blockwise.agree(plans) else _pooled_matrix
 
 
 def require_poolable(releases: Sequence[Release], plan: Plan, blocks: Blocks) -> None:
@@ -104,7 +108,7 @@ def require_poolable(releases: Sequence[Release], plan: Plan, blocks: Blocks) ->
         PlanError: they could not be pooled. Nothing is spent.
     """
     plans = [*(part.planned for part in releases), plan]
-    if agree(plans) or same_groups(plans) or blockwise.agree(plans):
+    if _closed_form(plans) is not _pooled_matrix:
         return
     nothing: Integers = np.zeros(blocks.cells, dtype=np.int64)
     try:
@@ -121,9 +125,9 @@ def over_cells(release: Release) -> Release:
     Raises:
         PlanError: too many cells for a matrix.
     """
-    found = _pooled_matrix([release], _listed(release.planned.workload))
-    plan = found.planned.replaced(guarantee=release.planned.guarantee)
-    return Release(plan, found.blocks, found.measurements, {**release.receipt, **found.receipt})
+    pool = _pooled_matrix([release], release.planned.workload)
+    plan = pool.planned.replaced(guarantee=release.planned.guarantee)
+    return replace(pool, planned=plan, receipt={**release.receipt, **pool.receipt})
 
 
 def _checked(releases: Sequence[Release]) -> list[Release]:
@@ -155,96 +159,11 @@ def _listed(workload: Workload | None) -> Workload | None:
         return None
 
 
-def _pooled_lattice(parts: Sequence[Release], workload: Workload | None) -> Release:
-    """Blocks measured by the same strategies, averaged by their precisions."""
-    plans = [cast("ProductPlan", part.plan) for part in parts]
-    if any(plan.axes for plan in plans):
-        return pooled_along(_together(plans, workload), parts)
-    plan, blocks = _lattice_pool(plans, workload)
-    held = [(cast("ProductPlan", part.plan), cast("LatticeBlocks", part.blocks), part.measurements) for part in parts]
-    return Release(plan, blocks, _averaged(plan, blocks, held))
-
-
-def _pooled_operators(parts: Sequence[Release], workload: Workload | None) -> Release:
-    """Pieces measured with the same operators, averaged by their precisions."""
-    plan, sums = pooled_operators(parts, workload)
-    return Release(plan, plan.blocks, _whole(sums))
-
-
-def _together(measured_plans: Sequence[ProductPlan], workload: Workload | None) -> ProductPlan:
-    """The plan that measures as precisely as all these together."""
-    plans = [plan.replaced(workload=None) for plan in measured_plans]
-    return asking(reduce(PRODUCTS.compose, plans), workload)
-
-
-def _lattice_pool(
-    measured_plans: Sequence[ProductPlan], workload: Workload | None
-) -> tuple[ProductPlan, LatticeBlocks]:
-    """The plan that measures as precisely as all these together, and its grid."""
-    plan = _together(measured_plans, workload)
-    measured = np.flatnonzero(plan.precisions > 0)
-    units = plan.lattice.products(np.array([strategy.unit for strategy in plan.strategies]))[measured]
-    grids, scales = gridded(units * np.sqrt(plan.noise_variances[measured]))
-    domain, whole = plan.domain, grids.astype(np.int64)
-    blocks = LatticeBlocks(
-        plan.lattice, domain.sizes, measured, whole, scales, plan.strategies, domain.drops, domain.names
-    )
-    return plan, blocks
-
-
-def _pooled_blocks(parts: Sequence[Release], workload: Workload | None) -> Release:
-    """Blocks measured by the same rows, averaged by their precisions."""
-    plans = [cast("BlockwisePlan", part.plan).replaced(workload=None) for part in parts]
-    plan = reduce(blockwise.BLOCKWISE.compose, plans).replaced(workload=workload)
-    blocks = plan.compile()
-    places = {block: number for number, block in enumerate(blocks.measured)}
-    sums, shares = np.zeros(blocks.cells), np.zeros(blocks.cells)
-    for part, own in zip(parts, plans, strict=True):
-        measured = cast("BlockwiseBlocks", part.blocks)
-        precisions = dict(zip(own.blocks_of, own.precisions.tolist(), strict=True))
-        for k, block in enumerate(measured.measured):
-            here = slice(blocks.starts[places[block]], blocks.starts[places[block] + 1])
-            values = part.measurements[measured.starts[k] : measured.starts[k + 1]]
-            sums[here] += precisions[block] * values
-            shares[here] += precisions[block]
-    # The rows are the same integers, so that averages stand on the grid of each.
-    return Release(plan, blocks, _whole(sums / shares))
-
-
-Held = tuple[ProductPlan, LatticeBlocks, Any]  # what was measured: (cells,), or of many groups (groups, cells)
-
-
-def _averaged(plan: ProductPlan, blocks: LatticeBlocks, parts: Sequence[Held]) -> Integers:
-    """`z_S = Σ τ_i z_i / Σ τ_i` for every block, on the grid of the pool; of many groups at once, if given."""
-    units = np.zeros(len(plan.lattice))
-    units[blocks.measured] = blocks.units
-    scales = units / np.maximum(plan.precisions, 1e-300)
-    sums = np.zeros((*parts[0][2].shape[:-1], blocks.cells))
-    for part in parts:
-        _add(sums, blocks, part, scales)
-    return _whole(sums)
-
-
-def _add(sums: Floats, blocks: LatticeBlocks, part: Held, scales: Floats) -> None:
-    """Adds a part's blocks, each times its precision and the pool's scale for the set, to the buffer of the pool."""
-    plan, own, measurements = part
-    many = measurements.shape[:-1]
-    numbers = renumber(own.lattice, blocks.lattice)
-    steps = np.zeros(len(own.lattice))
-    steps[own.measured] = plan.precisions[own.measured] / own.units
-    steps = steps * scales[numbers]
-    for group in own.layout:
-        place = slice(group.start, group.stop)
-        source = (measurements[:, place] if many else measurements[place]).reshape(*many, len(group.numbers), -1)
-        target = blocks.layout.starts[numbers[group.numbers]]
-        for at in batches(len(group.numbers), group.cells, _BATCH_CELLS):
-            places = target[at, None] + np.arange(group.cells)
-            sums[..., places] += steps[group.numbers[at], None] * source[..., at, :]
-
-
 def _pooled_matrix(parts: Sequence[Release], workload: Workload | None) -> Release:
     """Least squares on all measurements, stated as the measurements of one plan."""
-    plan, measurements, receipt = _matrix_pool(parts[0].planned, [part.reading.whitened() for part in parts], workload)
+    plan, measurements, receipt = _matrix_pool(
+        parts[0].planned, [part.reading.whitened() for part in parts], _listed(workload)
+    )
     return Release(plan, plan.compile(), measurements, receipt)
 
 
@@ -266,7 +185,7 @@ def _matrix_pool(
     estimate = known.coordinates(together) @ known.space
     spread = known.singular[:, None] * known.space
     largest = float(
-        np.clip(_LARGEST / 2 / max(np.abs(estimate).sum(axis=-1).max(initial=0.0), 1.0), LARGEST_ENTRY, _FINEST_ENTRY)
+        np.clip(LARGEST / 2 / max(np.abs(estimate).sum(axis=-1).max(initial=0.0), 1.0), LARGEST_ENTRY, _FINEST_ENTRY)
     )
     plan = realised(
         like, cells, spread, "everything measured", spaces=rows, workload=workload, fill=False, largest=largest
@@ -275,7 +194,7 @@ def _matrix_pool(
     strategy = own.lifted(plan.strategy.astype(np.float64), 1)
     plan = _not_understated(plan, known, strategy)
     receipt = {"overstated": _overstated(plan, known, strategy)}
-    return plan, _whole(estimate @ strategy.T), receipt
+    return plan, whole_numbers(estimate @ strategy.T), receipt
 
 
 def _pooled_groups(parts: Sequence[Release], workload: Workload | None) -> Release:
@@ -293,12 +212,12 @@ def _pooled_groups(parts: Sequence[Release], workload: Workload | None) -> Relea
         chosen[groups] = len(members)
         measuring = [plan for plan in held if plan is not None]
         if agree(measuring):
-            lattice, blocks = _lattice_pool([cast("ProductPlan", plan) for plan in measuring], None)
+            lattice, blocks = pool_of_sets([cast("ProductPlan", plan) for plan in measuring], None)
             members.append((lattice, blocks))
             numbers = np.empty((len(groups), blocks.cells), dtype=np.int64)
-            for some in batches(len(groups), blocks.cells, _BATCH_CELLS):
+            for some in batches(len(groups), blocks.cells, BATCH_CELLS):
                 own = [_of_groups(part, groups[some]) for part in there]
-                numbers[some] = _averaged(lattice, blocks, cast("list[Held]", own))
+                numbers[some] = averaged_sets(lattice, blocks, cast("list[HeldSets]", own))
             measured.append(numbers)
         else:
             own = [_of_groups(part, groups) for part in there]
@@ -306,7 +225,7 @@ def _pooled_groups(parts: Sequence[Release], workload: Workload | None) -> Relea
             members.append((matrix, matrix.compile()))
             measured.append(numbers)
             overstated.append(receipt["overstated"])
-    like = plans[0].replaced(members=tuple(plan for plan, _ in members), chosen=chosen, workload=workload)
+    like = plans[0].replaced(members=tuple(plan for plan, _ in members), chosen=chosen, workload=tables_of(workload))
     whole = StrataBlocks(like.domain.sizes, like.by, tuple(each for _, each in members), chosen)
     receipt = {"overstated": max(overstated)} if overstated else {}
     flat = np.concatenate([numbers.ravel() for numbers in measured])
@@ -342,9 +261,3 @@ def _paid(plans: Sequence[Plan], pool: Plan, *, same_records: bool) -> tuple[Any
     cost = composed_cost(plans) if together else sum((composed_cost([plan]) for plan in plans), Fraction(0))
     promise = guarantee_like(plans[0].guarantee, max(float(cost), pool.unit_pcost))
     return promise, {"pcost": round_up(cost), "pooled": len(plans)}
-
-
-def _whole(values: Floats) -> Integers:
-    if float(np.abs(values).max(initial=0.0)) >= _LARGEST:
-        raise PlanError("what was measured is too large for 64 bits once pooled; read the releases one by one.")
-    return np.rint(values).astype(np.int64)

@@ -1,0 +1,213 @@
+"""Releases that measured the same pieces, pooled: each piece is averaged by precision, and no least squares is needed.
+
+A piece is what one operator, one block of rows, or the strategies of one set of attributes measure. The pool is the
+release of the plan whose precisions are the sums of all, on a grid so fine that rounding to it is not seen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
+from itertools import pairwise
+from typing import Any, cast
+
+import numpy as np
+
+from residua.errors import PlanError
+from residua.linalg.arrays import Floats, Integers
+from residua.linalg.layout import batches
+from residua.plans.blockwise import algebra as blockwise
+from residua.plans.blockwise.plan import BlockwisePlan
+from residua.plans.noise import ORDERED
+from residua.plans.operators.correlated import Ordered
+from residua.plans.operators.path import ROUNDING
+from residua.plans.product.algebra import PRODUCTS, asking
+from residua.plans.product.crossed_blocks import CrossedBlocks
+from residua.plans.product.plan import ProductPlan
+from residua.plans.product.set_blocks import LatticeBlocks, gridded
+from residua.release.base import Release
+from residua.workload import Workload, renumber
+
+BATCH_CELLS = 1_000_000
+LARGEST = 2.0**62
+_FINENESS = 2.0**20  # of the pool's grid, which nothing is drawn on
+
+Place = tuple[slice, float]  # where a piece lies among measurements, and its grid
+Held = tuple[Integers, Mapping[Any, Place], Mapping[Any, float]]  # measurements, places, shares of the precision
+
+
+def _averaged(cells: int, places: Mapping[Any, Place], parts: Iterable[Held]) -> Integers:
+    """Every piece as the mean of the parts, each with its share of the precision, on the grid of the pool."""
+    sums = np.zeros(cells)
+    for measurements, own, shares in parts:
+        for piece, (here, grid) in own.items():
+            there, fine = places[piece]
+            sums[there] += measurements[here] * (shares[piece] * fine / grid)
+    return whole_numbers(sums)
+
+
+def whole_numbers(values: Floats) -> Integers:
+    """Averages as integers.
+
+    Raises:
+        PlanError: they are too large.
+    """
+    if float(np.abs(values).max(initial=0.0)) >= LARGEST:
+        raise PlanError("what was measured is too large for 64 bits once pooled; read the releases one by one.")
+    return np.rint(values).astype(np.int64)
+
+
+def pooled_blocks(parts: Sequence[Release], workload: Workload | None) -> Release:
+    """Blocks measured by the same rows; these are the same integers, so that averages stand on the grid of each."""
+    plans = [cast("BlockwisePlan", part.plan).replaced(workload=None) for part in parts]
+    plan = reduce(blockwise.BLOCKWISE.compose, plans).replaced(workload=workload)
+    precisions = [dict(zip(own.blocks_of, own.precisions.tolist(), strict=True)) for own in (plan, *plans)]
+    held = [
+        (part.measurements, _block_places(part.blocks), {block: own[block] / precisions[0][block] for block in own})
+        for part, own in zip(parts, precisions[1:], strict=True)
+    ]
+    return Release(plan, plan.blocks, _averaged(plan.blocks.cells, _block_places(plan.blocks), held))
+
+
+def _block_places(blocks: Any) -> dict[Any, Place]:
+    edges = zip(blocks.measured, pairwise(blocks.starts), strict=True)
+    return {block: (slice(*ends), 1.0) for block, ends in edges}
+
+
+def pooled_operators(parts: Sequence[Release], workload: Workload | None) -> Release:
+    """Pieces measured with the same operators along one attribute."""
+    known = [cast("ProductPlan", part.plan).replaced(workload=None) for part in parts]  # rounding of noise included
+    plan = reduce(PRODUCTS.compose, known)
+    plan = plan.replaced(workload=tables_of(workload), guarantee=parts[0].planned.guarantee)
+    if plan.noise == ORDERED:  # prefix sums are rounded to their grid once more
+        plan = plan.scaled(1 - 2 * ROUNDING)
+    held = []
+    for part, own in zip(parts, known, strict=True):
+        shares = {members: each.ratio_to(plan.parts[members]) for members, each in own.parts.items()}
+        held.append((part.measurements, _piece_places(part.blocks), cast("dict[Any, float]", shares)))
+    return Release(plan, plan.blocks, _averaged(plan.blocks.cells, _piece_places(plan.blocks), held))
+
+
+def _piece_places(blocks: Any) -> dict[Any, Place]:
+    edges = zip(blocks.pieces, pairwise(blocks.starts), strict=True)
+    return {piece.members: (slice(*ends), piece.grid) for piece, ends in edges}
+
+
+def _pooled_along(plan: ProductPlan, parts: Sequence[Release]) -> Release:
+    """The pool of releases that share their strategies, stated as one.
+
+    Args:
+        plan: what they tell together.
+        parts: the releases.
+    """
+    known = [_blocks(part, plan) for part in parts]
+    own = np.zeros(len(plan.lattice))
+    places = [renumber(blocks.lattice, plan.lattice) for blocks in known]
+    for blocks, numbers in zip(known, places, strict=True):
+        own[numbers] += blocks.own_precisions
+    measured = np.flatnonzero(own > 0)
+    grids, scales = np.ones(len(own), dtype=np.int64), np.zeros(len(own))
+    for number in measured.tolist():
+        members = plan.lattice.members(number)
+        unit = math.prod(plan.strategies[i].unit for i in members)
+        axes = [one for i in members if isinstance(one := plan.strategies[i], Ordered)]
+        if axes:
+            scales[number] = unit**2 / own[number] / (1 + ROUNDING)
+            finest = math.sqrt(math.prod(float(axis.value_variances.min()) for axis in axes) * scales[number])
+            grids[number] = 2 ** max(math.ceil(math.log2(_FINENESS / finest)), 0)
+        else:
+            whole, stddevs = gridded(np.array([unit / math.sqrt(own[number])]))
+            grids[number], scales[number] = int(whole[0]), float(stddevs[0])
+    domain = plan.domain
+    pool = CrossedBlocks(
+        plan.lattice,
+        domain.sizes,
+        measured,
+        grids[measured],
+        scales[measured],
+        plan.strategies,
+        domain.drops,
+        domain.names,
+    )
+    held = []
+    for part, blocks, numbers in zip(parts, known, places, strict=True):
+        mine = {int(numbers[k]): blocks.where(k)[::2] for k in blocks.measured.tolist()}
+        shares = {int(numbers[k]): blocks.own_precisions[k] / own[numbers[k]] for k in blocks.measured.tolist()}
+        held.append((part.measurements, mine, shares))
+    there = {number: pool.where(number)[::2] for number in measured.tolist()}
+    return Release(plan, pool, _averaged(pool.cells, there, held))
+
+
+def _blocks(part: Release, plan: ProductPlan) -> CrossedBlocks:
+    """A part's blocks with the strategies of all."""
+    if cast("ProductPlan", part.plan).axes:
+        return cast("CrossedBlocks", part.blocks)
+    blocks = cast("LatticeBlocks", part.blocks)
+    kept = (blocks.measured.copy(), blocks.grids.copy(), blocks.scales.copy())
+    return CrossedBlocks(blocks.lattice, blocks.sizes, *kept, plan.strategies, blocks.drops, blocks.names)
+
+
+def pooled_sets(parts: Sequence[Release], workload: Workload | None) -> Release:
+    """Blocks of sets of attributes measured by the same strategies, averaged by their precisions."""
+    plans = [cast("ProductPlan", part.plan) for part in parts]
+    if any(plan.axes for plan in plans):
+        return _pooled_along(_together(plans, tables_of(workload)), parts)
+    plan, blocks = pool_of_sets(plans, tables_of(workload))
+    held = [(cast("ProductPlan", part.plan), cast("LatticeBlocks", part.blocks), part.measurements) for part in parts]
+    return Release(plan, blocks, averaged_sets(plan, blocks, held))
+
+
+def _together(measured_plans: Sequence[ProductPlan], workload: Workload | None) -> ProductPlan:
+    """The plan that measures as precisely as all these together."""
+    plans = [plan.replaced(workload=None) for plan in measured_plans]
+    return asking(reduce(PRODUCTS.compose, plans), workload)
+
+
+def pool_of_sets(measured_plans: Sequence[ProductPlan], workload: Workload | None) -> tuple[ProductPlan, LatticeBlocks]:
+    """The plan that measures as precisely as all these together, and its grid."""
+    plan = _together(measured_plans, workload)
+    measured = np.flatnonzero(plan.precisions > 0)
+    units = plan.lattice.products(np.array([strategy.unit for strategy in plan.strategies]))[measured]
+    grids, scales = gridded(units * np.sqrt(plan.noise_variances[measured]))
+    domain, whole = plan.domain, grids.astype(np.int64)
+    blocks = LatticeBlocks(
+        plan.lattice, domain.sizes, measured, whole, scales, plan.strategies, domain.drops, domain.names
+    )
+    return plan, blocks
+
+
+HeldSets = tuple[ProductPlan, LatticeBlocks, Any]  # what was measured: (cells,), or of many groups (groups, cells)
+
+
+def averaged_sets(plan: ProductPlan, blocks: LatticeBlocks, parts: Sequence[HeldSets]) -> Integers:
+    """`z_S = Σ τ_i z_i / Σ τ_i` for every block, on the grid of the pool; of many groups at once, if given."""
+    units = np.zeros(len(plan.lattice))
+    units[blocks.measured] = blocks.units
+    scales = units / np.maximum(plan.precisions, 1e-300)
+    sums = np.zeros((*parts[0][2].shape[:-1], blocks.cells))
+    for part in parts:
+        _add(sums, blocks, part, scales)
+    return whole_numbers(sums)
+
+
+def _add(sums: Floats, blocks: LatticeBlocks, part: HeldSets, scales: Floats) -> None:
+    """Adds a part's blocks, each times its precision and the pool's scale for the set, to the buffer of the pool."""
+    plan, own, measurements = part
+    many = measurements.shape[:-1]
+    numbers = renumber(own.lattice, blocks.lattice)
+    steps = np.zeros(len(own.lattice))
+    steps[own.measured] = plan.precisions[own.measured] / own.units
+    steps = steps * scales[numbers]
+    for group in own.layout:
+        place = slice(group.start, group.stop)
+        source = (measurements[:, place] if many else measurements[place]).reshape(*many, len(group.numbers), -1)
+        target = blocks.layout.starts[numbers[group.numbers]]
+        for at in batches(len(group.numbers), group.cells, BATCH_CELLS):
+            places = target[at, None] + np.arange(group.cells)
+            sums[..., places] += steps[group.numbers[at], None] * source[..., at, :]
+
+
+def tables_of(workload: Workload | None) -> Workload | None:
+    """A workload of tables; None for others: plans that measure tables are asked for tables alone."""
+    return workload if workload is not None and workload.tabular else None
