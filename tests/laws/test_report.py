@@ -118,7 +118,7 @@ def test_the_odds_are_those_of_the_best_test_between_two_normal_laws(mu):
     right = integrate.quad(best, -12, mu / 2)[0] + integrate.quad(best, mu / 2, 15)[0]
     odds = normal_odds(mu)
     assert right <= odds.right <= right + 0.001
-    for alarms, found in odds.found.items():
+    for alarms, found in odds.recognised.items():
         power = stats.norm.sf(stats.norm.isf(alarms), loc=mu)
         assert power <= found <= power + 0.001
 
@@ -129,7 +129,7 @@ def test_the_odds_against_pure_privacy_are_those_of_randomised_response(epsilon)
     truth = 1 / (1 + np.exp(-epsilon))
     odds = pure_odds(epsilon)
     assert truth <= odds.right <= truth + 0.001
-    for alarms, found in odds.found.items():
+    for alarms, found in odds.recognised.items():
         power = (
             alarms / (1 - truth) * truth
             if alarms <= 1 - truth
@@ -157,7 +157,7 @@ def test_listed_errors_are_the_plans_own():
     assert np.allclose([one.stddev for one in found.listed], wanted)
     assert np.allclose([one.reliable for one in found.listed], wanted / 0.165)
     page = page_of(release())
-    for one, table in zip(page.facts("accuracy")["found"].listed, release().tables(), strict=True):
+    for one, table in zip(page.facts("accuracy")["accuracy"].listed, release().tables(), strict=True):
         share = table["stddev"] / np.abs(table["estimate"])
         wanted_flags = ((share <= 0.165).sum(), ((share > 0.165) & (share <= 0.333)).sum(), (share > 0.333).sum())
         assert one.flagged == wanted_flags

@@ -52,8 +52,8 @@ def grouped() -> rs.Release:
 
 def test_errors_of_groups_are_those_of_the_cells_that_are_told():
     page = page_of(grouped())
-    assert page.facts("accuracy")["found"].partial
-    for one, table in zip(page.facts("accuracy")["found"].listed, grouped().tables(), strict=True):
+    assert page.facts("accuracy")["accuracy"].partial
+    for one, table in zip(page.facts("accuracy")["accuracy"].listed, grouped().tables(), strict=True):
         told = np.isfinite(table["stddev"])
         assert 0 < told.sum() < len(table)
         assert one.counted == f"{told.sum():,} of {len(table):,}"
@@ -128,7 +128,7 @@ def test_a_session_reports_all_tables_that_were_asked_for(tmp_path: Path):
     assert [table.attributes for table in session.known.tables()] == [("age",), ("sex", "region")]
     page = page_of(session)
     wanted = session.known.plan.variances(rs.marginals(PEOPLE, [("age",)]), per="term")
-    assert page.facts("accuracy")["found"].listed[0].stddev == pytest.approx(math.sqrt(float(wanted[0])))
+    assert page.facts("accuracy")["accuracy"].listed[0].stddev == pytest.approx(math.sqrt(float(wanted[0])))
     assert [each.title for each in page.facts("pictures")["pictures"]] == ["age", "sex × region"]
 
 

@@ -64,7 +64,7 @@ def _(plan: BlockwisePlan) -> Budget | None:
 
 @budget.register
 def _(plan: ProductPlan) -> Budget | None:
-    if plan.attribute is not None:
+    if plan.attribute >= 0:
         return _of_tree(plan) if nodes_of(plan) else _of_sets(plan)
     costs, part = plan.precisions * plan.costs, "what a table adds to the smaller tables in it"
     if plan.shares is not None:

@@ -153,7 +153,7 @@ def _protected(shield: Protection, *, what_if: bool = False) -> Section:
         odds.append(
             ("Between two equally likely cases, they guess right", shield.odds.right, "50 of 100 by tossing a coin")
         )
-        for alarms, share in shield.odds.found.items():
+        for alarms, share in shield.odds.recognised.items():
             flagging = f"Wrongly flagging 1 in {round(1 / alarms):,}, they recognise"
             odds.append((flagging, share, "100 of 100 without protection"))
     return section(
@@ -208,30 +208,30 @@ def _judged_part(table: Any, reach: float) -> ListedTable:
 
 
 def _accurate(
-    plan: Plan, found: Accuracy | None, *, verb: str = "are", biased: str = "", projection: bool = False
+    plan: Plan, accuracy: Accuracy | None, *, verb: str = "are", biased: str = "", projection: bool = False
 ) -> Section | None:
-    if found is None:
+    if accuracy is None:
         return None
-    flags = ("reliable", "with caution", "unreliable") if found.judged else ()
+    flags = ("reliable", "with caution", "unreliable") if accuracy.judged else ()
     sizes = ("numbers", "standard error", "95 % margin", "reliable from", "caution from")
     rows = []
-    for one in found.listed:
+    for one in accuracy.listed:
         flagged = tuple(f"{count:,}" for count in one.flagged) if one.flagged else ("",) * len(flags)
         errors, counts = (figure(one.stddev), figure(one.margin)), (size_from(one.reliable), size_from(one.caution))
         rows.append((one.title, one.counted, *errors, *counts, *flagged))
-    chosen = curves(found)
+    chosen = curves(accuracy)
     name = "Relative standard error against the true count, one line per table"
     return section(
         "accuracy",
         "What is published, and how accurate it is",
-        found=found,
-        published=f"{'is' if found.count == 1 and verb == 'are' else verb} published",
+        accuracy=accuracy,
+        published=f"{'is' if accuracy.count == 1 and verb == 'are' else verb} published",
         biased=biased,
         projection=projection,
         counted=what_is_counted(plan.unit),
         curve=both_widths(draw_relative, chosen, name) if chosen else None,
         caption="How accurate each of them is" + (", and how many of its numbers are reliable" if flags else ""),
-        head=(found.one, *sizes, *flags),
+        head=(accuracy.one, *sizes, *flags),
         rows=rows,
     )
 
@@ -242,15 +242,15 @@ def _drawn(published: Any, note: str) -> Section | None:
 
 
 def _spent(plan: Plan, title: str) -> Section:
-    found = budget(plan)
-    largest = () if found is None else found.largest
+    spending = budget(plan)
+    largest = () if spending is None else spending.largest
     series = Series(("part",), (tuple(one.title for one in largest),), np.array([100 * one.share for one in largest]))
     name = "Shares of the budget in per cent, the largest first"
     return section(
         "budget",
         title,
-        found=found,
-        ways=[(one.title, f"{one.parts:,}", f"{100 * one.share:.1f} %") for one in (found.ways if found else ())],
+        spending=spending,
+        ways=[(one.title, f"{one.parts:,}", f"{100 * one.share:.1f} %") for one in (spending.ways if spending else ())],
         picture=both_widths(draw_bars, series, name) if largest else None,
         objective=objective(plan),
         proof=proof(plan),

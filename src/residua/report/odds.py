@@ -30,11 +30,11 @@ class Odds:
 
     Args:
         right: how often a guess between two equally likely cases is right, of 1.
-        found: share of false alarms → the share of people found at most.
+        recognised: share of false alarms → the share of people recognised at most.
     """
 
     right: float
-    found: Mapping[float, float]
+    recognised: Mapping[float, float]
 
 
 @dataclass(frozen=True)
@@ -88,12 +88,12 @@ def normal_odds(mu: float) -> Odds:
 
     Example:
         >>> odds = normal_odds(1.0)
-        >>> odds.right, odds.found[0.01]
+        >>> odds.right, odds.recognised[0.01]
         (0.692, 0.093)
     """
     normal = NormalDist()
-    found = {alarms: _up(normal.cdf(normal.inv_cdf(alarms) + mu)) for alarms in _FALSE_ALARMS}
-    return Odds(_up(normal.cdf(mu / 2)), found)
+    recognised = {alarms: _up(normal.cdf(normal.inv_cdf(alarms) + mu)) for alarms in _FALSE_ALARMS}
+    return Odds(_up(normal.cdf(mu / 2)), recognised)
 
 
 def pure_odds(epsilon: float) -> Odds:
@@ -101,11 +101,11 @@ def pure_odds(epsilon: float) -> Odds:
 
     Example:
         >>> pure_odds(1.0)
-        Odds(right=0.732, found={0.01: 0.028, 0.001: 0.003})
+        Odds(right=0.732, recognised={0.01: 0.028, 0.001: 0.003})
     """
     growth = math.exp(min(epsilon, 700.0))
-    found = {alarms: _up(min(growth * alarms, 1 - (1 - alarms) / growth)) for alarms in _FALSE_ALARMS}
-    return Odds(_up(growth / (1 + growth)), found)
+    recognised = {alarms: _up(min(growth * alarms, 1 - (1 - alarms) / growth)) for alarms in _FALSE_ALARMS}
+    return Odds(_up(growth / (1 + growth)), recognised)
 
 
 def secret(unit: Any) -> str:

@@ -66,7 +66,7 @@ def _protection(plan: Plan, spent: Mapping[str, float]) -> dict[str, Any]:
         "guarantee": brief(plan.guarantee),
         "secret": secret(plan.unit),
         "guess": None if odds is None else hundred(odds.right),
-        "found": [] if odds is None else [[round(1 / a), hundred(share)] for a, share in odds.found.items()],
+        "found": [] if odds is None else [[round(1 / a), hundred(share)] for a, share in odds.recognised.items()],
         "amounts": spent,
         "proof": proof(plan),
         "remarks": [f"{word}: {remark}" if word else remark for word, remark in plan.remarks],
