@@ -27,7 +27,7 @@ _MOST_SMALL = 2**15  # labels that codes of 16 bits tell apart
 
 def of_one_type(labels: Sequence[Label]) -> Objects:
     """Labels for a column, which has one type: numbers beside text, such as `(other)`, become text."""
-    mixed = len({type(label) for label in labels}) > 1
+    mixed = len(set(map(type, labels))) > 1
     return np.array([str(label) for label in labels] if mixed else labels, dtype=object)
 
 
@@ -38,11 +38,10 @@ def axis_labels(table: Any) -> Sequence[Sequence[Label]]:
 
 def label_columns(names: Sequence[str], labels: Sequence[Sequence[Label]]) -> dict[str, list[Any]]:
     """A column of labels per axis of a table, one per cell, row by row."""
-    cells, strides = math.prod(map(len, labels)), _strides(labels)
-    return {
-        name: of_one_type(along)[codes_along(len(along), stride, 0, cells)].tolist()
-        for name, along, stride in zip(names, labels, strides, strict=True)
-    }
+    cells, columns = math.prod(map(len, labels)), {}
+    for name, along, stride in zip(names, labels, _strides(labels), strict=True):
+        columns[name] = np.repeat(of_one_type(along), stride).tolist() * (cells // (stride * len(along)))
+    return columns
 
 
 def _strides(labels: Sequence[Sequence[Any]]) -> list[int]:
