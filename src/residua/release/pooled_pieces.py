@@ -63,10 +63,10 @@ def pooled_blocks(parts: Sequence[Release], workload: Workload | None) -> Releas
     plans = [cast("BlockwisePlan", part.plan).replaced(workload=None) for part in parts]
     plan = reduce(blockwise.BLOCKWISE.compose, plans).replaced(workload=workload)
     precisions = [dict(zip(own.blocks_of, own.precisions.tolist(), strict=True)) for own in (plan, *plans)]
-    held = [
-        (part.measurements, _block_places(part.blocks), {block: own[block] / precisions[0][block] for block in own})
-        for part, own in zip(parts, precisions[1:], strict=True)
-    ]
+    held = []
+    for part, own in zip(parts, precisions[1:], strict=True):
+        places = _block_places(part.blocks)
+        held.append((part.measurements, places, {block: own[block] / precisions[0][block] for block in places}))
     return Release(plan, plan.blocks, _averaged(plan.blocks.cells, _block_places(plan.blocks), held))
 
 
