@@ -9,7 +9,7 @@ import pytest
 
 import residua as rs
 from residua.errors import PlanError
-from residua.plans.blocks import even
+from residua.plans.verifier import even
 from residua.testing import LAWS, Case, check_plan
 from tests.laws.every_plan import NAMES, made
 
@@ -28,7 +28,7 @@ def test_the_law_holds(plan, law):
 PLANTED = {
     "is_measured": ("blocks.integers", lambda true: lambda *given: true(*given) ** 2),
     "is_priced": ("blocks.price", lambda true: lambda unit: true(unit) * (1 - Fraction(1, 10**9))),
-    "is_priced_together": ("blocks.profile", lambda true: lambda: even(0)),
+    "is_priced_together": ("blocks.profile", lambda true: lambda: even(Fraction(0))),
     "states_facts": ("_variances", lambda true: lambda workload: true(workload) * (1 - 1e-4)),
     "states_covariances": ("_covariance", lambda true: lambda *given: true(*given) * (1 - 1e-4)),
     "estimates_best": ("reading", lambda true: lambda blocks, measured: true(blocks, np.flip(measured))),

@@ -24,7 +24,7 @@ from residua.domain import domain_of_settings
 from residua.errors import PlanError
 from residua.linalg.lattice import closure
 from residua.linalg.layout import Layout, layout_of
-from residua.plans.blocks import POINT, Batch, Blocks, Profile, even, require_scales, rounded_up
+from residua.plans.blocks import Batch, Blocks
 from residua.plans.bodies import check_claims, head_of_body, head_to_body
 from residua.plans.cells import Grouping
 from residua.plans.contract import Plan
@@ -33,6 +33,7 @@ from residua.plans.planners.forecast import Forecast
 from residua.plans.planners.offers import Offer, Planner, Proof, Task
 from residua.plans.questions import combined, in_one_table
 from residua.plans.reading import Combination, Reading
+from residua.plans.verifier import Profile, even, require_scales
 from residua.privacy import AddRemove, Guarantee, ReplaceOne, Unit
 from residua.report.plan_text import plan_facts
 from residua.workload import Workload
@@ -55,14 +56,15 @@ class ToyBlocks(Blocks):
     def arrays(self) -> dict[str, Any]:
         return {"scales": np.array([self.scale])}
 
-    def price(self, unit: Unit) -> Fraction:
+    def check(self) -> None:
         require_scales(np.array([self.scale]))
-        square = 1 / Fraction(self.scale) ** 2
-        return rounded_up(unit.scaled(square, 2 * square if isinstance(unit, ReplaceOne) else None))
 
     def profile(self) -> Profile:
-        cost = self.price(AddRemove())
-        return even(-(-cost.numerator * POINT // cost.denominator))
+        return even(1 / Fraction(self.scale) ** 2)
+
+    @classmethod
+    def replaced(cls, several: Sequence[Any]) -> Fraction:
+        return sum((2 / Fraction(each.scale) ** 2 for each in several), Fraction(0))
 
     @property
     def most_records(self) -> int:

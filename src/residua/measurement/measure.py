@@ -19,10 +19,11 @@ from residua.measurement.aside import Aside, aside_of, left_out_receipt
 from residua.measurement.ledger import Entry, Ledger
 from residua.measurement.noisy import noisy_in_portions, portions_of
 from residua.measurement.rehearsal import rehearse, secure_memory
-from residua.plans.blocks import WORD, Blocks, Portion
+from residua.plans.blocks import Blocks, Portion
 from residua.plans.composition import priced, require_plan
 from residua.plans.contract import Plan
 from residua.plans.noise import Currency
+from residua.plans.verifier import WORD
 from residua.privacy import Guarantee, Person, Unit
 from residua.privacy.exact import round_up
 from residua.release import Release, reserve

@@ -28,10 +28,11 @@ from residua.linalg.lattice import closure
 from residua.linalg.layout import Layout, batches, layout_of
 from residua.measurement.ledger import Entry, Ledger
 from residua.measurement.measure import Pay, Progress, measured_once
-from residua.plans.blocks import POINT, WORD, Batch, Blocks, Profile, even, require_scales, rounded_up
+from residua.plans.blocks import Batch, Blocks
 from residua.plans.noise import LARGEST_SCALE, NORMAL, SMALLEST_SCALE, Noise
 from residua.plans.tails import check_confidence
-from residua.privacy import AddRemove, Guarantee, PureDP, Unit
+from residua.plans.verifier import WORD, Profile, even, require_scales, rounded_up
+from residua.privacy import Guarantee, PureDP, Unit
 from residua.privacy.exact import root_up
 from residua.source import Source, source_of
 
@@ -216,23 +217,31 @@ class ScoreBlocks(Blocks):
     # ---- price
 
     def price(self, unit: Unit) -> Fraction:
-        """`n Δ² / σ²`, in fractions, rounded up to a whole number of 2^-200.
+        """`n Δ² / σ²`, in fractions, rounded up: limits on a person's records make scores no cheaper."""
+        self.check()
+        return rounded_up(records_moved(unit) ** 2 * self.added([self]))
 
-        Raises:
-            VerificationError: models that are not whole numbers of the grid, or noise that cannot be sampled.
-        """
+    def check(self) -> None:
+        """Refuses models that are not whole numbers of the grid, and noise that cannot be sampled."""
         require_scales(np.array([self.scale]))
         if self.models.dtype != np.int64 or self.models.shape != (self.layout.cells,):
             raise VerificationError("the models are not whole numbers, one per cell; this is a defect.")
         if len(self.models) and (int(self.models.min()) < 0 or self.most_records < 1):
             raise VerificationError("a model is negative, or too large for 64 bits; give tables of counts.")
-        each = Fraction(GRID * records_moved(unit)) / Fraction(self.scale)
-        return rounded_up(self.cells * each * each)
+
+    @classmethod
+    def added(cls, several: Sequence[ScoreBlocks]) -> Fraction:
+        """A record changes every score by one count at most."""
+        return sum((each.cells * (GRID / Fraction(each.scale)) ** 2 for each in several), Fraction(0))
+
+    @classmethod
+    def replaced(cls, several: Sequence[ScoreBlocks]) -> Fraction:
+        """By two counts."""
+        return 4 * cls.added(several)
 
     def profile(self) -> Profile:
         """The same in every cell."""
-        cost = self.price(AddRemove())
-        return even(-(-cost.numerator * POINT // cost.denominator))
+        return even(self.added([self]))
 
     @property
     def most_records(self) -> int:

@@ -3,57 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
-import numpy as np
 from numpy.typing import NDArray
 
-from residua.errors import VerificationError
-from residua.linalg.arrays import Floats, Integers, Objects
+from residua.linalg.arrays import Floats, Integers
 from residua.linalg.layout import Layout
-from residua.plans.cells import Grouping
-from residua.plans.noise import LARGEST_SCALE, SMALLEST_SCALE, Currency, Noise
+from residua.plans.noise import Currency, Noise
+from residua.plans.persons import Reach
+from residua.plans.verifier import Profile, composed, price
 from residua.privacy import Unit
-
-POINT = 2**200  # fixed point: a cost is a whole number of 2^-200, rounded up
-WORD = 2**62
-_EVERYWHERE = Grouping((), np.array([-1]))
-
-
-@dataclass(frozen=True, eq=False)
-class Profile:
-    """What measurements cost a person in each cell: the diagonal of their privacy cost matrix, never less.
-
-    Args:
-        grouping: the cells that are told apart.
-        values: the cost of each group, in whole numbers of 2^-200, (groups,).
-        everywhere: what is to be added in every cell, in the same unit.
-        crossed: whether the cells are those of a product of attributes, which may be too many beside others.
-    """
-
-    grouping: Grouping
-    values: Objects
-    everywhere: int
-    crossed: bool = False
-
-    @property
-    def largest(self) -> Fraction:
-        """The most expensive cell."""
-        return Fraction(max(self.values, default=0) + self.everywhere, POINT)
-
-    @property
-    def flat(self) -> Profile:
-        """The profile with every cell as expensive as the most expensive one."""
-        return even(max(self.values, default=0) + self.everywhere)
-
-
-def even(everywhere: int) -> Profile:
-    """A profile that is the same in all cells."""
-    return Profile(_EVERYWHERE, np.zeros(0, dtype=object), everywhere)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +56,9 @@ class Portion:
 class Blocks(ABC):
     """What is really measured: integers, exact noise scales, and nothing else. Blocks price themselves."""
 
-    exact_together: ClassVar[bool] = False  # whether `price_together` adds up cell by cell, for every unit
+    names: tuple[str, ...] = ()  # what the attributes of the domain are called
+    sizes: Integers  # how many values each has
+    drops: bool = False  # whether changing a record may remove it from every table (a policy `drop`)
 
     @property
     @abstractmethod
@@ -114,15 +79,15 @@ class Blocks(ABC):
     def arrays(self) -> dict[str, NDArray[Any]]:
         """What a saved release keeps of the blocks beside the plan."""
 
-    # ---- price
+    # ---- price: what the verifier asks
 
-    @abstractmethod
     def price(self, unit: Unit) -> Fraction:
-        """The verifier: what measuring costs this unit of protection, whatever was promised; never less than the truth.
+        """What measuring costs this unit of protection, by the verifier.
 
         Raises:
             VerificationError: not integer, noise outside the exact samplers' range, or numbers that could overflow.
         """
+        return price([self], unit)
 
     @cached_property
     def _prices(self) -> dict[Unit, Fraction]:
@@ -134,14 +99,42 @@ class Blocks(ABC):
             self._prices[unit] = self.price(unit)
         return self._prices[unit]
 
-    @classmethod
-    def price_together(cls, several: Sequence[Self], unit: Unit) -> Fraction:
-        """What measuring several blocks of one form and one domain costs together; their sum, if nothing is better."""
-        return sum((blocks.price(unit) for blocks in several), Fraction(0))
+    @property
+    def kin(self) -> Hashable:
+        """Measurements of the same kin are priced together."""
+        return type(self)
+
+    @property
+    def removable(self) -> bool:
+        """Whether a record that changes may leave every table."""
+        return self.drops
+
+    @abstractmethod
+    def check(self) -> None:
+        """Refuses what cannot be measured exactly.
+
+        Raises:
+            VerificationError: not integers, noise outside the exact samplers' range, or numbers that could overflow.
+        """
 
     @abstractmethod
     def profile(self) -> Profile:
-        """What measuring costs a person in each cell, one record added or removed."""
+        """What one record added or removed costs in each cell, never less; epsilon squared for Laplace noise."""
+
+    @classmethod
+    def added(cls, several: Sequence[Self]) -> Fraction:
+        """What one record added or removed costs all of these, never less, for Laplace noise an epsilon."""
+        return composed(several[0].sizes, [each.profile() for each in several]).largest
+
+    @classmethod
+    @abstractmethod
+    def replaced(cls, several: Sequence[Self]) -> Fraction:
+        """What one record replaced by another that is counted costs all of these, never less."""
+
+    @classmethod
+    def limited(cls, several: Sequence[Self], reach: Reach) -> Fraction | None:
+        """What a person with limited records costs all of these, never less; None where nothing is known of it."""
+        return None
 
     @property
     @abstractmethod
@@ -193,18 +186,3 @@ class Blocks(ABC):
     def store(self, batch: Batch, measured: Integers, out: Integers) -> None:
         """Puts the noisy integers of a batch where they belong among all measurements."""
         out[batch.start : batch.start + measured.size] = measured.ravel()
-
-
-def require_scales(scales: Floats) -> None:
-    """Refuses noise that cannot be sampled exactly.
-
-    Raises:
-        VerificationError: a scale is out of range, or no number.
-    """
-    if not ((scales >= SMALLEST_SCALE) & (scales <= LARGEST_SCALE)).all():  # also refuses NaN
-        raise VerificationError("a noise scale is outside 1/2 to 2^40; noise cannot be sampled exactly there.")
-
-
-def rounded_up(cost: Fraction) -> Fraction:
-    """A cost as a whole number of 2^-200, so that the ledger's sums stay short."""
-    return Fraction(-(-cost.numerator * POINT // cost.denominator), POINT)

@@ -7,11 +7,11 @@ standard normal, independently for every row.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,13 +20,13 @@ from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import closure
 from residua.linalg.layout import Layout, layout_of
 from residua.linalg.modes import integer_product
-from residua.plans.blocks import POINT, Batch, Blocks, Profile, even, rounded_up
+from residua.plans.blocks import Batch, Blocks
 from residua.plans.blockwise import price
 from residua.plans.blockwise.facts import Rows
 from residua.plans.cells import Grouping
 from residua.plans.levels import MOST_CELLS, AttributeLevels, Block
 from residua.plans.noise import NORMAL, Noise
-from residua.privacy import AddRemove, Unit
+from residua.plans.verifier import Profile, even
 
 _BATCH_TABLES = 256
 
@@ -43,8 +43,6 @@ class BlockwiseBlocks(Blocks):
         drops: whether changing a record may remove it from every table (a policy `drop`).
         names: of all attributes.
     """
-
-    exact_together: ClassVar[bool] = True
 
     axes: tuple[AttributeLevels, ...]
     measured: tuple[Block, ...]
@@ -82,16 +80,29 @@ class BlockwiseBlocks(Blocks):
 
     # ---- price
 
-    def price(self, unit: Unit) -> Fraction:
-        """The verifier."""
-        return price.price(self, unit)
+    @property
+    def sizes(self) -> Integers:  # type: ignore[override]
+        """How many values each attribute has, (attributes,)."""
+        return np.array([axis.size for axis in self.axes], dtype=np.int64)
+
+    @property
+    def kin(self) -> Hashable:
+        """With the same levels."""
+        return type(self), self.axes, self.drops
+
+    def check(self) -> None:
+        """Refuses blocks that are incomplete, not integer, listed twice, or whose noise cannot be sampled exactly."""
+        price.check(self)
 
     @classmethod
-    def price_together(cls, several: Sequence[Self], unit: Unit) -> Fraction:
-        """Cell by cell, or block by block, where all have the same levels; else their sum."""
-        if any(one.axes != several[0].axes or one.drops != several[0].drops for one in several):
-            return super().price_together(several, unit)
-        return rounded_up(price.together(several, unit))
+    def added(cls, several: Sequence[Self]) -> Fraction:
+        """Cell by cell, or block by block where the cells are too many."""
+        return price.added(several)
+
+    @classmethod
+    def replaced(cls, several: Sequence[Self]) -> Fraction:
+        """Block by block."""
+        return price.replaced(several)
 
     def profile(self) -> Profile:
         """Cell by cell where the cells of all attributes together are few; else the largest stands for all."""
@@ -103,8 +114,7 @@ class BlockwiseBlocks(Blocks):
             at = tuple(self.axes[i].finest[codes[k]] for k, i in enumerate(attributes))
             cells = values[at].ravel() if attributes else values.ravel()
             return Profile(Grouping(attributes, np.arange(len(cells))), cells, 0, crossed=True)
-        cost = self.cost(AddRemove())
-        return even(-(-cost.numerator * POINT // cost.denominator))
+        return even(price.added([self]))
 
     @property
     def most_records(self) -> int:
@@ -125,7 +135,7 @@ class BlockwiseBlocks(Blocks):
         chosen = np.zeros(len(lattice), dtype=bool)
         for level in rows:
             chosen[lattice.find(level)] = True
-        return layout_of(lattice, np.array([axis.size for axis in self.axes], dtype=np.int64), chosen)
+        return layout_of(lattice, self.sizes, chosen)
 
     def batches(self) -> Sequence[Batch]:
         """Blocks that are measured alike, some at a time."""

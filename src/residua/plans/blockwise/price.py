@@ -1,6 +1,6 @@
-"""The verifier of blockwise plans: what measuring integer rows of tables costs, exactly, from the integers alone.
+"""What measuring integer rows of tables costs, exactly, from the integers alone: what the verifier asks of them.
 
-Small and trusted. Adding a record adds one column of each block's rows: the cost of a cell is `Σ_b ‖B_b e_j‖² / s_b²`,
+Adding a record adds one column of each block's rows: the cost of a cell is `Σ_b ‖B_b e_j‖² / s_b²`,
 j its class in the block's table. Where the cells of all attributes together are few, all are tried; else each block
 counts at its most expensive cell, which is never less. Changing a record adds a difference of columns.
 """
@@ -9,63 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 
 from residua.errors import VerificationError
-from residua.linalg.arrays import Floats, Objects
-from residua.plans.blocks import POINT, WORD, require_scales
+from residua.linalg.arrays import Objects
 from residua.plans.blockwise.facts import Rows
-from residua.plans.levels import AttributeLevels, Block, shape_of, table_for
-from residua.privacy import Unit
+from residua.plans.levels import Block, shape_of, table_for
+from residua.plans.verifier import FEWEST_RECORDS, POINT, WORD, require_scales, share
 
-FEWEST_RECORDS = 2**28
-
-
-class _Priced(Protocol):
-    """What the verifier looks at."""
-
-    @property
-    def axes(self) -> tuple[AttributeLevels, ...]: ...  # the levels of each attribute
-
-    @property
-    def measured(self) -> tuple[Block, ...]: ...  # the blocks that are measured
-
-    @property
-    def rows(self) -> tuple[Rows, ...]: ...  # the integers of each
-
-    @property
-    def scales(self) -> Floats: ...  # the noise scale s of each, (blocks,); a float is an exact rational
-
-    @property
-    def drops(self) -> bool: ...  # whether changing a record may remove it from every table
+Priced = Any  # blocks: the levels of each attribute, which blocks are measured, the integers and the scale of each
 
 
-def price(blocks: _Priced, unit: Unit) -> Fraction:
-    """What measuring costs this unit of protection, never less.
-
-    Raises:
-        VerificationError: not integer, noise outside the exact samplers' range, or numbers that could overflow.
-    """
-    return together([blocks], unit)
-
-
-def together(several: Sequence[_Priced], unit: Unit) -> Fraction:
-    """What several measurements with the same levels cost this unit in all, never less.
-
-    Raises:
-        VerificationError: as `price`.
-    """
-    for blocks in several:
-        _check_form(blocks)
-    added = Fraction(_largest(several), POINT)
+def replaced(several: Sequence[Priced]) -> Fraction:
+    """What a changed record costs: in each block a difference of columns; nothing of the total, which stays."""
     moved = [_sum(blocks, [rows.apart if block else 0 for block, rows in _pairs(blocks)]) for blocks in several]
-    changed = min(Fraction(sum(moved), POINT), 4 * added)  # ‖a − b‖² ≤ 2‖a‖² + 2‖b‖²
-    return unit.scaled(added, max(changed, added) if several[0].drops else changed)
+    return Fraction(sum(moved), POINT)
 
 
-def cell_costs(blocks: _Priced) -> tuple[tuple[int, ...], Objects] | None:
+def cell_costs(blocks: Priced) -> tuple[tuple[int, ...], Objects] | None:
     """Which attributes there are and the cost of each of their cells in whole numbers of 2^-200; None: too many.
 
     Cells are classes of values that no block tells apart, (classes, …); each block is rounded up.
@@ -73,24 +36,24 @@ def cell_costs(blocks: _Priced) -> tuple[tuple[int, ...], Objects] | None:
     return _cell_costs([blocks])
 
 
-def _cell_costs(several: Sequence[_Priced]) -> tuple[tuple[int, ...], Objects] | None:
+def _cell_costs(several: Sequence[Priced]) -> tuple[tuple[int, ...], Objects] | None:
     table = table_for(several[0].axes, [block for blocks in several for block in blocks.measured])
     if table is None:
         return None
     costs: Objects = np.zeros(table.shape, dtype=object)
     for blocks in several:
         for (block, own), scale in zip(_pairs(blocks), blocks.scales.tolist(), strict=True):
-            shares = np.array([_share(norm, scale) for norm in own.norms], dtype=object)
+            shares = np.array([share(norm, scale) for norm in own.norms], dtype=object)
             costs = np.asarray(costs + table.spread(block, shares), dtype=object)  # a number alone is no array
     return table.attributes, costs
 
 
-def _largest(several: Sequence[_Priced]) -> int:
+def added(several: Sequence[Priced]) -> Fraction:
     """The cost of the most expensive cell, never less."""
     listed = _cell_costs(several)
     if listed is None:
-        return sum(_sum(blocks, [rows.norm for rows in blocks.rows]) for blocks in several)
-    return int(max(listed[1].ravel().tolist()))
+        return Fraction(sum(_sum(blocks, [rows.norm for rows in blocks.rows]) for blocks in several), POINT)
+    return Fraction(max(listed[1].ravel().tolist()), POINT)
 
 
 def most_records(rows: Sequence[Rows]) -> int:
@@ -98,21 +61,16 @@ def most_records(rows: Sequence[Rows]) -> int:
     return (WORD - 2**51) // max((each.largest for each in set(rows)), default=1)
 
 
-def _pairs(blocks: _Priced) -> list[tuple[Block, Rows]]:
+def _pairs(blocks: Priced) -> list[tuple[Block, Rows]]:
     return list(zip(blocks.measured, blocks.rows, strict=True))
 
 
-def _sum(blocks: _Priced, norms: Sequence[int]) -> int:
+def _sum(blocks: Priced, norms: Sequence[int]) -> int:
     """`Σ norm / s²` in fixed point, each rounded up."""
-    return sum(_share(norm, scale) for norm, scale in zip(norms, blocks.scales.tolist(), strict=True))
+    return sum(share(norm, scale) for norm, scale in zip(norms, blocks.scales.tolist(), strict=True))
 
 
-def _share(norm: int, scale: float) -> int:
-    numerator, denominator = scale.as_integer_ratio()
-    return -(-(denominator**2) * norm * POINT // (numerator * numerator))
-
-
-def _check_form(blocks: _Priced) -> None:
+def check(blocks: Priced) -> None:
     """Refuses blocks that are incomplete, not integer, listed twice, or whose noise cannot be sampled exactly."""
     count = len(blocks.measured)
     if not count or len(blocks.rows) != count or blocks.scales.shape != (count,):

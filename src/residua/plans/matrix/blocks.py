@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -17,15 +17,12 @@ from residua.linalg.arrays import Integers
 from residua.linalg.lattice import closure
 from residua.linalg.layout import Layout, layout_of
 from residua.linalg.modes import column_norms, largest_entry
-from residua.plans.blocks import POINT, WORD, Batch, Blocks, Profile, even, require_scales, rounded_up
+from residua.plans.blocks import Batch, Blocks
 from residua.plans.cells import Grouping, refine
-from residua.plans.composition import composed
-from residua.plans.matrix.price import column_sum, limited_square, moved_columns, price
+from residua.plans.matrix.price import column_sum, limited_square, moved_columns, replacement_square, replacement_sum
 from residua.plans.noise import NORMAL, Noise
-from residua.plans.persons import by_cells, reach_of
-from residua.privacy import Unit
-
-_FEWEST_RECORDS = 2**28
+from residua.plans.persons import Reach
+from residua.plans.verifier import FEWEST_RECORDS, WORD, Profile, even, require_scales, share
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,66 +65,67 @@ class MatrixBlocks(Blocks):
         """Whether a replaced record may leave every table: for a cell nobody asks about, or a value left out."""
         return bool((self.columns < 0).any()) or self.drops
 
-    def price(self, unit: Unit) -> Fraction:
-        """What measuring costs this unit: by L2 norms of columns for normal noise, by L1 norms for Laplace noise."""
-        self._check_form()
-        reach = reach_of(unit, self.names, self.sizes)
-        records = None if reach is None else reach.records
-        whole = price(self.noise, self.strategy, self.scale, unit, records=records, removable=self.removable)
-        if reach is None or not reach.limits or self.noise != NORMAL:
-            return whole
-        limited = limited_square(self.strategy.astype(np.float64), self._grouping, self.sizes, reach)
-        return min(whole, rounded_up(limited / Fraction(self.scale) ** 2))
-
     @property
     def _grouping(self) -> Grouping:
         return Grouping(self.attributes, self.columns)
 
+    @property
+    def kin(self) -> Hashable:
+        """By noise."""
+        return type(self), self.noise
+
     @classmethod
-    def price_together(cls, several: Sequence[Self], unit: Unit) -> Fraction:
-        """Replacements and persons over the cells of all together, where they can be listed; else their sum."""
-        apart = super().price_together(several, unit)
-        if len(several) < 2 or by_cells(unit) or any(one.noise != NORMAL for one in several):
-            return apart
-        try:
-            cells = refine(several[0].sizes, [one._grouping for one in several])
-        except PlanError:
-            return apart
-        reach = reach_of(unit, several[0].names, several[0].sizes)
-        if reach is not None:
-            scaled = [cells.lifted(one.strategy, which) / one.scale for which, one in enumerate(several)]
-            together = Grouping(cells.attributes, cells.columns)
-            limited = limited_square(np.vstack(scaled), together, several[0].sizes, reach)
-            return min(apart, rounded_up(limited))
-        rows = np.vstack(
-            [moved_columns(cells.lifted(one.strategy, which)) / one.scale for which, one in enumerate(several)]
-        )
-        gram = rows.T @ rows
-        diagonal = np.diag(gram)
-        largest = float((diagonal[:, None] + diagonal[None, :] - 2 * gram).max())
-        pcost = composed(several[0].sizes, [one.profile() for one in several]).largest
-        # An entry of a product of k terms is off by at most (k + 4)·2^-52 of the largest diagonal; four of them enter.
-        slack = 4 * (len(rows) + 8) * Fraction(1, 2**52) * Fraction(float(diagonal.max()))
-        unasked = pcost if (cells.columns < 0).any() or several[0].drops else Fraction(0)
-        return unit.scaled(pcost, max(Fraction(largest) + slack, unasked))
+    def added(cls, several: Sequence[Self]) -> Fraction:
+        """By L2 norms of columns for normal noise, by L1 norms for Laplace noise; of several, cell by cell."""
+        if len(several) > 1:
+            return super().added(several)
+        (one,) = several
+        if one.noise != NORMAL:
+            return Fraction(column_sum(one.strategy)) / Fraction(one.scale)
+        return max(column_norms(one.strategy)) / Fraction(one.scale) ** 2
+
+    @classmethod
+    def replaced(cls, several: Sequence[Self]) -> Fraction:
+        """The two columns that are farthest apart; of several over the cells of all, where they can be listed."""
+        (one, *others) = several
+        if one.noise != NORMAL:
+            return sum((replacement_sum(each.strategy) / Fraction(each.scale) for each in several), Fraction(0))
+        if not others:
+            return replacement_square(moved_columns(one.strategy)) / Fraction(one.scale) ** 2
+        listed = _listed(several)
+        if listed is None:
+            return sum((cls.replaced([each]) for each in several), Fraction(0))
+        return replacement_square(np.vstack([moved_columns(rows) / scale for rows, scale in listed[1]]))
+
+    @classmethod
+    def limited(cls, several: Sequence[Self], reach: Reach) -> Fraction | None:
+        """By pairs of columns, for normal noise; of several over the cells of all, where they can be listed."""
+        one = several[0]
+        if one.noise != NORMAL:
+            return None
+        if len(several) == 1:
+            whole = limited_square(one.strategy.astype(np.float64), one._grouping, one.sizes, reach)
+            return whole / Fraction(one.scale) ** 2
+        listed = _listed(several)
+        if listed is None:
+            return None
+        grouping, parts = listed
+        return limited_square(np.vstack([rows / scale for rows, scale in parts]), grouping, one.sizes, reach)
 
     def profile(self) -> Profile:
         """What each column costs; with Laplace noise, what the most expensive one does, squared."""
         if self.noise != NORMAL:
-            epsilon = Fraction(column_sum(self.strategy)) / Fraction(self.scale)
-            cost = epsilon * epsilon
-            return even(-(-cost.numerator * POINT // cost.denominator))
-        numerator, denominator = self.scale.as_integer_ratio()
-        upper, lower = denominator * denominator * POINT, numerator * numerator
-        values = np.array([-(-norm * upper // lower) for norm in column_norms(self.strategy)], dtype=object)
-        return Profile(self._grouping, values, 0)
+            return even(self.added([self]) ** 2)
+        values = [share(norm, self.scale) for norm in column_norms(self.strategy)]
+        return Profile(self._grouping, np.array(values, dtype=object), 0)
 
     @property
     def most_records(self) -> int:
         """How many records may be counted before a measurement could leave 64 bits."""
         return (WORD - 2**50) // max(largest_entry(self.strategy), 1)
 
-    def _check_form(self) -> None:
+    def check(self) -> None:
+        """Refuses what is not integer, does not fit the cells, or whose noise cannot be sampled exactly."""
         for array in (self.strategy, self.columns):
             if not np.issubdtype(array.dtype, np.integer):
                 raise VerificationError("a strategy is not made of whole numbers; only integers are measured.")
@@ -140,7 +138,7 @@ class MatrixBlocks(Blocks):
         ):
             raise VerificationError("the strategy does not fit the cells; plan again.")
         require_scales(np.array([self.scale]))
-        if self.most_records < _FEWEST_RECORDS:
+        if self.most_records < FEWEST_RECORDS:
             raise VerificationError("a strategy's entries are so large that measurements could overflow; plan again.")
 
     # ---- measuring
@@ -161,3 +159,13 @@ class MatrixBlocks(Blocks):
         asked = self.columns >= 0
         np.add.at(x, self.columns[asked], tables[asked])
         return np.asarray((self.strategy @ x)[None, :])
+
+
+def _listed(several: Sequence[MatrixBlocks]) -> tuple[Grouping, list[tuple[Integers, float]]] | None:
+    """The cells that several measurements distinguish together, and the rows and scale of each; None: too many."""
+    try:
+        cells = refine(several[0].sizes, [one._grouping for one in several])
+    except PlanError:
+        return None
+    rows = [(cells.lifted(one.strategy, which), one.scale) for which, one in enumerate(several)]
+    return Grouping(cells.attributes, cells.columns), rows

@@ -22,7 +22,6 @@ from scipy import linalg
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers, Objects
 from residua.linalg.modes import column_norms
-from residua.plans.blocks import POINT
 from residua.plans.cells import Grouping, Refinement, coarsened, refine
 from residua.plans.composition import composed_cost, composed_profile
 from residua.plans.contract import Plan
@@ -31,6 +30,7 @@ from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.noise import guarantee_like
 from residua.plans.persons import by_cells
 from residua.plans.tolerances import SINE_TOLERANCE
+from residua.plans.verifier import POINT
 from residua.workload import Workload
 
 LARGEST_DENOMINATOR = 720

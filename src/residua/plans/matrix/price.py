@@ -1,11 +1,11 @@
-"""The verifier of the matrix form: what measuring one integer matrix costs, exactly, from the integers alone.
+"""What measuring one integer matrix costs, exactly, from the integers alone: what the verifier asks of it.
 
 Changing the data by z changes `B x` by `B z`. Normal noise of scale s hides a change of L2 norm c at a pcost of
 `c²/s²`, Laplace noise a change of L1 norm c at `ε = c/s`. One record added or removed has `z = ±e_j`; k records at most
 k times that; a record that is replaced has `z = e_i − e_j`. Limits on a person's records make normal noise cheaper
 (`limited_square`); in L1 norm k records in different columns can cost k times as much as one, and do in a table.
 
-Small and trusted: whole numbers and fractions, every step rounded up.
+Whole numbers and fractions; every step is rounded up.
 """
 
 from __future__ import annotations
@@ -15,50 +15,28 @@ from fractions import Fraction
 import numpy as np
 
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.modes import column_norms, largest_entry
-from residua.plans.blocks import rounded_up
+from residua.linalg.modes import largest_entry
 from residua.plans.cells import Grouping
-from residua.plans.noise import LAPLACE, Noise
 from residua.plans.persons import Reach
-from residua.privacy import Unit
 
 _MOST_WORK = 2**31  # subtractions: beyond, twice the sensitivity stands for the most expensive replacement
-
-
-def price(noise: Noise, B: Integers, scale: float, unit: Unit, *, records: int | None, removable: bool) -> Fraction:
-    """What measuring `B x + round(s z)` costs this unit of protection, never less than the truth.
-
-    Args:
-        noise: the distribution of z.
-        B: the strategy, (rows, columns).
-        scale: s; a float is an exact rational.
-        unit: whom to protect.
-        records: the most records of one person; None if a record is replaced.
-        removable: whether a replaced record may also leave every table.
-    """
-    if noise == LAPLACE:
-        return rounded_up(laplace_norm(B, records, removable=removable) / Fraction(scale))
-    square = 1 / Fraction(scale) ** 2
-    pcost = max(column_norms(B)) * square
-    if records is not None:
-        return rounded_up(records**2 * pcost)
-    return rounded_up(unit.scaled(pcost, replacement_square(B, removable=removable) * square))
 
 
 # ---- normal noise
 
 
-def replacement_square(B: Integers, *, removable: bool) -> Fraction:
-    """`max_ij ‖B_i − B_j‖²`, from floating-point products widened by a bound on their rounding."""
-    moved = moved_columns(B)
+def replacement_square(moved: Floats) -> Fraction:
+    """`max_ij ‖B_i − B_j‖²`, from floating-point products widened by a bound on their rounding.
+
+    Args:
+        moved: B, all columns moved alike (`moved_columns`), (rows, columns); each entry off by a rounding at most.
+    """
     gram = moved.T @ moved
     diagonal = np.diag(gram)
     largest = float((diagonal[:, None] + diagonal[None, :] - 2 * gram).max())
-    # Each entry of the product of k terms is off by at most k·2^-52·‖B_i‖‖B_j‖; four of them enter.
-    slack = 4 * (len(B) + 4) * 2.0**-52 * float(diagonal.max())
-    # A record changed to a cell nobody asks about, or to a value that is left out, is a record removed.
-    unasked = max(column_norms(B)) if removable else 0
-    return max(Fraction(largest) + Fraction(slack), Fraction(unasked))
+    # An entry of a product of k terms is off by at most (k + 4)·2^-52 of the largest diagonal; four of them enter.
+    slack = 4 * (len(moved) + 8) * Fraction(1, 2**52) * Fraction(float(diagonal.max()))
+    return Fraction(largest) + slack
 
 
 def moved_columns(B: Integers) -> Floats:
@@ -76,7 +54,9 @@ def moved_columns(B: Integers) -> Floats:
 
 def laplace_norm(B: Integers, records: int | None, *, removable: bool) -> Fraction:
     """What a person with so many records costs in epsilon, or a record that is replaced (None), times the scale."""
-    return Fraction(replacement_sum(B, removable=removable) if records is None else records * column_sum(B))
+    if records is not None:
+        return Fraction(records * column_sum(B))
+    return Fraction(max(replacement_sum(B), column_sum(B) if removable else 0))
 
 
 def column_sum(B: Integers) -> int:
@@ -86,15 +66,14 @@ def column_sum(B: Integers) -> int:
     return max((sum(abs(int(b)) for b in column) for column in B.T), default=0)
 
 
-def replacement_sum(B: Integers, *, removable: bool) -> int:
+def replacement_sum(B: Integers) -> int:
     """`max_ij ‖B_i − B_j‖₁`, exactly or, for many columns, `2 max_j ‖B_j‖₁`, which is never less."""
     norm = column_sum(B)
     rows, n = B.shape
     if rows * n * n > _MOST_WORK or largest_entry(B) >= 2**61 // max(rows, 1):
         return 2 * norm
     columns = np.ascontiguousarray(B.T)
-    largest = max(int(np.abs(columns[j:] - columns[j]).sum(axis=1).max()) for j in range(n))
-    return max(largest, norm if removable else 0)
+    return max(int(np.abs(columns[j:] - columns[j]).sum(axis=1).max()) for j in range(n))
 
 
 _MOST_STEPS = 256

@@ -22,12 +22,12 @@ from residua.domain import Attribute
 from residua.errors import PlanError, VerificationError
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.path import over_running_sums
-from residua.plans.blocks import require_scales
 from residua.plans.noise import LAPLACE, Noise
 from residua.plans.operators.bucket_reaches import any_reach, reaches, row_reaches
 from residua.plans.operators.bucket_squares import BucketShape, BucketSquares, Totals, totals
 from residua.plans.operators.contract import Operator, Piece, RecordCosts
 from residua.plans.operators.correlated import running_rows, total_row
+from residua.plans.verifier import require_scales
 from residua.workload import AttributeQueries
 
 _LARGEST = 2**34  # what is added up for one column stays far below 64 bits

@@ -27,7 +27,6 @@ from residua.privacy import Unit
 from residua.workload import AttributeQueries
 
 MOST_DENSE = 4096  # values of an attribute whose operator is written out as a matrix
-FEWEST_RECORDS = 2**28  # that a measurement must be able to count without leaving 64 bits
 
 
 class Operator(ABC):

@@ -13,9 +13,9 @@ from scipy.sparse import csr_array
 from residua.domain import Attribute
 from residua.errors import VerificationError
 from residua.linalg.arrays import Floats, Integers
-from residua.plans.blocks import require_scales
 from residua.plans.noise import INVISIBLE_SCALE, LARGEST_SCALE
 from residua.plans.operators.contract import Operator, Piece, RecordCosts, require_power_of_two
+from residua.plans.verifier import require_scales
 from residua.workload import AttributeQueries
 
 _NOTHING = 1e-12  # of a row's squared length: rounding

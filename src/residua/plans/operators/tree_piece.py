@@ -21,10 +21,10 @@ import numpy as np
 from residua.errors import VerificationError
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.layout import centre
-from residua.plans.blocks import require_scales
 from residua.plans.noise import INVISIBLE_SCALE, LAPLACE, LARGEST_SCALE
 from residua.plans.operators.contract import Piece, RecordCosts
 from residua.plans.operators.nesting import AnyRows, Nesting, Nodes, Runs, TreeRows, tree_rows
+from residua.plans.verifier import require_scales
 from residua.workload import AttributeQueries
 
 _FINE = 2.0**14  # the least noise scale in steps of the grid: rounding adds less than a part in 10^9 to the variance

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
+from residua.linalg.modes import column_norms
 from residua.plans.cells import Grouping
 from residua.plans.matrix.integers import LARGEST_ENTRY, direct_integers, integer_strategy
 from residua.plans.matrix.plan import MatrixPlan
-from residua.plans.matrix.price import limited_square, replacement_square
+from residua.plans.matrix.price import limited_square, moved_columns, replacement_square
 from residua.plans.matrix.space import first_cells
 from residua.plans.objectives import QueryLoss, TotalVariance, query_loss
 from residua.plans.persons import most_alike
@@ -200,7 +202,8 @@ def _within(plan: MatrixPlan, task: Task) -> MatrixPlan:
     if task.by_cells or task.guarantee is None:
         return plan
     if task.reach is None:
-        norm = replacement_square(plan.strategy, removable=plan.removable)
+        removed = max(column_norms(plan.strategy)) if plan.removable else 0
+        norm = max(replacement_square(moved_columns(plan.strategy)), Fraction(removed))
     else:
         grouping = Grouping(plan.attributes, plan.columns)
         norm = limited_square(plan.strategy.astype(np.float64), grouping, plan.domain.sizes, task.reach)

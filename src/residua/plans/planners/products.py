@@ -15,7 +15,6 @@ import numpy as np
 from residua.errors import GapWarning, PlanError
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import SetFamily
-from residua.plans.blocks import WORD
 from residua.plans.contract import Plan
 from residua.plans.matrix.integers import integer_basis
 from residua.plans.noise import LARGEST_SCALE
@@ -25,7 +24,6 @@ from residua.plans.product.algebra import by_residuals
 from residua.plans.product.bounds import class_bound, persons, replaced
 from residua.plans.product.contribution import table_prices
 from residua.plans.product.plan import ProductPlan
-from residua.plans.product.set_price import FEWEST_RECORDS
 from residua.plans.saddle import Solution
 from residua.plans.solver.attribute import RealStrategy
 from residua.plans.solver.closed_form import ProductGame, felt
@@ -33,6 +31,7 @@ from residua.plans.solver.maxima import Pairs, query_game
 from residua.plans.solver.tilting import Design, designed, kinds_of
 from residua.plans.strategy import Plain, Rows, Strategy
 from residua.plans.tolerances import SUPPORT_TOLERANCE
+from residua.plans.verifier import FEWEST_RECORDS, WORD
 from residua.workload import AttributeQueries, Workload
 
 

@@ -27,16 +27,15 @@ from residua.linalg.lattice import SetFamily
 from residua.linalg.layout import Layout, layout_of
 from residua.linalg.modes import column_norms
 from residua.linalg.nested_noise import AxisNoise, simulated_along
-from residua.plans.blocks import POINT, WORD, Batch, Blocks, Profile, even, rounded_up
+from residua.plans.blocks import Batch, Blocks
 from residua.plans.noise import LARGEST_SCALE, ORDERED, Noise
 from residua.plans.operators.correlated import Ordered, held_along
 from residua.plans.operators.path import GRID_FINENESS, ROUNDING
-from residua.plans.persons import by_cells
+from residua.plans.product import set_price as price
 from residua.plans.product.set_blocks import LatticeBlocks, compile_blocks
-from residua.plans.product.set_price import FEWEST_RECORDS, price_together
 from residua.plans.product.totals import known, tells_of, to_measure
 from residua.plans.strategy import Plain, Strategy
-from residua.privacy import AddRemove, ReplaceOne, Unit
+from residua.plans.verifier import FEWEST_RECORDS, WORD, Profile, even
 
 _UP = 1.0 + 2.0**-40
 
@@ -183,26 +182,45 @@ class CrossedBlocks(Blocks):
 
     # ---- price
 
-    def price(self, unit: Unit) -> Fraction:
-        """The verifier: exact for records added or removed; k² times that for persons; for replacements a bound.
-
-        Two columns of `Γ/f ⊗ RᵀR` share no less than the most negative ratio of an integer strategy, or of Γ, times the
-        norms.
-        """
+    def check(self) -> None:
+        """Refuses blocks that are incomplete, and those without an axis that cannot be measured exactly."""
         if len(self.measured) != len(self.grids) or len(self.measured) != len(self.scales) or not len(self.measured):
             raise VerificationError("the blocks are incomplete; each needs a set, a grid factor and a noise scale.")
-        pcost = Fraction(0) if self.white is None else price_together([self.white], AddRemove())
-        replaced = Fraction(0) if by_cells(unit) or self.white is None else price_together([self.white], ReplaceOne())
-        for number, (_, _, members, axes) in self.along.items():
-            cost = self._cost(number)
-            pcost += cost
-            apart = [_least_ratio(self.strategies[i]) for at, i in enumerate(members) if at not in axes]
-            apart += [Fraction(-axis.opposed) for axis in self._axes(number)]
-            replaced += 2 * cost * (1 - min(apart))
-        return rounded_up(unit.scaled(pcost, max(replaced, pcost if self.drops else Fraction(0))))
+        if self.white is not None:
+            self.white.check()
+        for number in self.along:
+            self._cost(number)
+
+    @classmethod
+    def added(cls, several: Sequence[CrossedBlocks]) -> Fraction:
+        """Exact: one cell is the most expensive of every block."""
+        white = [price.added([each.white]) for each in several if each.white is not None]
+        return sum((each._cost(number) for each in several for number in each.along), sum(white, Fraction(0)))
+
+    @classmethod
+    def replaced(cls, several: Sequence[CrossedBlocks]) -> Fraction:
+        """Two columns share no less than the most negative ratio of a strategy, or of Γ, times the norms."""
+        total = Fraction(0)
+        for each in several:
+            if each.white is not None:
+                total += min(price.replaced([each.white]), 4 * price.added([each.white]))
+            for number, (_, _, members, axes) in each.along.items():
+                apart = [_least_ratio(each.strategies[i]) for at, i in enumerate(members) if at not in axes]
+                apart += [Fraction(-axis.opposed) for axis in each._axes(number)]
+                total += 2 * each._cost(number) * (1 - min(apart))
+        return total
+
+    @cached_property
+    def _known(self) -> dict[int, Fraction]:
+        return {}
 
     def _cost(self, number: int) -> Fraction:
-        """What one record costs a block along axes."""
+        """What one record costs a block along axes, from what is drawn."""
+        if number not in self._known:
+            self._known[number] = self._along_axes(number)
+        return self._known[number]
+
+    def _along_axes(self, number: int) -> Fraction:
         grid, factor, members, places = self.along[number]
         axes, sampled = self._axes(number), self.sampled(number)
         if any(axis.size != int(self.sizes[members[at]]) for axis, at in zip(axes, places, strict=True)):
@@ -227,15 +245,9 @@ class CrossedBlocks(Blocks):
         _, _, members, places = self.along[number]
         return [axis for at in places if isinstance(axis := self.strategies[members[at]], Ordered)]
 
-    @classmethod
-    def price_together(cls, several: Sequence[CrossedBlocks], unit: Unit) -> Fraction:
-        """Their sum."""
-        return sum((blocks.price(unit) for blocks in several), Fraction(0))
-
     def profile(self) -> Profile:
         """Nearly the same in every cell: the most expensive one stands for all."""
-        cost = self.cost(AddRemove())
-        return even(-(-cost.numerator * POINT // cost.denominator))
+        return even(self.added([self]))
 
     @cached_property
     def most_records(self) -> int:

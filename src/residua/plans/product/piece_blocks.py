@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from residua.linalg.arrays import Integers
 from residua.linalg.lattice import closure
 from residua.linalg.layout import Layout, layout_of
-from residua.plans.blocks import POINT, Batch, Blocks, Profile, even
+from residua.plans.blocks import Batch, Blocks
 from residua.plans.noise import Noise
-from residua.plans.operators.contract import Piece
-from residua.plans.product.piece_price import most_records, price
-from residua.privacy import AddRemove, Unit
+from residua.plans.operators.contract import Piece, RecordCosts
+from residua.plans.product.piece_price import checked, largest, most_records, opposed
+from residua.plans.verifier import Profile, even, rounded_up
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,8 +32,6 @@ class ProductBlocks(Blocks):
         drops: whether changing a record may remove it from every table (a policy `drop`).
         names: what the attributes are called.
     """
-
-    exact_together = True
 
     sizes: Integers
     attribute: int
@@ -68,24 +66,38 @@ class ProductBlocks(Blocks):
 
     # ---- price
 
-    def price(self, unit: Unit) -> Fraction:
-        """What measuring costs this unit, by the verifier."""
-        return price(self.pieces, self.attribute, self.sizes, self.names, self.drops, unit)
+    @property
+    def kin(self) -> Hashable:
+        """Along one attribute, value by value: the most expensive one is not the same for all."""
+        return type(self), self.attribute
+
+    @cached_property
+    def record_costs(self) -> list[RecordCosts]:
+        """What one record costs each piece."""
+        return checked(self.pieces, self.attribute, self.sizes)
+
+    def check(self) -> None:
+        """Refuses pieces that do not fit the domain, noise that cannot be sampled exactly, and possible overflow."""
+        _ = self.record_costs  # made once, and checked as they are made
 
     @classmethod
-    def price_together(cls, several: Sequence[Self], unit: Unit) -> Fraction:
-        """Value by value where all are along one attribute: the most expensive one is not the same for all."""
-        first = several[0]
-        if any(not one.noise.gaussian or one.attribute != first.attribute for one in several):
-            return super().price_together(several, unit)
-        pieces = [piece for one in several for piece in one.pieces]
-        drops = any(one.drops for one in several)
-        return price(pieces, first.attribute, first.sizes, first.names, drops, unit)
+    def added(cls, several: Sequence[Self]) -> Fraction:
+        """The most expensive value of the attribute, all pieces together."""
+        return largest([cost for each in several for cost in each.record_costs])
+
+    @classmethod
+    def replaced(cls, several: Sequence[Self]) -> Fraction:
+        """`Γ_ii + Γ_jj − 2 Γ_ij`, by patterns of agreement; for Laplace noise as each piece says."""
+        pieces = [piece for each in several for piece in each.pieces]
+        costs = [cost for each in several for cost in each.record_costs]
+        if not several[0].noise.gaussian:
+            return sum((cost.replaced for cost in costs), Fraction(0))
+        most = largest(costs)
+        return 2 * (most + opposed(pieces, costs, several[0].sizes, most))
 
     def profile(self) -> Profile:
         """Nearly the same in every cell: the most expensive one stands for all; epsilon squared for Laplace noise."""
-        cost = self.cost(AddRemove()) ** (1 if self.noise.gaussian else 2)
-        return even(-(-cost.numerator * POINT // cost.denominator))
+        return even(rounded_up(self.added([self])) ** (1 if self.noise.gaussian else 2))
 
     @property
     def most_records(self) -> int:

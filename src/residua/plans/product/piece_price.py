@@ -1,6 +1,6 @@
-"""The verifier of product plans: what measuring pieces costs, from the pieces alone, never less than the truth.
+"""What pieces along one attribute cost, from the pieces alone, never less than the truth: what the verifier asks.
 
-Small and trusted. A record is in one cell: it pays each piece what that says of its value of the attribute
+A record is in one cell: it pays each piece what that says of its value of the attribute
 (`Piece.record_costs`), and these add up. Normal noise is priced by squared norms, Laplace noise by absolute ones. What
 a piece says in floats is enlarged by its proven error, and the sum by its own rounding.
 
@@ -20,31 +20,10 @@ import numpy as np
 
 from residua.errors import VerificationError
 from residua.linalg.arrays import Floats, Integers
-from residua.plans.blocks import WORD, rounded_up
-from residua.plans.operators.contract import FEWEST_RECORDS, Piece, RecordCosts
-from residua.plans.persons import most_records as records_of
-from residua.privacy import Unit
+from residua.plans.operators.contract import Piece, RecordCosts
+from residua.plans.verifier import FEWEST_RECORDS, WORD
 
 _MOST_SHORT = 8  # short attributes: 2^8 patterns of agreement, each over all sets
-
-
-def price(
-    pieces: Sequence[Piece], attribute: int, sizes: Integers, names: Sequence[str], drops: bool, unit: Unit
-) -> Fraction:
-    """What measuring these pieces costs this unit of protection: a pcost, or an epsilon for Laplace noise.
-
-    Raises:
-        VerificationError: pieces that do not fit the domain, noise that cannot be sampled exactly, possible overflow.
-    """
-    costs = checked(pieces, attribute, sizes)
-    if not pieces[0].operator.noise.gaussian:
-        return _epsilon(costs, unit, names, sizes, drops)
-    largest = _largest(costs)
-    replaced = None
-    if unit.contribution is None:
-        replaced = 2 * (largest + _opposed(pieces, costs, sizes, largest))
-        replaced = max(replaced, largest) if drops else replaced
-    return rounded_up(unit.scaled(largest, replaced))
 
 
 def most_records(pieces: Sequence[Piece]) -> int:
@@ -73,16 +52,7 @@ def checked(pieces: Sequence[Piece], attribute: int, sizes: Integers) -> list[Re
     return [piece.record_costs(int(sizes[attribute])) for piece in pieces]
 
 
-def _epsilon(costs: Sequence[RecordCosts], unit: Unit, names: Sequence[str], sizes: Integers, drops: bool) -> Fraction:
-    """What Laplace noise costs this unit: all its costs are even."""
-    one, replaced = (sum(each, Fraction(0)) for each in zip(*((c.even, c.replaced) for c in costs), strict=True))
-    records = records_of(unit, names, sizes)
-    if records is not None:
-        return rounded_up(records * one)
-    return rounded_up(max(replaced, one) if drops else replaced)
-
-
-def _largest(costs: Sequence[RecordCosts]) -> Fraction:
+def largest(costs: Sequence[RecordCosts]) -> Fraction:
     """What a record costs in the most expensive cell."""
     even = sum((each.even for each in costs), Fraction(0))
     uneven = [each.uneven for each in costs if each.uneven is not None]
@@ -95,12 +65,12 @@ def _largest(costs: Sequence[RecordCosts]) -> Fraction:
     return even + Fraction(float(total.max())) * (1 + error) * (1 + Fraction(len(uneven) + 4, 2**52))
 
 
-def _opposed(pieces: Sequence[Piece], costs: Sequence[RecordCosts], sizes: Integers, largest: Fraction) -> Fraction:
+def opposed(pieces: Sequence[Piece], costs: Sequence[RecordCosts], sizes: Integers, most_of_one: Fraction) -> Fraction:
     """A bound on `−Γ_ij` for any two cells."""
     short = sorted({i for piece in pieces for i in piece.members})
     if any(each.opposed for each in costs) or len(short) > _MOST_SHORT:
-        return largest
-    most = [_largest([each]) for each in costs]
+        return most_of_one
+    most = [largest([each]) for each in costs]
     worst = Fraction(0)
     for agree in product((False, True), repeat=len(short)):
         apart = {i for i, same in zip(short, agree, strict=True) if not same}

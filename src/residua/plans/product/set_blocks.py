@@ -22,12 +22,13 @@ from residua.errors import VerificationError
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.linalg.lattice import SetFamily
 from residua.linalg.layout import Group, Layout, batches, centre, layout_of
-from residua.plans.blocks import POINT, Batch, Blocks, Profile, even
+from residua.plans.blocks import Batch, Blocks
 from residua.plans.cells import MOST_COLUMNS, Grouping
 from residua.plans.noise import INVISIBLE_SCALE, LARGEST_SCALE, NORMAL, Noise
+from residua.plans.persons import Reach
 from residua.plans.product import set_price as price
 from residua.plans.strategy import Strategy
-from residua.privacy import AddRemove, Unit
+from residua.plans.verifier import Profile, even
 
 _BATCH_CELLS = 1_000_000
 
@@ -174,14 +175,30 @@ class LatticeBlocks(SetBlocks):
 
     # ---- price
 
-    def price(self, unit: Unit) -> Fraction:
-        """What measuring costs this unit, by the verifier."""
-        return price.price_together([self], unit)
+    @cached_property
+    def costs(self) -> list[int]:
+        """What a record costs each block at most, in whole numbers of 2^-200."""
+        return price.costs_of(self)
+
+    def check(self) -> None:
+        """Refuses blocks that are incomplete, not integer, listed twice, or whose noise cannot be sampled exactly."""
+        price.check(self)
 
     @classmethod
-    def price_together(cls, several: Sequence[Self], unit: Unit) -> Fraction:
-        """Exact for one strategy per attribute; else a bound."""
-        return price.price_together(several, unit)
+    def added(cls, several: Sequence[Self]) -> Fraction:
+        """Each block at its heaviest values; cell by cell where strategies differ and the cells are few."""
+        whole = price.added(several)
+        return whole if len(several) == 1 else min(whole, super().added(several))
+
+    @classmethod
+    def replaced(cls, several: Sequence[Self]) -> Fraction:
+        """By patterns of agreement."""
+        return price.replaced(several)
+
+    @classmethod
+    def limited(cls, several: Sequence[Self], reach: Reach) -> Fraction:
+        """By pairs of records that agree."""
+        return price.limited(several, reach)
 
     @property
     def most_records(self) -> int:
@@ -194,8 +211,7 @@ class LatticeBlocks(SetBlocks):
         if listed is not None and listed[0]:
             attributes, values = listed
             return Profile(Grouping(attributes, np.arange(values.size)), values.ravel(), 0, crossed=True)
-        cost = self.price(AddRemove())
-        return even(-(-cost.numerator * POINT // cost.denominator))
+        return even(price.added([self]))
 
     # ---- measuring
 

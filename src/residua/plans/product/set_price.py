@@ -1,7 +1,4 @@
-"""The verifier of the lattice form: what measuring blocks costs, exactly, from the blocks alone.
-
-Small and trusted: planners may be wrong about accuracy, but nothing is measured that this file has not priced. It
-uses whole numbers and fractions only, and rounds every step up.
+"""What blocks of residuals and products cost, exactly, from the blocks alone: what the verifier asks of them.
 
 Adding a record to a cell adds `t ⊗ R_i e_j` to block S, whose squared norm is `t² Π_i ‖R_i e_j‖²`. The cell that has
 every attribute's heaviest value attains the largest norm in all blocks at once, so that
@@ -13,88 +10,54 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from functools import cached_property
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from residua.errors import VerificationError
-from residua.linalg.arrays import Floats, Integers, Objects
-from residua.linalg.lattice import SetFamily
+from residua.linalg.arrays import Integers, Objects
 from residua.linalg.modes import column_norms
-from residua.plans.blocks import POINT, WORD, require_scales
-from residua.plans.persons import Reach, by_cells, reach_of
+from residua.plans.persons import Reach
 from residua.plans.product.contribution import Share, contributed
 from residua.plans.product.replacement import MOST_ENUMERATED
 from residua.plans.strategy import Strategy
-from residua.privacy import Unit
+from residua.plans.verifier import FEWEST_RECORDS, POINT, WORD, require_scales, share
 
-FEWEST_RECORDS = 2**28
-
-
-class _Priced(Protocol):
-    """What the verifier looks at."""
-
-    @property
-    def lattice(self) -> SetFamily: ...  # The family of sets
-
-    @property
-    def sizes(self) -> Integers: ...  # How many values each attribute has, (attributes,)
-
-    @property
-    def measured(self) -> Integers: ...  # Numbers of the sets that are measured, increasing, (blocks,)
-
-    @property
-    def grids(self) -> Integers: ...  # The integer factor t of each, (blocks,)
-
-    @property
-    def scales(self) -> Floats: ...  # The noise scale s of each, (blocks,); a float is an exact rational
-
-    @property
-    def strategies(self) -> tuple[Strategy, ...]: ...  # The integer strategy of each attribute
-
-    @property
-    def drops(self) -> bool: ...  # Whether changing a record may remove it from every table (a policy `drop`)
-
-    @property
-    def names(self) -> tuple[str, ...]: ...  # What the attributes are called
+Priced = Any  # blocks: a family of sets, which of them are measured, their grids and scales, a strategy per attribute
 
 
-def price_together(several: Sequence[_Priced], unit: Unit) -> Fraction:
-    """What measuring all these blocks of one domain costs this unit of protection, whatever was promised.
-
-    Exact for records added or removed where all of them measure an attribute by one strategy: then one cell is the
-    most expensive of every block. Otherwise a bound: each at its own most expensive cell. Replacements are exact for
-    up to 16 attributes with plain strategies, and a bound otherwise, tighter where strategies agree. Persons with
-    limits are priced as `product/contribution.py` proves, and never above k² times one record.
-
-    Raises:
-        VerificationError: not integer, noise outside the exact samplers' range, or numbers that could overflow.
-    """
-    parts = [_Checked(blocks) for blocks in several]
-    pcost = Fraction(sum(sum(part.costs) for part in parts), POINT)
-    if by_cells(unit):
-        return unit.scaled(pcost)
-    reach = reach_of(unit, several[0].names, several[0].sizes)
-    if reach is not None:
-        ways = [unit.scaled(pcost), _contributed(parts, reach)]
-        if len(parts) > 1:  # together, roundings may add up to a little more
-            ways.append(sum((price_together([blocks], unit) for blocks in several), Fraction(0)))
-        return min(ways)
-    together = _replaced(parts)
-    apart = sum((_replaced([part]) for part in parts), Fraction(0))
-    return unit.scaled(pcost, min(together, apart))  # together there may be too many attributes to try all patterns
+def added(several: Sequence[Priced]) -> Fraction:
+    """What one record costs: exact where all measure an attribute by one strategy, whose heaviest value counts."""
+    return Fraction(sum(sum(blocks.costs) for blocks in several), POINT)
 
 
-def most_records(blocks: _Priced) -> int:
+def replaced(several: Sequence[Priced]) -> Fraction:
+    """What changing one record costs: exact for up to 16 attributes with plain strategies, otherwise a bound."""
+    return sum((_replacement(*group) for group in _alike(several)), Fraction(0))
+
+
+def limited(several: Sequence[Priced], reach: Reach) -> Fraction:
+    """What a person with limited records costs, as `product/contribution.py` proves."""
+    units = sum((contributed(reach, *group) for group in _alike(several)), Fraction(0))
+    return Fraction(math.ceil(units), POINT)
+
+
+def costs_of(blocks: Priced) -> list[int]:
+    """`t² Π_{i∈S} max_j ‖R_i e_j‖² / s²` of each block in fixed point, rounded up."""
+    norms = [_heaviest(strategy) for strategy in blocks.strategies]
+    pairs = zip(blocks.grids.tolist(), blocks.scales.tolist(), _products(blocks, norms), strict=True)
+    return [share(grid * grid * norm, scale) for grid, scale, norm in pairs]
+
+
+def most_records(blocks: Priced) -> int:
     """How many records may be counted before a measurement could leave 64 bits."""
     entries = blocks.lattice.products(np.array([float(strategy.largest) for strategy in blocks.strategies]))
     largest = float((entries[blocks.measured] * blocks.grids).max())
     return int((WORD - 2**51) // math.ceil(largest * (1 + 2.0**-40)))
 
 
-def cell_costs(blocks: _Priced, most_cells: int) -> tuple[tuple[int, ...], Objects] | None:
+def cell_costs(blocks: Priced, most_cells: int) -> tuple[tuple[int, ...], Objects] | None:
     """Which attributes matter and the cost of each of their cells in whole numbers of 2^-200, (n_i, …).
 
     A cell costs `Σ_S (t²/s²) Π_{i∈S} ‖R_i e_j‖²`, each block rounded up. Attributes whose values all have the same
@@ -126,31 +89,7 @@ def cell_costs(blocks: _Priced, most_cells: int) -> tuple[tuple[int, ...], Objec
     return uneven, costs[0]
 
 
-class _Checked:
-    """Blocks whose form was checked, with the price of each."""
-
-    def __init__(self, blocks: _Priced) -> None:
-        _check_form(blocks)
-        self.blocks = blocks
-
-    @cached_property
-    def norms(self) -> list[int]:
-        """`max_j ‖R_i e_j‖²` of each attribute, from the integers themselves."""
-        return [_heaviest(strategy) for strategy in self.blocks.strategies]
-
-    @cached_property
-    def costs(self) -> list[int]:
-        """`t² Π norms / s²` of each block in fixed point, rounded up."""
-        grids, scales = self.blocks.grids.tolist(), self.blocks.scales.tolist()
-        return [share(*each) for each in zip(grids, scales, _products(self.blocks, self.norms), strict=True)]
-
-    @cached_property
-    def members(self) -> list[tuple[int, ...]]:
-        """The attributes of each block."""
-        return [row for row, _, _ in _listed(self.blocks)]
-
-
-def _check_form(blocks: _Priced) -> None:
+def check(blocks: Priced) -> None:
     """Refuses blocks that are incomplete, not integer, listed twice, or whose noise cannot be sampled exactly."""
     count = len(blocks.measured)
     if not count or blocks.grids.shape != (count,) or blocks.scales.shape != (count,):
@@ -175,13 +114,7 @@ def _heaviest(strategy: Strategy) -> int:
     return strategy.size * (strategy.size - 1) if strategy.plain else max(column_norms(strategy.matrix), default=0)
 
 
-def share(grid: int, scale: float, norm: int) -> int:
-    """`t² norm / s²` in fixed point, rounded up."""
-    numerator, denominator = scale.as_integer_ratio()
-    return -(-((grid * denominator) ** 2) * norm * POINT // (numerator * numerator))
-
-
-def _products(blocks: _Priced, factors: Sequence[int]) -> list[int]:
+def _products(blocks: Priced, factors: Sequence[int]) -> list[int]:
     """`Π_{i∈S} factors[i]` of every measured set, exactly."""
     exact: NDArray[np.object_] = np.array(factors, dtype=object)
     found: list[int] = []
@@ -191,13 +124,13 @@ def _products(blocks: _Priced, factors: Sequence[int]) -> list[int]:
     return found
 
 
-def _chosen(blocks: _Priced, k: int) -> Integers:
+def _chosen(blocks: Priced, k: int) -> Integers:
     """Which sets of k attributes are measured, by their place among those."""
     start, stop = blocks.lattice.offsets[k], blocks.lattice.offsets[k + 1]
     return np.asarray(blocks.measured[(blocks.measured >= start) & (blocks.measured < stop)] - start)
 
 
-def _listed(blocks: _Priced) -> list[tuple[tuple[int, ...], int, float]]:
+def _listed(blocks: Priced) -> list[tuple[tuple[int, ...], int, float]]:
     """The attributes, the grid factor and the noise scale of every block."""
     members = [
         tuple(row) for k, level in enumerate(blocks.lattice.levels) for row in level[_chosen(blocks, k)].tolist()
@@ -205,27 +138,13 @@ def _listed(blocks: _Priced) -> list[tuple[tuple[int, ...], int, float]]:
     return list(zip(members, blocks.grids.tolist(), blocks.scales.tolist(), strict=True))
 
 
-def _contributed(parts: Sequence[_Checked], reach: Reach) -> Fraction:
-    """What a person costs all these blocks, never less."""
-    units = sum((contributed(reach, *group) for group in _alike(parts)), Fraction(0))
-    return Fraction(math.ceil(units), POINT)
-
-
-def _replaced(parts: Sequence[_Checked]) -> Fraction:
-    """What changing one record costs all these blocks, never less."""
-    replaced = sum((_replacement(*group) for group in _alike(parts)), Fraction(0))
-    if not any(part.blocks.drops for part in parts):
-        return replaced
-    # A record changed to a value that is left out is a record removed.
-    return max(replaced, Fraction(sum(sum(part.costs) for part in parts), POINT))
-
-
-def _alike(parts: Sequence[_Checked]) -> list[tuple[dict[int, Strategy], list[Share]]]:
+def _alike(several: Sequence[Priced]) -> list[tuple[dict[int, Strategy], list[Share]]]:
     """Blocks that measure every attribute by one strategy, list by list, with what each costs."""
     alike: list[tuple[dict[int, Strategy], list[Share]]] = []
-    for part in parts:
-        shares = list(zip(part.members, part.costs, strict=True))
-        used = {i: part.blocks.strategies[i] for row, cost in shares if cost for i in row}
+    for blocks in several:
+        members = [row for row, _, _ in _listed(blocks)]
+        shares = list(zip(members, blocks.costs, strict=True))
+        used = {i: blocks.strategies[i] for row, cost in shares if cost for i in row}
         for strategies, known in alike:
             if all(strategies.get(i, strategy) == strategy for i, strategy in used.items()):
                 strategies.update(used)

@@ -7,9 +7,11 @@ an attribute has too few values for k.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 
@@ -18,11 +20,10 @@ from residua.errors import PlanError, VerificationError
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import SetFamily
 from residua.linalg.layout import Layout, layout_of
-from residua.plans.blocks import POINT, WORD, Batch, Profile, even, require_scales, rounded_up
+from residua.plans.blocks import Batch
 from residua.plans.noise import INVISIBLE_SCALE, LAPLACE, Noise, rounded_laplace_variance
-from residua.plans.persons import most_records
 from residua.plans.product.set_blocks import SetBlocks
-from residua.privacy import AddRemove, Unit
+from residua.plans.verifier import WORD, Profile, even, require_scales, rounded_up
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,19 +108,20 @@ class TableBlocks(SetBlocks):
         """Laplace."""
         return LAPLACE
 
-    def price(self, unit: Unit) -> Fraction:
-        """The epsilon of measuring these tables, for this unit of protection, never less than the truth."""
-        self._check_form()
-        # Each term is rounded up to 2^-200, so that the sum of thousands stays short.
-        parts = zip(self.grids.tolist(), self.scales.tolist(), strict=True)
-        total = sum((rounded_up(t / Fraction(s)) for t, s in parts), Fraction(0))
-        records = most_records(unit, self.names, self.sizes)
-        return (2 if records is None else records) * total
+    @classmethod
+    def added(cls, several: Sequence[Self]) -> Fraction:
+        """A record is in one cell of each table; each term is rounded up, so that the sum of thousands stays short."""
+        pairs = [pair for each in several for pair in zip(each.grids.tolist(), each.scales.tolist(), strict=True)]
+        return sum((rounded_up(t / Fraction(s)) for t, s in pairs), Fraction(0))
+
+    @classmethod
+    def replaced(cls, several: Sequence[Self]) -> Fraction:
+        """Out of one cell, into another."""
+        return 2 * cls.added(several)
 
     def profile(self) -> Profile:
         """The same in every cell: epsilon squared."""
-        cost = self.price(AddRemove()) ** 2
-        return even(-(-cost.numerator * POINT // cost.denominator))
+        return even(self.added([self]) ** 2)
 
     @property
     def most_records(self) -> int:
@@ -133,7 +135,8 @@ class TableBlocks(SetBlocks):
         cells *= grids[:, None]
         return np.asarray(cells)
 
-    def _check_form(self) -> None:
+    def check(self) -> None:
+        """Refuses tables that are incomplete, not integer, listed twice, or whose noise cannot be sampled exactly."""
         count = len(self.measured)
         if not count or self.grids.shape != (count,) or self.scales.shape != (count,):
             raise VerificationError("the plan has nothing to measure, or its parts do not fit; plan again.")

@@ -6,11 +6,11 @@ The measurements stand member by member, and within a member group by group: wha
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,15 +18,15 @@ from numpy.typing import NDArray
 from residua.linalg.arrays import Integers
 from residua.linalg.lattice import closure
 from residua.linalg.layout import Layout, batches, layout_of
-from residua.plans.blocks import Batch, Blocks, Portion, Profile
+from residua.plans.blocks import Batch, Blocks, Portion
 from residua.plans.contract import Plan
 from residua.plans.noise import NORMAL, Noise
+from residua.plans.persons import Reach
 from residua.plans.strata import price
 from residua.plans.strata.members import Member, member_of
-from residua.privacy import AddRemove, Unit
+from residua.plans.verifier import Profile
 
 _BATCH_CELLS = 1 << 18
-_ONE = AddRemove()
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,8 +39,6 @@ class StrataBlocks(Blocks):
         members: what is measured in a group, one for each plan.
         chosen: which member each group has, −1 for none, (groups,).
     """
-
-    exact_together: ClassVar[bool] = True
 
     sizes: Integers
     by: tuple[int, ...]
@@ -100,22 +98,36 @@ class StrataBlocks(Blocks):
 
     # ---- price
 
-    def price(self, unit: Unit) -> Fraction:
-        """The most expensive group's; for what moves between groups, that of two."""
+    @property
+    def names(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Those of the members."""
+        return self.members[0].names if self.members else ()
+
+    @property
+    def kin(self) -> Hashable:
+        """That make the same groups."""
+        return type(self), self.by
+
+    def check(self) -> None:
+        """Refuses a member that cannot be measured exactly."""
         for blocks, count in zip(self.members, self.counts, strict=True):
             if count:
-                blocks.price(unit if unit.contribution is None or not unit.contribution.limits else _ONE)
-        return price.blocks_cost(self.members, self.counts, self.by, unit)
+                blocks.check()
 
     @classmethod
-    def price_together(cls, several: Sequence[Self], unit: Unit) -> Fraction:
-        """Group by group, where all make the same groups; else their sum."""
-        if any(one.by != several[0].by for one in several):
-            return super().price_together(several, unit)
-        rows = np.stack([one.chosen for one in several], axis=1)
-        kinds, counts = np.unique(rows, axis=0, return_counts=True)
-        held = [[one.members[k] for one, k in zip(several, kind, strict=True) if k >= 0] for kind in kinds.tolist()]
-        return price.together_cost(held, counts.tolist(), several[0].by, unit)
+    def added(cls, several: Sequence[Self]) -> Fraction:
+        """The most expensive group's."""
+        return price.largest(_kinds(several))[0]
+
+    @classmethod
+    def replaced(cls, several: Sequence[Self]) -> Fraction:
+        """Within a group, or from a group to another, which costs both."""
+        return price.replaced(_kinds(several))
+
+    @classmethod
+    def limited(cls, several: Sequence[Self], reach: Reach) -> Fraction:
+        """By the pairs of a person's records that can agree on the group."""
+        return reach.agreeing(several[0].by) * cls.added(several)
 
     def profile(self) -> Profile:
         """The most expensive cell of each group."""
@@ -206,3 +218,11 @@ class StrataBlocks(Blocks):
         """Each group's integers among its own."""
         k, piece, part = batch.work
         self.of_member(out, k)[part, piece.start : piece.start + piece.cells] = measured
+
+
+def _kinds(several: Sequence[StrataBlocks]) -> price.Kinds:
+    """For each kind of group all that is measured in it, by all of these, and how many groups are of it."""
+    rows = np.stack([one.chosen for one in several], axis=1)
+    kinds, counts = np.unique(rows, axis=0, return_counts=True)
+    held = [[one.members[k] for one, k in zip(several, kind, strict=True) if k >= 0] for kind in kinds.tolist()]
+    return list(zip(held, counts.tolist(), strict=True))

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Self, overload
 
@@ -28,11 +27,11 @@ from residua.plans.bodies import check_claims, head_of_body, head_to_body
 from residua.plans.cells import MOST_COLUMNS, Grouping, refine
 from residua.plans.contract import Plan
 from residua.plans.questions import Query, combined, in_one_table
-from residua.plans.strata import price
 from residua.plans.strata.asked import Part, only, parts_of
 from residua.plans.strata.blocks import StrataBlocks
 from residua.plans.strata.reading import StrataReading
 from residua.privacy import AddRemove, Guarantee, Unit
+from residua.privacy.exact import round_up
 from residua.workload import Workload, explicit
 from residua.workload.files import workload_of_body, workload_to_body
 
@@ -111,10 +110,7 @@ class StrataPlan(Plan):
     @cached_property
     def unit_pcost(self) -> float:
         """The privacy cost for the plan's unit of protection."""
-        cells = [Fraction(plan.pcost) for plan in self.members]
-        within = [Fraction(plan.unit_pcost) for plan in self.members]  # of replacements; others do not look
-        sizes, names = self.domain.sizes, self.domain.names
-        return float(price.unit_cost(self.unit, cells, within, self.counts, self.by, names, sizes))
+        return round_up(self.blocks.cost(self.unit)) if self.pcost else 0.0
 
     @property
     def slack(self) -> float:

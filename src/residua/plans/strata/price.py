@@ -15,11 +15,12 @@ from fractions import Fraction
 import numpy as np
 
 from residua.linalg.arrays import Integers
-from residua.plans.blocks import POINT, Blocks, Profile, rounded_up
+from residua.plans.blocks import Blocks
 from residua.plans.cells import Grouping
-from residua.plans.composition import composed
-from residua.plans.persons import reach_of
-from residua.privacy import AddRemove, ReplaceOne, Unit
+from residua.plans.verifier import Profile, even, price
+from residua.privacy import AddRemove, ReplaceOne
+
+Kinds = Sequence[tuple[Sequence[Blocks], int]]  # all that is measured in a kind of group, and how many groups are of it
 
 
 def largest_two(costs: Sequence[Fraction], counts: Sequence[int]) -> tuple[Fraction, Fraction]:
@@ -32,64 +33,19 @@ def largest_two(costs: Sequence[Fraction], counts: Sequence[int]) -> tuple[Fract
     return first, second
 
 
-def unit_cost(
-    unit: Unit,
-    cells: Sequence[Fraction],
-    within: Sequence[Fraction],
-    counts: Sequence[int],
-    by: Sequence[int],
-    names: Sequence[str],
-    sizes: Integers,
-) -> Fraction:
-    """What measuring costs this unit, never less than the truth.
-
-    Args:
-        unit: whom to protect.
-        cells: the most expensive cell of each kind of group.
-        within: what a replacement within a group of each kind costs.
-        counts: how many groups are of each kind.
-        by: positions of the attributes that make groups.
-        names: of all attributes.
-        sizes: of all attributes.
-    """
-    first, second = largest_two(cells, counts)
-    if isinstance(unit, ReplaceOne):
-        inside = max((cost for cost, count in zip(within, counts, strict=True) if count), default=Fraction(0))
-        return unit.scaled(first, max(inside, first + second))
-    reach = reach_of(unit, names, sizes)
-    assert reach is not None
-    return reach.agreeing(by) * first
+def largest(kinds: Kinds) -> tuple[Fraction, Fraction]:
+    """The most expensive cell of the two most expensive groups."""
+    return largest_two([price(kind, AddRemove()) if kind else Fraction(0) for kind, _ in kinds], [n for _, n in kinds])
 
 
-def blocks_cost(members: Sequence[Blocks], counts: Sequence[int], by: Sequence[int], unit: Unit) -> Fraction:
-    """The price of one measurement of groups."""
-    return together_cost([[each] for each in members], counts, by, unit)
-
-
-def together_cost(kinds: Sequence[Sequence[Blocks]], counts: Sequence[int], by: Sequence[int], unit: Unit) -> Fraction:
-    """What several measurements cost together: for each kind of group, all that is measured in such a group."""
-    told = [each for kind in kinds for each in kind]
-    if not told:
-        return Fraction(0)
-    sizes, names = told[0].counted.sizes, _names(told)
-    cells = [composed(sizes, [each.profile() for each in kind]).largest if kind else Fraction(0) for kind in kinds]
-    within = [_replacement(kind) if isinstance(unit, ReplaceOne) else Fraction(0) for kind in kinds]
-    return rounded_up(unit_cost(unit, cells, within, counts, by, names, sizes))
+def replaced(kinds: Kinds) -> Fraction:
+    """What a record that is replaced within a group, or moves to another, costs."""
+    within = [price(kind, ReplaceOne()) for kind, count in kinds if kind and count]
+    return max([sum(largest(kinds), Fraction(0)), *within])
 
 
 def group_profile(members: Sequence[Blocks], chosen: Integers, by: tuple[int, ...]) -> Profile:
     """What each group's most expensive cell costs, group by group."""
-    costs = [each.price(AddRemove()) for each in members]
-    whole = np.array([0, *(-(-cost.numerator * POINT // cost.denominator) for cost in costs)], dtype=object)
+    costs = [even(each.price(AddRemove())).everywhere for each in members]
+    whole = np.array([0, *costs], dtype=object)
     return Profile(Grouping(by, np.arange(len(chosen))), whole[chosen + 1], 0, crossed=True)
-
-
-def _replacement(kind: Sequence[Blocks]) -> Fraction:
-    by_form: dict[type[Blocks], list[Blocks]] = {}
-    for each in kind:
-        by_form.setdefault(type(each), []).append(each)
-    return sum((form.price_together(blocks, ReplaceOne()) for form, blocks in by_form.items()), Fraction(0))
-
-
-def _names(told: Sequence[Blocks]) -> Sequence[str]:
-    return tuple(getattr(told[0], "names", ()))
