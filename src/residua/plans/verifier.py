@@ -107,7 +107,8 @@ def price(several: Sequence[Measured], unit: Unit) -> Fraction:
 
     def limited(group: Sequence[Measured]) -> Fraction:
         bound: Fraction | None = type(group[0]).limited(group, reach)
-        return Fraction(many * type(group[0]).added(group)) if bound is None else bound
+        whole = Fraction(many * type(group[0]).added(group))
+        return whole if bound is None else min(bound, whole)
 
     return rounded_up(min(many * one, sum((_together(group, limited) for group in alike), Fraction(0))))
 
