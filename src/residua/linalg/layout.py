@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.linalg.lattice import SetFamily, row_keys
+from residua.linalg.lattice import SetFamily, closure, row_keys
 
 T = TypeVar("T", bound=np.generic)
 
@@ -103,6 +103,14 @@ def layout_of(lattice: SetFamily, sizes: NDArray[np.int64], chosen: NDArray[np.b
             groups.append(group)
             start = group.stop
     return Layout(lattice, sizes, tuple(groups))
+
+
+def layout_of_sets(sets: Collection[tuple[int, ...]], sizes: NDArray[np.int64], *, maximal: bool = False) -> Layout:
+    """Lays out the tables of some sets; or, if maximal, of those that no other of them contains."""
+    lattice = closure([np.array([each], dtype=np.int32).reshape(1, -1) for each in sets], len(sizes))
+    wanted = set(sets)
+    chosen = lattice.is_maximal if maximal else np.array([members in wanted for members in lattice])
+    return layout_of(lattice, sizes, chosen)
 
 
 def _by_shape(shapes: NDArray[np.int64]) -> Iterator[tuple[tuple[int, ...], NDArray[np.int64]]]:

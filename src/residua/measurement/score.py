@@ -24,8 +24,7 @@ from residua.bars import with_bar
 from residua.domain import Domain
 from residua.errors import PlanError, PrivacyError, VerificationError
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.lattice import closure
-from residua.linalg.layout import Layout, batches, layout_of
+from residua.linalg.layout import Layout, batches, layout_of_sets
 from residua.measurement.ledger import Entry, Ledger
 from residua.measurement.measure import Pay, Progress, measured_once
 from residua.plans.blocks import Batch, Blocks
@@ -310,9 +309,7 @@ def compile_scores(
         if members in tables:
             raise PlanError(f"there are two models of {tuple(names)!r}; give one.")
         tables[members] = table.transpose(np.argsort(positions))
-    lattice = closure([np.array([members], dtype=np.int32) for members in tables], len(domain))
-    chosen = np.array([members in tables for members in lattice])
-    layout = layout_of(lattice, domain.sizes, chosen)
+    layout = layout_of_sets(tables, domain.sizes)
     flat = np.zeros(layout.cells, dtype=np.int64)
     order = [tuple(row) for group in layout for row in group.members.tolist()]
     starts = (group.start + group.cells * i for group in layout for i in range(len(group.numbers)))

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 from numpy.typing import NDArray
 
+from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.layout import Layout
 from residua.plans.noise import Currency, Noise
@@ -51,6 +52,25 @@ class Portion:
     kind: int = 0
     by: tuple[int, ...] = ()
     groups: Integers | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class TableRows:
+    """Integers that are measured of one table, with one noise scale.
+
+    Args:
+        number: which of the blocks it is.
+        attributes: the table, positions in the domain's order.
+        start: where the integers begin among all that are measured.
+        cells: how many there are.
+        scale: the noise scale.
+    """
+
+    number: int
+    attributes: tuple[int, ...]
+    start: int
+    cells: int
+    scale: float
 
 
 class Blocks(ABC):
@@ -186,3 +206,21 @@ class Blocks(ABC):
     def store(self, batch: Batch, measured: Integers, out: Integers) -> None:
         """Puts the noisy integers of a batch where they belong among all measurements."""
         out[batch.start : batch.start + measured.size] = measured.ravel()
+
+    # ---- the same blocks measured in many groups at once
+
+    @property
+    def tables(self) -> Sequence[TableRows]:
+        """What is measured, table by table, each integer with normal noise of its own.
+
+        Raises:
+            PlanError: noise that is not normal, or is correlated.
+        """
+        raise PlanError(
+            "only plans of tables, products and queries with normal noise can be measured group by group; plan with "
+            "ZCDP, GDP or ApproxDP, and without form=rs.Axis() or rs.Tree()."
+        )
+
+    def of_tables(self, rows: TableRows, tables: Integers) -> Integers:
+        """What some rows measure of each of several tables (tables, n_1, …, n_k), exactly, (tables, cells)."""
+        raise NotImplementedError

@@ -6,14 +6,16 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Integers
 
+T = TypeVar("T", bound=np.generic)
 MOST_CELLS = 2**20
 MOST_COLUMNS = 4096
 
@@ -29,6 +31,14 @@ class Grouping:
 
     attributes: tuple[int, ...]
     columns: Integers
+
+    def merged(self, tables: NDArray[T], groups: int) -> NDArray[T]:
+        """Sums of the cells of each group, (tables, groups), from several tables of the attributes, (tables, …)."""
+        asked = np.flatnonzero(self.columns >= 0)
+        ones = np.ones(len(asked), dtype=tables.dtype)
+        merging = csr_array((ones, (self.columns[asked], asked)), shape=(groups, len(self.columns)))
+        found: NDArray[T] = (merging @ tables.reshape(len(tables), -1).T).T  # type: ignore[operator]  # of any numbers
+        return np.ascontiguousarray(found)
 
 
 @dataclass(frozen=True, eq=False)

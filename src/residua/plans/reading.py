@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.linalg.layout import Group
 from residua.plans.cells import Grouping
+from residua.plans.questions import combined
 from residua.plans.tails import width
-from residua.workload import Workload
+from residua.workload import Term, Workload, applied
 
 Combination = Mapping[Sequence[str], ArrayLike]
 Answerable = tuple[str, ...] | Workload | Combination
@@ -42,6 +43,7 @@ class Reading(ABC):
     """Estimates from measurements: unbiased, of least variance, and consistent with each other."""
 
     plan: Any  # as it was really measured, the rounding of noise to integers included
+    measurements: NDArray[Any]  # the noisy integers, (cells,); of plans measured in many groups, (many, cells)
 
     @property
     @abstractmethod
@@ -50,19 +52,48 @@ class Reading(ABC):
 
     @abstractmethod
     def marginal(self, positions: tuple[int, ...]) -> Floats:
-        """The estimate of a marginal, attributes in the domain's order; the plan says whether it is unbiased."""
+        """The estimate of a marginal, attributes in the domain's order, (…, n_1, …, n_k).
 
-    @abstractmethod
+        What no measurement sees counts as zero: the plan says whether cells, or queries of them, are unbiased.
+        """
+
+    def of_term(self, term: Term) -> Floats:
+        """The estimates of a table of queries, (…, rows_1, …, rows_k), from the marginal on its attributes."""
+        return applied(term, self.marginal(tuple(i for i, _ in term)), first=self.measurements.ndim - 1)
+
+    def estimates(self, workload: Workload) -> Floats:
+        """The estimate of every query, whether it can be answered or not, (…, queries)."""
+        many = self.measurements.shape[:-1]
+        if workload.in_parts:
+            found = np.empty((*many, workload.queries))
+            for part, places in workload.placed():
+                found[..., places] = self.estimates(part)
+            return found
+        if not workload.tabular:
+            return np.asarray(self.marginal(workload.attributes).reshape(*many, -1) @ workload.matrix.T)
+        tables = [self.of_term(term).reshape(*many, -1) for term in workload.terms()]
+        return tables[0] if len(tables) == 1 else np.concatenate(tables, axis=-1)
+
     def answers(self, workload: Workload) -> tuple[Floats, Floats]:
         """Estimates and variances of every query of a workload, (queries,) each.
 
         Raises:
             PlanError: a query cannot be answered.
         """
+        variances = self.plan.variances(workload)
+        if not np.isfinite(variances).all():
+            raise PlanError("the release does not answer all these queries; plan for a workload that asks for them.")
+        return self.estimates(workload), variances
 
-    @abstractmethod
     def combination(self, combination: Combination) -> tuple[float, float]:
-        """Estimate and variance of a linear combination of cells."""
+        """Estimate and variance of a linear combination of cells.
+
+        Raises:
+            PlanError: it cannot be answered.
+        """
+        variance = float(self.plan.combination_variance(combination))
+        parts = combined(self.plan.domain, combination)
+        return sum(float((self.marginal(members) * part).sum()) for members, part in parts.items()), variance
 
     @abstractmethod
     def whitened(self) -> tuple[Grouping, Floats, Floats]:

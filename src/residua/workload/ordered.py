@@ -175,9 +175,15 @@ def _edges(attribute: Attribute) -> Sequence[float] | None:
     return attribute.edges
 
 
-def applied(term: Sequence[tuple[int, AttributeQueries]], marginal: Floats) -> Floats:
-    """The queries of a term, (rows_1, …, rows_k), from the marginal on its attributes, (n_1, …, n_k)."""
-    for axis, (_, asked) in enumerate(term):
+def applied(term: Sequence[tuple[int, AttributeQueries]], marginal: Floats, first: int = 0) -> Floats:
+    """The queries of a term, (…, rows_1, …, rows_k), from the marginal on its attributes, (…, n_1, …, n_k).
+
+    Args:
+        term: what is asked of each attribute.
+        marginal: the table, or several.
+        first: how many axes come before those of the attributes.
+    """
+    for axis, (_, asked) in enumerate(term, start=first):
         if not asked.plain:
             marginal = np.moveaxis(asked.summed(np.moveaxis(marginal, axis, 0)), 0, axis)
     return marginal

@@ -17,10 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.lattice import closure
-from residua.linalg.layout import Layout, layout_of
+from residua.linalg.layout import Layout, layout_of_sets
 from residua.linalg.modes import integer_product
-from residua.plans.blocks import Batch, Blocks
+from residua.plans.blocks import Batch, Blocks, TableRows
 from residua.plans.blockwise import price
 from residua.plans.blockwise.facts import Rows
 from residua.plans.cells import Grouping
@@ -126,16 +125,7 @@ class BlockwiseBlocks(Blocks):
     @cached_property
     def counted(self) -> Layout:
         """The tables of values behind the blocks."""
-        attributes = len(self.axes)
-        sets = {tuple(i for i, _ in block) for block in self.measured}
-        most = max(len(row) for row in sets)
-        levels = [sorted(row for row in sets if len(row) == k) for k in range(most + 1)]
-        rows = [np.array(level, dtype=np.int32).reshape(len(level), k) for k, level in enumerate(levels)]
-        lattice = closure(rows, attributes)
-        chosen = np.zeros(len(lattice), dtype=bool)
-        for level in rows:
-            chosen[lattice.find(level)] = True
-        return layout_of(lattice, self.sizes, chosen)
+        return layout_of_sets({rows.attributes for rows in self.tables}, self.sizes)
 
     def batches(self) -> Sequence[Batch]:
         """Blocks that are measured alike, some at a time."""
@@ -155,13 +145,22 @@ class BlockwiseBlocks(Blocks):
         shape = [self.axes[i].size for i, _ in self.measured[numbers[0]]]
         starts = np.array([self._start(self.measured[number]) for number in numbers])
         m = tables[starts[:, None] + np.arange(int(np.prod(shape, dtype=np.int64)))].reshape(len(numbers), *shape)
-        return self.of_tables(numbers[0], m)
+        return self.of_tables(self.tables[numbers[0]], m)
 
-    def of_tables(self, number: int, tables: Integers) -> Integers:
-        """`B m` of one block, or of some that are alike, for several tables of its values, (tables, rows)."""
-        for axis, (i, level) in enumerate(self.measured[number], start=1):
+    @cached_property
+    def tables(self) -> Sequence[TableRows]:
+        """One for each measured block."""
+        starts, scales = self.starts.tolist(), self.scales.tolist()
+        return [
+            TableRows(number, tuple(i for i, _ in block), starts[number], len(own.rows), scales[number])
+            for number, (block, own) in enumerate(zip(self.measured, self.rows, strict=True))
+        ]
+
+    def of_tables(self, rows: TableRows, tables: Integers) -> Integers:
+        """`B m` of one block, or of some that are alike."""
+        for axis, (i, level) in enumerate(self.measured[rows.number], start=1):
             tables = self.axes[i].merged(tables, level, axis)
-        return integer_product(tables.reshape(len(tables), -1), self.rows[number].rows.T)
+        return integer_product(tables.reshape(len(tables), -1), self.rows[rows.number].rows.T)
 
     def store(self, batch: Batch, measured: Integers, out: Integers) -> None:
         """Each block in its place."""

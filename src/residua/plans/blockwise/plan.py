@@ -29,7 +29,7 @@ from residua.plans.blockwise.reading import BlockwiseReading
 from residua.plans.bodies import check_claims, head_of_body, head_to_body
 from residua.plans.cells import MOST_COLUMNS, Grouping
 from residua.plans.contract import Plan
-from residua.plans.levels import AttributeLevels, Block, below, dimensions, rank, table_for
+from residua.plans.levels import AttributeLevels, Block, below, rank, table_for
 from residua.plans.noise import LARGEST_SCALE, SMALLEST_SCALE
 from residua.plans.questions import combined, in_one_table
 from residua.plans.tolerances import nearness
@@ -115,10 +115,6 @@ class BlockwisePlan(Plan):
     @cached_property
     def _number(self) -> dict[Block, int]:
         return dict(zip(self.blocks_of, self.numbers, strict=True))
-
-    def sizes_below(self, block: Block) -> list[int]:
-        """How many coordinates each block below one has."""
-        return [dimensions(self.axes, each) for each in below(block)[:-1]]
 
     # ---- cost
 

@@ -10,15 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.plans.blockwise.blocks import BlockwiseBlocks
-from residua.plans.blockwise.facts import asked
 from residua.plans.cells import Grouping
-from residua.plans.levels import Block, below, places
-from residua.plans.questions import combined
-from residua.plans.reading import Clique, Combination, Reading
-from residua.workload import Workload
+from residua.plans.levels import Block, below, dimensions, places
+from residua.plans.reading import Clique, Reading
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +24,7 @@ class BlockwiseReading(Reading):
     Args:
         plan: the plan with the precisions really measured.
         blocks: what was measured.
-        measurements: the noisy integers, block by block, (cells,).
+        measurements: the noisy integers, block by block, (cells,); or of many groups, (many, cells).
     """
 
     plan: Any
@@ -51,56 +47,38 @@ class BlockwiseReading(Reading):
         """What was measured of each block, over its unit."""
         starts = self.blocks.starts
         return {
-            block: self.measurements[starts[k] : starts[k + 1]] / own.unit
+            block: self.measurements[..., starts[k] : starts[k + 1]] / own.unit
             for k, (block, own) in enumerate(zip(self.blocks.measured, self.blocks.rows, strict=True))
         }
 
     @cached_property
     def coordinates(self) -> dict[Block, Floats]:
-        """The estimate of every block's coordinates."""
+        """The estimate of every block's coordinates; 0 of those that are not measured."""
+        axes, many = self.plan.axes, self.measurements.shape[:-1]
         found: dict[Block, Floats] = {}
-        for block in self.blocks.measured:  # smallest first
+        for block in self.plan.blocks_of:  # smallest first
+            if block not in self.measured:
+                found[block] = np.zeros((*many, dimensions(axes, block)))
+                continue
             own = self.plan.facts.splits[block]
             y = self.measured[block]
             if own.lower.shape[1]:
-                known = [found.get(each) for each in below(block)[:-1]]
-                sizes = self.plan.sizes_below(block)
-                lower = [np.zeros(n) if one is None else one for one, n in zip(known, sizes, strict=True)]
-                y = y - own.lower @ np.concatenate(lower)
-            found[block] = own.recovery @ y
+                y = y - np.concatenate([found[each] for each in below(block)[:-1]], axis=-1) @ own.lower.T
+            found[block] = y @ own.recovery.T
         return found
 
     def marginal(self, positions: tuple[int, ...]) -> Floats:
         """From the coordinates of the blocks of these attributes."""
-        axes = self.plan.axes
+        axes, many = self.plan.axes, self.measurements.shape[:-1]
         table = tuple((i, axes[i].depth) for i in positions)
-        found = np.zeros(math.prod(axes[i].starts[-1] for i in positions))
+        shape = [axes[i].starts[-1] for i in positions]
+        found = np.zeros((*many, math.prod(shape)))
         for block in self.plan.facts.inside(table):
-            if block in self.coordinates:
-                found[places(axes, table, block)] = self.coordinates[block]
-        tensor = found.reshape([axes[i].starts[-1] for i in positions])
-        for axis, i in enumerate(positions):
+            found[..., places(axes, table, block)] = self.coordinates[block]
+        tensor = found.reshape((*many, *shape))
+        for axis, i in enumerate(positions, start=len(many)):
             tensor = axes[i].values(tensor, axis)
         return np.asarray(tensor)
-
-    def answers(self, workload: Workload) -> tuple[Floats, Floats]:
-        """The queries of each part, from the table of its attributes."""
-        variances = self.plan.variances(workload)
-        if not np.isfinite(variances).all():
-            raise PlanError("the release does not answer all these queries; plan for a workload that asks for them.")
-        found = np.empty(workload.queries)
-        known: dict[tuple[int, ...], Floats] = {}
-        for attributes, rows, at in asked(workload):
-            if attributes not in known:
-                known = {attributes: self.marginal(attributes).ravel()}
-            found[at] = rows.reshape(len(rows), -1) @ known[attributes]
-        return found, variances
-
-    def combination(self, combination: Combination) -> tuple[float, float]:
-        """The sum over its marginals."""
-        variance = float(self.plan.combination_variance(combination))  # says so, if it cannot be answered
-        parts = combined(self.plan.domain, combination)
-        return sum(float((self.marginal(members) * part).sum()) for members, part in parts.items()), variance
 
     def whitened(self) -> tuple[Grouping, Floats, Floats]:
         """The blocks one by one, over the standard deviations of their noise."""

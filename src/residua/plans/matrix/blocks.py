@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 from residua.errors import PlanError, VerificationError
 from residua.linalg.arrays import Integers
-from residua.linalg.lattice import closure
-from residua.linalg.layout import Layout, layout_of
-from residua.linalg.modes import column_norms, largest_entry
-from residua.plans.blocks import Batch, Blocks
+from residua.linalg.layout import Layout, layout_of_sets
+from residua.linalg.modes import column_norms, integer_product, largest_entry
+from residua.plans.blocks import Batch, Blocks, TableRows
 from residua.plans.cells import Grouping, refine
 from residua.plans.matrix.price import column_sum, limited_square, moved_columns, replacement_square, replacement_sum
 from residua.plans.noise import NORMAL, Noise
@@ -146,8 +145,7 @@ class MatrixBlocks(Blocks):
     @cached_property
     def counted(self) -> Layout:
         """The one table that must be counted."""
-        lattice = closure([np.array([self.attributes], dtype=np.int32).reshape(1, -1)], len(self.sizes))
-        return layout_of(lattice, self.sizes, lattice.is_maximal)
+        return layout_of_sets([self.attributes], self.sizes)
 
     def batches(self) -> Sequence[Batch]:
         """All rows at once."""
@@ -155,10 +153,21 @@ class MatrixBlocks(Blocks):
 
     def integers(self, batch: Batch, tables: Integers) -> Integers:
         """`B x`, from the counts of the cells, (1, rows)."""
-        x = np.zeros(self.strategy.shape[1], dtype=np.int64)
-        asked = self.columns >= 0
-        np.add.at(x, self.columns[asked], tables[asked])
-        return np.asarray((self.strategy @ x)[None, :])
+        return self._products(tables[None])
+
+    @property
+    def tables(self) -> Sequence[TableRows]:
+        """All rows at once."""
+        if self.noise != NORMAL:
+            return super().tables
+        return [TableRows(0, self.attributes, 0, self.cells, self.scale)]
+
+    def of_tables(self, rows: TableRows, tables: Integers) -> Integers:
+        """`B x` of each table."""
+        return self._products(tables)
+
+    def _products(self, tables: Integers) -> Integers:
+        return integer_product(self._grouping.merged(tables, self.strategy.shape[1]), self.strategy.T)
 
 
 def _listed(several: Sequence[MatrixBlocks]) -> tuple[Grouping, list[tuple[Integers, float]]] | None:

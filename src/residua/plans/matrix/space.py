@@ -18,7 +18,7 @@ from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.plans.cells import Grouping
 from residua.plans.noise import NORMAL
 from residua.plans.questions import as_workload, combined, in_one_table
-from residua.plans.reading import Answerable, Clique, Combination, Reading
+from residua.plans.reading import Answerable, Clique, Reading
 from residua.plans.tails import check_confidence, reaches, single_reach
 from residua.plans.tolerances import SUPPORT_TOLERANCE
 from residua.quoting import Term
@@ -173,7 +173,7 @@ class MatrixReading(Reading):
 
     Args:
         plan: the plan; its variances include the rounding of strategy and noise to integers.
-        measurements: the noisy integers, (rows,).
+        measurements: the noisy integers, (rows,); or of many groups, (many, rows).
     """
 
     plan: Any
@@ -190,27 +190,22 @@ class MatrixReading(Reading):
         )
 
     @cached_property
-    def coordinates(self) -> Floats:
-        """The measured vector in the orthonormal basis of the measured space, (r,)."""
-        U, s, _ = self.plan.factors
-        return np.asarray((U.T @ self.measurements.astype(np.float64)) / s)
+    def cells(self) -> Floats:
+        """Least squares, the sum of merged cells at the first of them, as queries that are answered allow."""
+        U, s, Vt = self.plan.factors
+        many = self.measurements.shape[:-1]
+        found = np.zeros((*many, len(self.plan.columns)))
+        found[..., first_cells(self.plan.columns)] = (self.measurements.astype(np.float64) @ U / s) @ Vt
+        return found.reshape((*many, *self.plan.shape))
 
     def marginal(self, positions: tuple[int, ...]) -> Floats:
-        """Its cells as queries."""
-        names = tuple(self.plan.domain.names[i] for i in positions)
-        shape = [int(self.plan.domain.sizes[i]) for i in positions]
-        return self.answers(self.plan.asked(names))[0].reshape(shape)
-
-    def answers(self, workload: Workload) -> tuple[Floats, Floats]:
-        """Least squares."""
-        inside = self.plan.coordinates(workload)
-        variances = ((inside / self.plan.factors[1]) ** 2).sum(axis=1) * self.plan.noise_variance
-        return inside @ self.coordinates, variances
-
-    def combination(self, combination: Combination) -> tuple[float, float]:
-        """One query."""
-        values, variances = self.answers(self.plan.combined(combination))
-        return float(values[0]), float(variances[0])
+        """Sums of the estimated cells."""
+        many, own = self.measurements.shape[:-1], self.plan.attributes
+        sums = self.cells.sum(axis=tuple(axis for axis, i in enumerate(own, start=len(many)) if i not in positions))
+        found = np.zeros((*many, *(int(self.plan.domain.sizes[i]) for i in positions)))
+        # An attribute that is not measured is asked evenly, if at all: all may stand at its first value.
+        found[(..., *(slice(None) if i in own else 0 for i in positions))] = sums
+        return found
 
     def whitened(self) -> tuple[Grouping, Floats, Floats]:
         """The measurements over the standard deviation of their noise."""

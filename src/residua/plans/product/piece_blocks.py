@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.linalg.arrays import Integers
-from residua.linalg.lattice import closure
-from residua.linalg.layout import Layout, layout_of
+from residua.linalg.layout import Layout, layout_of_sets
 from residua.plans.blocks import Batch, Blocks
 from residua.plans.noise import Noise
 from residua.plans.operators.contract import Piece, RecordCosts
@@ -114,13 +113,7 @@ class ProductBlocks(Blocks):
     @cached_property
     def counted(self) -> Layout:
         """The largest tables that pieces are made from."""
-        tables = {self._table(piece) for piece in self.pieces}
-        sizes = range(max(map(len, tables)) + 1)
-        rows = [sorted(row for row in tables if len(row) == size) for size in sizes]
-        lattice = closure(
-            [np.array(each, dtype=np.int32).reshape(len(each), k) for k, each in enumerate(rows)], len(self.sizes)
-        )
-        return layout_of(lattice, self.sizes, lattice.is_maximal)
+        return layout_of_sets({self._table(piece) for piece in self.pieces}, self.sizes, maximal=True)
 
     @cached_property
     def _sources(self) -> tuple[tuple[int, tuple[int, ...]], ...]:

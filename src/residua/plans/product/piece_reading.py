@@ -19,9 +19,9 @@ from residua.plans.cells import Grouping
 from residua.plans.product.any_facts import subsets
 from residua.plans.product.piece_blocks import ProductBlocks
 from residua.plans.questions import combined, in_one_table
-from residua.plans.reading import Answerable, Combination, Reading
+from residua.plans.reading import Answerable, Reading
 from residua.plans.tails import check_confidence
-from residua.workload import AttributeQueries, Identity, Workload, marginals
+from residua.workload import AttributeQueries, Identity, Term, Workload, marginals
 
 Asked = Mapping[int, AttributeQueries]
 
@@ -110,21 +110,9 @@ class ProductReading(Reading):
         """The estimate of a marginal, attributes in the domain's order."""
         return self.read({i: Identity(int(self.plan.domain.sizes[i])) for i in positions})
 
-    def answers(self, workload: Workload) -> tuple[Floats, Floats]:
-        """Estimates and variances of every query, (queries,) each."""
-        variances = self.plan.variances(workload)
-        if not np.isfinite(variances).all():
-            raise PlanError("the release does not answer all these queries; plan for a workload that asks for them.")
-        if not workload.tabular:
-            return np.asarray(workload.matrix @ self.marginal(workload.attributes).ravel()), variances
-        estimates = [self.read(dict(term)).ravel() for term in workload.terms()]
-        return (estimates[0] if len(estimates) == 1 else np.concatenate(estimates)), variances
-
-    def combination(self, combination: Combination) -> tuple[float, float]:
-        """Estimate and variance of a linear combination of cells."""
-        variance = float(self.plan.combination_variance(combination))  # says so, if it cannot be answered
-        parts = combined(self.plan.domain, combination)
-        return sum(float((self.marginal(members) * part).sum()) for members, part in parts.items()), variance
+    def of_term(self, term: Term) -> Floats:
+        """From the pieces, without the table of all values."""
+        return self.read(dict(term))
 
     def running(self, position: int, q: float) -> tuple[Floats, Floats] | None:
         """Of the attribute by itself, where its operator knows a quick way."""

@@ -8,6 +8,7 @@ slack. A block says t and s and nothing else; the verifier (`set_price.py`) trus
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -22,7 +23,7 @@ from residua.errors import VerificationError
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.linalg.lattice import SetFamily
 from residua.linalg.layout import Group, Layout, batches, centre, layout_of
-from residua.plans.blocks import Batch, Blocks
+from residua.plans.blocks import Batch, Blocks, TableRows
 from residua.plans.cells import MOST_COLUMNS, Grouping
 from residua.plans.noise import INVISIBLE_SCALE, LARGEST_SCALE, NORMAL, Noise
 from residua.plans.persons import Reach
@@ -239,15 +240,33 @@ class LatticeBlocks(SetBlocks):
             return np.asarray(cells)
         numbers, members = group.numbers[places], group.members[places[0]]
         shape = [int(self.sizes[i]) for i in members]
-        y = tables[self.counted.starts[numbers, None] + np.arange(int(np.prod(shape)))].reshape(len(places), *shape)
+        own = tables[self.counted.starts[numbers, None] + np.arange(int(np.prod(shape)))].reshape(len(places), *shape)
+        return np.asarray(self._applied(members, own) * grids[:, None])
+
+    def _applied(self, members: Sequence[int], tables: Integers) -> Integers:
+        """`(⊗ R_i) m` of several tables, (tables, cells)."""
         for axis, i in enumerate(members, start=1):
-            y = self.strategies[i].apply(y, axis)
-        return np.asarray(y.reshape(len(places), -1) * grids[:, None])
+            tables = self.strategies[i].apply(tables, axis)
+        return tables.reshape(len(tables), -1)
 
     def store(self, batch: Batch, measured: Integers, out: Integers) -> None:
         """Each table in its place in the group."""
         group, places, _ = batch.work
         group.view(out).reshape(len(group.numbers), -1)[places] = measured
+
+    @cached_property
+    def tables(self) -> Sequence[TableRows]:
+        """One for each measured set."""
+        found = []
+        for number, (own, scale) in enumerate(zip(self.measured.tolist(), self.scales.tolist(), strict=True)):
+            members = self.lattice.members(own)
+            cells = math.prod(int(self.rows[i]) for i in members)
+            found.append(TableRows(number, members, int(self.layout.starts[own]), cells, scale))
+        return found
+
+    def of_tables(self, rows: TableRows, tables: Integers) -> Integers:
+        """`t (⊗ R_i) m` of each table."""
+        return np.asarray(self._applied(rows.attributes, tables) * self.grids[rows.number])
 
     @cached_property
     def _kinds(self) -> Integers:

@@ -20,9 +20,7 @@ from residua.plans.cells import Grouping
 from residua.plans.product.crossed_blocks import CrossedBlocks
 from residua.plans.product.set_blocks import LatticeBlocks
 from residua.plans.product.set_estimates import CrossedEstimator, PlainEstimator
-from residua.plans.questions import combined
-from residua.plans.reading import Clique, Combination, Reading
-from residua.workload import Workload, applied
+from residua.plans.reading import Clique, Reading
 
 Estimator = PlainEstimator | CrossedEstimator
 
@@ -53,22 +51,6 @@ class FamilyReading(Reading):
             raise PlanError("these measurements are not read in batches; read the tables one by one.")
         return self.estimator.within(family)
 
-    def answers(self, workload: Workload) -> tuple[Floats, Floats]:
-        """The queries of each term, from its marginal."""
-        variances = self.plan.variances(workload)
-        if not np.isfinite(variances).all():
-            raise PlanError("the release does not answer all these queries; plan for a workload that asks for them.")
-        if not workload.tabular:
-            return np.asarray(workload.matrix @ self.marginal(workload.attributes).ravel()), variances
-        parts = [applied(term, self.marginal(tuple(i for i, _ in term))).ravel() for term in workload.terms()]
-        return np.concatenate(parts), variances
-
-    def combination(self, combination: Combination) -> tuple[float, float]:
-        """The sum over its marginals."""
-        variance = float(self.plan.combination_variance(combination))  # says so, if it cannot be answered
-        parts = combined(self.plan.domain, combination)
-        return sum(float((self.marginal(members) * part).sum()) for members, part in parts.items()), variance
-
 
 @dataclass(frozen=True, eq=False)
 class LatticeReading(FamilyReading):
@@ -77,7 +59,7 @@ class LatticeReading(FamilyReading):
     Args:
         plan: the plan with the precisions really measured.
         blocks: what was measured.
-        measurements: the noisy integers, in the order of `blocks.layout`, (cells,).
+        measurements: the noisy integers, in the order of `blocks.layout`, (cells,); or of many groups, (many, cells).
     """
 
     plan: Any
@@ -87,7 +69,7 @@ class LatticeReading(FamilyReading):
     @cached_property
     def estimator(self) -> Estimator:
         """All tables of one shape at once where every strategy is plain."""
-        estimator = PlainEstimator if self.blocks.plain else CrossedEstimator
+        estimator = PlainEstimator if self.blocks.plain and self.measurements.ndim == 1 else CrossedEstimator
         return estimator(self.blocks, self.measurements)
 
     @property

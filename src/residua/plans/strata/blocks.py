@@ -16,14 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.linalg.arrays import Integers
-from residua.linalg.lattice import closure
-from residua.linalg.layout import Layout, batches, layout_of
+from residua.linalg.layout import Layout, batches, layout_of_sets
 from residua.plans.blocks import Batch, Blocks, Portion
 from residua.plans.contract import Plan
 from residua.plans.noise import NORMAL, Noise
 from residua.plans.persons import Reach
 from residua.plans.strata import price
-from residua.plans.strata.members import Member, member_of
 from residua.plans.verifier import Profile
 
 _BATCH_CELLS = 1 << 18
@@ -143,8 +141,8 @@ class StrataBlocks(Blocks):
     def portions(self, most_cells: int) -> Sequence[Portion]:
         """All groups that measure something, some of one member at a time."""
         portions: list[Portion] = []
-        for k, (member, count) in enumerate(zip(self._members, self.counts, strict=True)):
-            tables = {piece.attributes for piece in member.pieces}
+        for k, (member, count) in enumerate(zip(self.members, self.counts, strict=True)):
+            tables = {rows.attributes for rows in member.tables}
             each = sum(math.prod(int(self.sizes[i]) for i in attributes) for attributes in tables)
             for part in batches(count, max(each, 1), most_cells):
                 start = self.starts[k] + part.start * self.members[k].cells
@@ -161,47 +159,37 @@ class StrataBlocks(Blocks):
         return StrataBlocks(sizes, self.by, (self.members[k],), np.zeros(groups, dtype=np.int64))
 
     @cached_property
-    def _members(self) -> tuple[Member, ...]:
-        return tuple(member_of(blocks) for blocks in self.members)
-
-    @cached_property
     def counted(self) -> Layout:
         """The tables of the members, each crossed with what makes groups: those that no other contains."""
-        used = [member for member, count in zip(self._members, self.counts, strict=True) if count]
-        rows = {tuple(sorted({*self.by, *piece.attributes})) for member in used for piece in member.pieces}
-        by_size: dict[int, list[tuple[int, ...]]] = {}
-        for row in sorted(rows):
-            by_size.setdefault(len(row), []).append(row)
-        sets = [np.array(found, dtype=np.int32) for found in by_size.values()]
-        lattice = closure(sets, len(self.sizes))
-        return layout_of(lattice, self.sizes, lattice.is_maximal)
+        used = [member for member, count in zip(self.members, self.counts, strict=True) if count]
+        sets = {tuple(sorted({*self.by, *rows.attributes})) for member in used for rows in member.tables}
+        return layout_of_sets(sets, self.sizes, maximal=True)
 
     @cached_property
     def _sums(self) -> dict[tuple[int, ...], tuple[int, ...]]:
         """The counted table that each table within a group is summed from: the smallest that holds it."""
         held = [tuple(row) for group in self.counted for row in group.members.tolist()]
         held.sort(key=lambda row: math.prod(int(self.sizes[i]) for i in row))
-        used = {piece.attributes for member in self._members for piece in member.pieces}
+        used = {rows.attributes for member in self.members for rows in member.tables}
         found = {each: next((row for row in held if {*self.by, *each} <= {*row}), None) for each in used}
         return {each: row for each, row in found.items() if row is not None}
 
     def batches(self) -> Sequence[Batch]:
         """One table of one member, some groups at a time."""
         found = []
-        for k, member in enumerate(self._members):
-            for piece in member.pieces:
-                table = int(np.prod([int(self.sizes[i]) for i in piece.attributes], dtype=np.int64))
-                for part in batches(self.counts[k], max(piece.cells, table), _BATCH_CELLS):
-                    scales = np.full(part.stop - part.start, piece.scale)
-                    found.append(Batch(0, scales, (k, piece, part)))
+        for k, member in enumerate(self.members):
+            for rows in member.tables:
+                table = math.prod(int(self.sizes[i]) for i in rows.attributes)
+                for part in batches(self.counts[k], max(rows.cells, table), _BATCH_CELLS):
+                    scales = np.full(part.stop - part.start, rows.scale)
+                    found.append(Batch(0, scales, (k, rows, part)))
         return found
 
     def integers(self, batch: Batch, tables: Integers) -> Integers:
         """What a batch measures, exactly and without noise, (groups, cells)."""
-        k, piece, part = batch.work
-        member, groups = self._members[k], self.places[k][part]
-        found: Integers = member.integers(piece, self._tables(tables, piece.attributes, groups))
-        return found
+        k, rows, part = batch.work
+        own = self._tables(tables, rows.attributes, self.places[k][part])
+        return np.asarray(self.members[k].of_tables(rows, own))
 
     def _tables(self, tables: Integers, attributes: tuple[int, ...], groups: Integers) -> Integers:
         """The true tables of some groups, (groups, n_1, …, n_k)."""
@@ -216,8 +204,8 @@ class StrataBlocks(Blocks):
 
     def store(self, batch: Batch, measured: Integers, out: Integers) -> None:
         """Each group's integers among its own."""
-        k, piece, part = batch.work
-        self.of_member(out, k)[part, piece.start : piece.start + piece.cells] = measured
+        k, rows, part = batch.work
+        self.of_member(out, k)[part, rows.start : rows.start + rows.cells] = measured
 
 
 def _kinds(several: Sequence[StrataBlocks]) -> price.Kinds:

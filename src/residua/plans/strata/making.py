@@ -14,7 +14,6 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Integers
 from residua.plans.contract import Plan
 from residua.plans.noise import guarantee_like
-from residua.plans.strata.members import member_of
 from residua.plans.strata.plan import StrataPlan
 from residua.workload import Family, Identity, Workload, marginals, on_one_lattice
 
@@ -102,9 +101,9 @@ def require_member(plan: Plan, first: Plan, by: tuple[int, ...], name: str) -> N
             f"{name!r} measures {asked[0]!r}, which makes groups; plan for the table within a group, of the other "
             "attributes alone."
         )
-    if plan.bias or isinstance(plan, StrataPlan):
+    if plan.bias or plan.by_names:
         raise PlanError(f"{name!r} cannot be measured within groups; give a plan without bias or groups of its own.")
-    member_of(plan.blocks)
+    assert plan.blocks.tables  # says so, where there are none
 
 
 def lifted(workload: Workload, by: tuple[int, ...]) -> Workload | None:

@@ -205,11 +205,11 @@ class StrataPlan(Plan):
     def reading(self, blocks: Blocks, measurements: NDArray[Any]) -> StrataReading:
         """Tables of each group from what was measured in it."""
         assert isinstance(blocks, StrataBlocks)
-        as_measured = [
-            plan.reading(own, np.zeros(own.cells, dtype=np.int64)).plan
-            for plan, own in zip(self.members, blocks.members, strict=True)
-        ]
-        return StrataReading(self.replaced(members=tuple(as_measured)), blocks, measurements)
+        members = tuple(
+            plan.reading(own, blocks.of_member(measurements, k))
+            for k, (plan, own) in enumerate(zip(self.members, blocks.members, strict=True))
+        )
+        return StrataReading(self.replaced(members=tuple(each.plan for each in members)), blocks, measurements, members)
 
     @cached_property
     def measured_attributes(self) -> tuple[int, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,7 @@ from residua.plans.contract import Plan
 from residua.plans.reading import Combination, Reading
 from residua.plans.strata.asked import Part
 from residua.plans.strata.blocks import StrataBlocks
-from residua.plans.strata.members import member_of, merged_cells
-from residua.workload import Identity, Workload, applied, marginals
+from residua.workload import Workload, marginals
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,11 +27,13 @@ class StrataReading(Reading):
         plan: the plan as it was measured.
         blocks: what was measured.
         measurements: the noisy integers, (cells,).
+        members: how the groups of each member are read, all at once.
     """
 
     plan: Any
     blocks: StrataBlocks
     measurements: NDArray[Any]
+    members: tuple[Any, ...]
 
     @property
     def summary(self) -> str:
@@ -50,18 +51,9 @@ class StrataReading(Reading):
         found = np.zeros((stop - first, part.inner.queries))
         for k, everywhere in enumerate(self.blocks.places):
             low, high = np.searchsorted(everywhere, (first, stop)).tolist()
-            places = everywhere[low:high] - first
-            if not len(places):
-                continue
-            measured, member = self.blocks.of_member(self.measurements, k)[low:high], member_of(self.blocks.members[k])
-            if not part.inner.tabular:
-                tables = member.table(measured, part.inner.attributes).reshape(len(places), -1)
-                found[places] = (part.inner.matrix @ tables.T).T
-            else:
-                (term,) = part.inner.terms()
-                table = member.table(measured, tuple(i for i, _ in term))
-                every = (-1, Identity(len(places)))  # the groups, along the first axis
-                found[places] = applied([every, *term], table).reshape(len(places), -1)
+            if low < high:
+                member = replace(self.members[k], measurements=self.members[k].measurements[low:high])
+                found[everywhere[low:high] - first] = member.estimates(part.inner)
         return found
 
     def marginal(self, positions: tuple[int, ...]) -> Floats:
@@ -99,9 +91,8 @@ class StrataReading(Reading):
         grouping, rows = self.plan.over_cells()
         own: dict[int, Any] = {}
         for k, places in enumerate(self.blocks.places):
-            measured = self.blocks.of_member(self.measurements, k)
-            for place, numbers in zip(places.tolist(), measured, strict=True):
-                own[place] = self.plan.members[k].reading(self.blocks.members[k], numbers).whitened()[2]
+            for place, numbers in zip(places.tolist(), self.members[k].measurements, strict=True):
+                own[place] = replace(self.members[k], measurements=numbers).whitened()[2]
         return grouping, rows, np.concatenate([own[place] for place in sorted(own)])
 
 
@@ -111,5 +102,5 @@ def seen_in_groups(plan: Plan, blocks: Blocks, measured: NDArray[Any]) -> tuple[
     What lies outside the space of the rows is left out, which no estimate would use.
     """
     grouping, rows = plan.over_cells()
-    tables = member_of(blocks).table(measured, grouping.attributes).reshape(len(measured), -1)
-    return grouping, rows, merged_cells(tables, grouping.columns, rows.shape[1]) @ rows.T
+    tables = plan.reading(blocks, measured).marginal(grouping.attributes)
+    return grouping, rows, grouping.merged(tables, rows.shape[1]) @ rows.T
