@@ -103,3 +103,16 @@ def optimum(workload, loss, pcost=1.0) -> float:
 
 def asked_of(workload) -> list[tuple[int, ...]]:
     return [workload.lattice.members(int(number)) for number in workload.numbers]
+
+
+def recreate(target, target_covariance, parts) -> list[np.ndarray]:
+    """The matrices A_i with which `Σ A_i M_i(x)` is the target's answer: `A_i = Σ^½ (BᵀΣ^-½)⁺ B_iᵀ Σ_i⁻¹`.
+
+    Of parts, query matrix and covariance each, whose privacy cost matrices sum to the target's (common-mechanism,
+    Algorithm 4). Where the target's rows are dependent it is made consistent.
+    """
+    values, vectors = np.linalg.eigh(target_covariance)
+    root = (vectors * np.sqrt(values)) @ vectors.T
+    inverse = (vectors / np.sqrt(values)) @ vectors.T
+    back = root @ np.linalg.pinv((inverse @ target).T, rcond=1e-10)
+    return [back @ np.linalg.solve(covariance, rows).T for rows, covariance in parts]

@@ -9,7 +9,7 @@ import pytest
 import residua as rs
 from residua.errors import PlanError, VerificationError
 from residua.plans.blockwise.blocks import BlockwiseBlocks
-from residua.plans.blockwise.facts import Rows, in_classes
+from residua.plans.blockwise.facts import BlockRows, in_classes
 from residua.plans.blockwise.plan import BlockwisePlan
 from residua.plans.composition import priced
 from residua.plans.levels import AttributeLevels, axis_of, closed, refines
@@ -127,7 +127,7 @@ def test_what_matters_little_can_be_measured_at_a_small_budget():
 
 
 def test_the_total_alone_has_a_profile():
-    total = BlockwiseBlocks((AttributeLevels(3),), ((),), (Rows(np.array([[5]])),), np.array([2.0]))
+    total = BlockwiseBlocks((AttributeLevels(3),), ((),), (BlockRows(np.array([[5]])),), np.array([2.0]))
     assert total.profile().largest == total.cost(rs.AddRemove()) == Fraction(25, 4)
 
 

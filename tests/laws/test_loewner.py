@@ -7,7 +7,8 @@ import pytest
 from residua.plans.matrix import loewner
 from residua.plans.matrix.common import covariances, intersection, least_above, least_above_two, rows_of, shared_space
 from residua.plans.matrix.integers import integer_rows
-from residua.plans.matrix.loewner import recreate, stack, standardise
+from residua.plans.matrix.loewner import stack, standardise
+from tests.laws.dense import recreate
 
 
 def orthonormal(rng, rows, cells):
@@ -121,7 +122,7 @@ def test_recreation_has_the_targets_mean_and_covariance(seed):
     rng = np.random.default_rng(seed)
     target, root = rng.normal(size=(4, 7)), rng.normal(size=(4, 4))
     covariance = root @ root.T + np.eye(4)
-    plan = standardise(target, covariance)
+    plan = standardise(np.linalg.solve(np.linalg.cholesky(covariance), target))
     look = 0.6 * plan.rows[:2] + 0.1 * plan.rows[2:]
     left = loewner.remainder(plan, look)
     parts = [(look, np.eye(2)), (left, np.eye(len(left)))]

@@ -23,7 +23,7 @@ from residua.plans.cells import Grouping
 from residua.plans.combining import Algebra, algebra_for
 from residua.plans.noise import NORMAL, Noise
 from residua.plans.persons import price_remarks
-from residua.plans.questions import Asked, Query, as_workload, require_same_domain
+from residua.plans.questions import Asked, Query, as_workload, combination_query, require_same_domain
 from residua.plans.quotes import Forecasts
 from residua.plans.reading import Reading
 from residua.privacy import Guarantee, Unit
@@ -129,9 +129,16 @@ class Plan(ReportedPlan, Forecasts, ABC):
     def _covariance(self, first: Workload, second: Workload) -> Floats:
         """Covariances between the queries of two workloads, all of them answerable, (queries, queries)."""
 
-    @abstractmethod
     def combination_variance(self, combination: Mapping[Sequence[str], ArrayLike]) -> float:
-        """Variance of a linear combination of cells: attribute set → coefficients, an array over its cells."""
+        """Variance of a linear combination of cells: attribute set → coefficients, an array over its cells.
+
+        Raises:
+            PlanError: the plan cannot answer it.
+        """
+        found = float(self._variances(combination_query(self.domain, combination))[0])
+        if not np.isfinite(found):
+            raise PlanError("this plan does not answer this combination; plan for a workload that asks for it.")
+        return found
 
     def _term_variances(self, workload: Workload) -> Floats:
         """The mean variance of each term's queries, (terms,); infinite where some cannot be answered."""

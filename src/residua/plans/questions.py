@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.sparse import csr_array
 
 from residua.domain import Domain
 from residua.errors import DomainError, PlanError, WorkloadError
@@ -111,6 +112,12 @@ def in_one_table(domain: Domain, parts: Mapping[tuple[int, ...], Floats]) -> tup
     for members, part in parts.items():
         total = total + part.reshape([n if i in members else 1 for i, n in zip(union, sizes, strict=True)])
     return union, total
+
+
+def combination_query(domain: Domain, combination: Mapping[Sequence[str], ArrayLike]) -> Workload:
+    """A linear combination of cells as one query."""
+    attributes, total = in_one_table(domain, combined(domain, combination))
+    return Workload.of_matrix(domain, attributes, csr_array(total.reshape(1, -1)), ("combination",), np.ones(1))
 
 
 def _numbers(given: ArrayLike) -> Floats:

@@ -13,6 +13,7 @@ Reference: common-mechanism, Algorithm 4 and Theorem 5.5: the target is recreate
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -28,7 +29,6 @@ from residua.plans.blockwise import algebra as blockwise
 from residua.plans.cells import Grouping, refine
 from residua.plans.composition import composed_cost
 from residua.plans.contract import Plan
-from residua.plans.matrix.algebra import noise_at_least
 from residua.plans.matrix.integers import LARGEST_ENTRY, realised
 from residua.plans.matrix.loewner import Stacked, gain, stack, standardise
 from residua.plans.matrix.plan import MatrixPlan
@@ -183,12 +183,11 @@ def _matrix_pool(
     known = stack(rows)
     together = np.concatenate([measurements for _, _, measurements in seen], axis=-1)
     estimate = known.coordinates(together) @ known.space
-    spread = known.singular[:, None] * known.space
     largest = float(
         np.clip(LARGEST / 2 / max(np.abs(estimate).sum(axis=-1).max(initial=0.0), 1.0), LARGEST_ENTRY, _FINEST_ENTRY)
     )
     plan = realised(
-        like, cells, spread, "everything measured", spaces=rows, workload=workload, fill=False, largest=largest
+        like, cells, known.rows, "everything measured", spaces=rows, workload=workload, fill=False, largest=largest
     )
     own = refine(domain.sizes, [Grouping(cells.attributes, cells.columns), Grouping(plan.attributes, plan.columns)])
     strategy = own.lifted(plan.strategy.astype(np.float64), 1)
@@ -242,13 +241,13 @@ def _of_groups(part: Release, groups: Integers) -> tuple[Plan, Blocks, Integers]
 
 def _not_understated(plan: MatrixPlan, known: Stacked, strategy: Floats) -> MatrixPlan:
     """The plan with noise raised until it states no less variance than there is, whatever rounding did to it."""
-    return replace(plan, scale=plan.scale * noise_at_least(known.singular, known.space, strategy / plan.scale))
+    return replace(plan, scale=plan.scale * max(math.sqrt(gain(known, strategy / plan.scale)), 1.0))
 
 
 def _overstated(plan: MatrixPlan, known: Stacked, strategy: Floats) -> float:
     """By how much at most, relative, a variance that the plan states is above the least that there is."""
     stated = standardise(strategy / np.sqrt(plan.noise_variance))
-    most = gain(stated, known.singular[:, None] * known.space)
+    most = gain(stated, known.rows)
     return float(f"{1.01 * max(most - 1.0, 0.0) + 1e-9:.2e}")
 
 

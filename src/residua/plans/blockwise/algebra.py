@@ -1,6 +1,6 @@
 """The algebra of blockwise plans that share their rows: exact, elementwise on the precisions of blocks.
 
-Rows of all blocks together are independent of each other, so that Γ is ordered, added and met block by block, as for
+BlockRows of all blocks together are independent of each other, so that Γ is ordered, added and met block by block, as for
 lattice plans (`product/algebra.py`). Plans with other rows are compared as matrices over cells, on small domains.
 """
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from residua.linalg.arrays import Floats
 from residua.plans.algebra import ElementwiseAlgebra
-from residua.plans.blockwise.facts import Rows
+from residua.plans.blockwise.facts import BlockRows
 from residua.plans.blockwise.plan import BlockwisePlan
 from residua.plans.combining import register_closed
 from residua.plans.levels import Block, rank
@@ -26,7 +26,7 @@ def agree(plans: Sequence[object]) -> bool:
     kin = [plan for plan in plans if isinstance(plan, BlockwisePlan)]
     if any(plan.axes != kin[0].axes for plan in kin):
         return False
-    known: dict[Block, Rows] = {}
+    known: dict[Block, BlockRows] = {}
     for plan in kin:
         for block in plan.blocks_of:
             if known.setdefault(block, plan.rows_of(block)) != plan.rows_of(block):
@@ -36,7 +36,7 @@ def agree(plans: Sequence[object]) -> bool:
 
 def _aligned(plans: Sequence[BlockwisePlan]) -> tuple[BlockwisePlan, list[Floats]]:
     """The first plan with the blocks of all, and everyone's precisions."""
-    rows: dict[Block, Rows] = {}
+    rows: dict[Block, BlockRows] = {}
     for plan in plans:
         for block in plan.blocks_of:
             rows.setdefault(block, plan.rows_of(block))

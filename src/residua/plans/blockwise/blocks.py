@@ -21,7 +21,7 @@ from residua.linalg.layout import Layout, layout_of_sets
 from residua.linalg.modes import integer_product
 from residua.plans.blocks import Batch, Blocks, TableRows
 from residua.plans.blockwise import price
-from residua.plans.blockwise.facts import Rows
+from residua.plans.blockwise.facts import BlockRows
 from residua.plans.cells import Grouping
 from residua.plans.levels import MOST_CELLS, AttributeLevels, Block
 from residua.plans.noise import NORMAL, Noise
@@ -45,7 +45,7 @@ class BlockwiseBlocks(Blocks):
 
     axes: tuple[AttributeLevels, ...]
     measured: tuple[Block, ...]
-    rows: tuple[Rows, ...]
+    rows: tuple[BlockRows, ...]
     scales: Floats
     drops: bool = False
     names: tuple[str, ...] = ()

@@ -25,7 +25,7 @@ Parts = dict[Block, Floats]
 
 
 @dataclass(frozen=True, eq=False)
-class Facts:
+class BlockFacts:
     """What follows from noise on blocks.
 
     Args:
@@ -39,7 +39,7 @@ class Facts:
     axes: tuple[AttributeLevels, ...]
     blocks: tuple[Block, ...]
     numbers: tuple[int, ...]
-    strategies: tuple[Rows, ...]
+    strategies: tuple[BlockRows, ...]
     noise: Floats
 
     @cached_property
@@ -221,7 +221,7 @@ _MOST_PAIRS = 4096  # cells up to which the inner products of all pairs of colum
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class BlockRows:
     """An integer measurement of a table.
 
     Args:
@@ -269,7 +269,7 @@ class Rows:
         return min(4 * self.norm, 2 * self.norm - 2 * least)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Rows) and np.array_equal(self.rows, other.rows)
+        return isinstance(other, BlockRows) and np.array_equal(self.rows, other.rows)
 
     def __hash__(self) -> int:
         return hash((self.rows.shape, self.rows.tobytes()))
@@ -288,7 +288,7 @@ class Split:
     lower: Floats
 
 
-def split(axes: Sequence[AttributeLevels], block: Block, measured: Rows) -> Split:
+def split(axes: Sequence[AttributeLevels], block: Block, measured: BlockRows) -> Split:
     """The rows of a block in coordinates.
 
     Raises:

@@ -10,13 +10,13 @@ from __future__ import annotations
 import base64
 import math
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from residua.domain import Domain, domain_of_settings
 from residua.errors import PlanError, VerificationError
@@ -24,14 +24,13 @@ from residua.linalg.arrays import Floats, Integers
 from residua.plans.blocks import Blocks
 from residua.plans.blockwise.blocks import BlockwiseBlocks
 from residua.plans.blockwise.bounds import coordinates_of, gap_of_any
-from residua.plans.blockwise.facts import Facts, Rows
+from residua.plans.blockwise.facts import BlockFacts, BlockRows
 from residua.plans.blockwise.reading import BlockwiseReading
 from residua.plans.bodies import check_claims, head_of_body, head_to_body
 from residua.plans.cells import MOST_COLUMNS, Grouping
 from residua.plans.contract import Plan
 from residua.plans.levels import AttributeLevels, Block, below, rank, table_for
 from residua.plans.noise import LARGEST_SCALE, SMALLEST_SCALE
-from residua.plans.questions import combined, in_one_table
 from residua.plans.tolerances import nearness
 from residua.privacy import AddRemove, Guarantee, Unit
 from residua.workload import Workload
@@ -70,7 +69,7 @@ class BlockwisePlan(Plan):
     axes: tuple[AttributeLevels, ...]
     blocks_of: tuple[Block, ...]
     numbers: tuple[int, ...]
-    strategies: tuple[Rows, ...]
+    strategies: tuple[BlockRows, ...]
     precisions: Floats
     guarantee: Guarantee | None
     unit: Unit = field(default_factory=AddRemove)
@@ -108,7 +107,7 @@ class BlockwisePlan(Plan):
             else "the best plan that measures block by block"
         )
 
-    def rows_of(self, block: Block) -> Rows:
+    def rows_of(self, block: Block) -> BlockRows:
         """What is measured of a block."""
         return self.strategies[self._number[block]]
 
@@ -152,29 +151,17 @@ class BlockwisePlan(Plan):
     # ---- accuracy
 
     @cached_property
-    def facts(self) -> Facts:
+    def facts(self) -> BlockFacts:
         """What follows from the noise of the blocks."""
         with np.errstate(divide="ignore"):
             noise = np.asarray(1.0 / self.precisions)
-        return Facts(self.axes, self.blocks_of, self.numbers, self.strategies, noise)
+        return BlockFacts(self.axes, self.blocks_of, self.numbers, self.strategies, noise)
 
     def _variances(self, workload: Workload) -> Floats:
         return self.facts.variances(workload)
 
     def _covariance(self, first: Workload, second: Workload) -> Floats:
         return self.facts.covariance(first, second)
-
-    def combination_variance(self, combination: Mapping[Sequence[str], ArrayLike]) -> float:
-        """Variance of a linear combination of cells: attribute set → coefficients, an array over its cells.
-
-        Raises:
-            PlanError: the plan cannot answer it.
-        """
-        members, total = in_one_table(self.domain, combined(self.domain, combination))
-        parts, lost = self.facts.taken_apart(members, total[None])
-        if lost[0]:
-            raise PlanError("this plan does not answer this combination; plan for a workload that asks for it.")
-        return sum(self.facts.variance_of[block] * float((part**2).sum()) for block, part in parts.items())
 
     @cached_property
     def gap_any(self) -> float:
@@ -334,7 +321,7 @@ class BlockwisePlan(Plan):
             axes,
             blocks,
             tuple(int(number) for number in body["numbers"]),
-            tuple(Rows(_unpacked(own["rows"], tuple(own["shape"]))) for own in body["strategies"]),
+            tuple(BlockRows(_unpacked(own["rows"], tuple(own["shape"]))) for own in body["strategies"]),
             np.array(body["precisions"], dtype=np.float64),
             workload=workload_of_body(domain, body["workload"]),
             **head_of_body(body),

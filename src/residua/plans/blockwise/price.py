@@ -15,7 +15,7 @@ import numpy as np
 
 from residua.errors import VerificationError
 from residua.linalg.arrays import Objects
-from residua.plans.blockwise.facts import Rows
+from residua.plans.blockwise.facts import BlockRows
 from residua.plans.levels import Block, shape_of, table_for
 from residua.plans.verifier import FEWEST_RECORDS, POINT, WORD, require_scales, share
 
@@ -56,12 +56,12 @@ def added(several: Sequence[Priced]) -> Fraction:
     return Fraction(max(listed[1].ravel().tolist()), POINT)
 
 
-def most_records(rows: Sequence[Rows]) -> int:
+def most_records(rows: Sequence[BlockRows]) -> int:
     """How many records may be counted before a measurement could leave 64 bits."""
     return (WORD - 2**51) // max((each.largest for each in set(rows)), default=1)
 
 
-def _pairs(blocks: Priced) -> list[tuple[Block, Rows]]:
+def _pairs(blocks: Priced) -> list[tuple[Block, BlockRows]]:
     return list(zip(blocks.measured, blocks.rows, strict=True))
 
 

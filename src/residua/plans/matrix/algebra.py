@@ -165,11 +165,6 @@ def _below(made: MatrixPlan, like: Plan, candidates: Sequence[Standard], togethe
     return noisier(made, like, max(most * (1.0 + _ROOM), 1.0))
 
 
-def noise_at_least(singular: Floats, space: Floats, rows: Floats) -> float:
-    """The factor, at least 1, by which noise must grow for these rows to claim no more than a mechanism knows."""
-    return max(float(np.sqrt(loewner.gain(Standard(singular, space), rows))), 1.0)
-
-
 def _most_expensive(profile: Floats) -> float:
     """The cost of the most expensive cell; of plans in which that is the same, less for the cheaper on average."""
     return float(profile.max() + 1e-6 * profile.mean())

@@ -60,10 +60,8 @@ class Standard:
         return np.asarray(np.linalg.norm(outside, axis=1) / (size or 1.0))
 
 
-def standardise(rows: Floats, covariance: Floats | None = None) -> Standard:
-    """The standard form of `B x + N(0, Σ)`; noise is independent with variance 1 if no covariance is given."""
-    if covariance is not None:
-        rows = np.linalg.solve(np.linalg.cholesky(covariance), rows)
+def standardise(rows: Floats) -> Standard:
+    """The standard form of `B x + N(0, I)`."""
     if not rows.size or not rows.any():
         return Standard(np.zeros(0), np.zeros((0, rows.shape[1])))
     _, s, Vt = np.linalg.svd(_square(rows), full_matrices=False)
@@ -91,11 +89,6 @@ def gain(known: Standard, wanted: Floats) -> float:
 def answers(known: Standard, wanted: Floats) -> bool:
     """Whether a mechanism with these rows and noise of variance 1 can be computed from the known one (Theorem 3.5)."""
     return excess(known, wanted) <= 1.0 + MATRIX_ORDER_TOLERANCE
-
-
-def equivalent(first: Standard, second: Standard) -> bool:
-    """Whether each mechanism can be computed from the other: Γ₁ = Γ₂."""
-    return answers(first, second.rows) and answers(second, first.rows)
 
 
 def derivation(
@@ -164,49 +157,23 @@ def _square(rows: Floats) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class Stacked:
-    """Several mechanisms as one: singular values and vectors of the stacked rows within their numerical rank.
+class Stacked(Standard):
+    """Several mechanisms as one, and how its standard form follows from what they measured.
 
     Args:
         left: (measurements, rank), to be applied to measurements divided by their noise's standard deviation.
-        singular: (rank,).
-        space: orthonormal rows that span what is measured, (rank, cells).
+        Others as for `Standard`.
     """
 
     left: Floats
-    singular: Floats
-    space: Floats
 
     def coordinates(self, measurements: Floats) -> Floats:
         """What was measured in the orthonormal basis of the space, (…, rank), from whitened measurements, (…, rows)."""
         return np.asarray((measurements @ self.left) / self.singular)
 
 
-def stack(rows: Sequence[Floats], rank_tolerance: float = RANK_TOLERANCE) -> Stacked:
+def stack(rows: Sequence[Floats]) -> Stacked:
     """Stacks mechanisms whose rows were divided by the standard deviation of their noise, (measurements_i, cells)."""
     U, s, Vt = np.linalg.svd(np.vstack(rows), full_matrices=False)
-    rank = int((s > s.max(initial=0.0) * rank_tolerance).sum())
-    return Stacked(U[:, :rank], s[:rank], Vt[:rank])
-
-
-def recreate(
-    target: Floats,
-    target_covariance: Floats,
-    parts: Sequence[tuple[Floats, Floats]],
-) -> list[Floats]:
-    """The matrices A_i with which `Σ A_i M_i(x)` is the target's answer: `A_i = Σ^½ (BᵀΣ^-½)⁺ B_iᵀ Σ_i⁻¹`.
-
-    Args:
-        target: B, (rows, cells).
-        target_covariance: Σ, (rows, rows).
-        parts: query matrix and covariance of each part; their privacy cost matrices sum to the target's.
-
-    Returns:
-        One matrix per part, (rows, measurements of the part). The sum is equivalent to the target; where the target's
-        rows are dependent it is made consistent, its noise smaller by what consistency removes.
-    """
-    values, vectors = np.linalg.eigh(target_covariance)
-    root = (vectors * np.sqrt(values)) @ vectors.T
-    inverse = (vectors / np.sqrt(values)) @ vectors.T
-    back = root @ np.linalg.pinv((inverse @ target).T, rcond=RANK_TOLERANCE)
-    return [back @ np.linalg.solve(covariance, rows).T for rows, covariance in parts]
+    rank = int((s > s.max(initial=0.0) * RANK_TOLERANCE).sum())
+    return Stacked(s[:rank], Vt[:rank], U[:, :rank])

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from residua.domain import Domain, Label, domain_of_settings
 from residua.errors import PlanError
@@ -223,15 +223,6 @@ class MatrixPlan(MeasuredSpace, Plan):
         """`(BᵀB)⁻¹` on the merged cells, its pseudo-inverse if not all are measured, (columns, columns)."""
         _, s, Vt = self.factors
         return np.asarray((Vt.T / s**2) @ Vt)
-
-    def combination_variance(self, combination: Mapping[Sequence[str], ArrayLike]) -> float:
-        """Variance of a linear combination of cells: attribute set → coefficients, an array over its cells.
-
-        Raises:
-            PlanError: the plan cannot answer it.
-        """
-        query = self.combined(combination)
-        return float(self._covariance(query, query)[0, 0])
 
     @property
     def remarks(self) -> tuple[tuple[str, str], ...]:

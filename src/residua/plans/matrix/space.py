@@ -10,19 +10,19 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from residua.domain import Domain
 from residua.errors import PlanError, WorkloadError
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.plans.cells import Grouping
 from residua.plans.noise import NORMAL
-from residua.plans.questions import as_workload, combined, in_one_table
+from residua.plans.questions import as_workload, combination_query
 from residua.plans.reading import Answerable, Clique, Reading
 from residua.plans.tails import check_confidence, reaches, single_reach
 from residua.plans.tolerances import SUPPORT_TOLERANCE
 from residua.quoting import Term
-from residua.workload import Workload, explicit
+from residua.workload import Workload
 from residua.workload.listed import MOST_CELLS
 
 _BATCH = 2**22
@@ -99,11 +99,6 @@ class MeasuredSpace(ABC):
         """The matrix that turns measurements into the best unbiased answers, (queries, measurements)."""
         U, s, _ = self.factors
         return np.asarray((self.coordinates(workload) / s) @ U.T)
-
-    def combined(self, combination: Mapping[Sequence[str], ArrayLike]) -> Workload:
-        """A linear combination of cells as one query."""
-        attributes, total = in_one_table(self.domain, combined(self.domain, combination))
-        return explicit(self.domain, total.reshape(1, -1), on=[self.domain.names[i] for i in attributes])
 
     def asked(self, workload: Workload | Sequence[str]) -> Workload:
         """Any workload, or the marginal on some attributes, as explicit queries."""
@@ -230,7 +225,8 @@ class MatrixReading(Reading):
             return super().widths(asked, confidence, together)
         check_confidence(confidence)
         miss = (1.0 - confidence) / together
-        workload = self.plan.combined(asked) if isinstance(asked, Mapping) else self.plan.asked(asked)
+        domain = self.plan.domain
+        workload = combination_query(domain, asked) if isinstance(asked, Mapping) else self.plan.asked(asked)
         U, s, _ = self.plan.factors
         deviation = math.sqrt(self.plan.noise_variance)
         found = np.empty(workload.queries)

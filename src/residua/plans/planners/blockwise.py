@@ -20,7 +20,7 @@ import numpy as np
 
 from residua.errors import PlanError, VerificationError
 from residua.linalg.arrays import Floats, Integers
-from residua.plans.blockwise.facts import Rows, asked
+from residua.plans.blockwise.facts import BlockRows, asked
 from residua.plans.blockwise.plan import BY_ROWS, BlockwisePlan
 from residua.plans.cells import MOST_COLUMNS
 from residua.plans.contract import Plan
@@ -207,7 +207,7 @@ def _proven(plan: BlockwisePlan, task: Task, loss: QueryLoss, bound: float) -> B
 # ---- integers
 
 
-def rounded(solved: Solved, least: float) -> tuple[tuple[Rows, ...], Floats]:
+def rounded(solved: Solved, least: float) -> tuple[tuple[BlockRows, ...], Floats]:
     """Every kind's strategy in integers, the largest at least this; every direction of its block; its share of cost."""
     shares = np.array([float((rows**2).sum(axis=0).max(initial=0.0)) for rows in solved.rows])
     little = float(shares.max()) * FILLING**2
@@ -217,7 +217,7 @@ def rounded(solved: Solved, least: float) -> tuple[tuple[Rows, ...], Floats]:
         shares[kind] = max(float(shares[kind]), little)
         coarsest = least if len(rows) else least * FILLING  # directions that nobody asks for keep some bits
         finest = max(_LARGEST * math.sqrt(float(shares[kind] / shares.max())), coarsest)
-        strategies.append(Rows(_integers(np.vstack([rows, missing * (strength / _longest(missing))]), finest)))
+        strategies.append(BlockRows(_integers(np.vstack([rows, missing * (strength / _longest(missing))]), finest)))
     return tuple(strategies), shares
 
 

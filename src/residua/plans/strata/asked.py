@@ -23,7 +23,7 @@ _MOST_ENTRIES = 2**27
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class GroupQueries:
     """Queries of one kind: rows over the groups crossed with queries within, or any combination of both.
 
     Args:
@@ -84,7 +84,7 @@ class Part:
         return np.asarray(found.ravel()[self.order])
 
 
-def parts_of(domain: Domain, by: Sequence[int], workload: Workload) -> Iterator[Part]:
+def parts_of(domain: Domain, by: Sequence[int], workload: Workload) -> Iterator[GroupQueries]:
     """The queries of a workload in their order, part by part."""
     if not workload.tabular:
         yield _explicit(domain, by, workload)
@@ -93,7 +93,7 @@ def parts_of(domain: Domain, by: Sequence[int], workload: Workload) -> Iterator[
         yield _product(domain, by, term)
 
 
-def _product(domain: Domain, by: Sequence[int], term: Sequence[tuple[int, AttributeQueries]]) -> Part:
+def _product(domain: Domain, by: Sequence[int], term: Sequence[tuple[int, AttributeQueries]]) -> GroupQueries:
     asked = dict(term)
     rows = reduce(
         lambda left, right: csr_array(kron(left, right, format="csr")),
@@ -104,7 +104,7 @@ def _product(domain: Domain, by: Sequence[int], term: Sequence[tuple[int, Attrib
     inner = _within(domain, within)
     moved = [*(i for i, _ in term if i in by), *within]
     places = np.arange(rows.shape[0] * inner.queries).reshape([asked[i].rows for i in moved])
-    return Part(inner, rows, None, places.transpose([moved.index(i) for i, _ in term]).ravel())
+    return GroupQueries(inner, rows, None, places.transpose([moved.index(i) for i, _ in term]).ravel())
 
 
 def _rows(asked: AttributeQueries | None, size: int) -> csr_array:
@@ -119,7 +119,7 @@ def _within(domain: Domain, asked: dict[int, AttributeQueries]) -> Workload:
     return product(domain, {domain.names[i]: each for i, each in asked.items()})
 
 
-def _explicit(domain: Domain, by: Sequence[int], workload: Workload) -> Part:
+def _explicit(domain: Domain, by: Sequence[int], workload: Workload) -> GroupQueries:
     within = tuple(i for i in workload.attributes if i not in by)
     members = tuple(sorted({*by, *within}))
     cells = workload.over(members).tocoo()
@@ -139,7 +139,7 @@ def _explicit(domain: Domain, by: Sequence[int], workload: Workload) -> Part:
     columns = (pairs % groups) * len(first) + which
     shape = (workload.queries, groups * len(first))
     mixed = csr_array(coo_array((np.ones(len(pairs)), (pairs // groups, columns)), shape=shape))
-    return Part(inner, None, mixed, None)
+    return GroupQueries(inner, None, mixed, None)
 
 
 def _bounds(matrix: csr_array) -> Iterator[tuple[int, int]]:

@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Self, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.linalg import block_diag
 from scipy.sparse import csr_array
 
@@ -26,13 +26,13 @@ from residua.plans.blocks import Blocks
 from residua.plans.bodies import check_claims, head_of_body, head_to_body
 from residua.plans.cells import MOST_COLUMNS, Grouping, refine
 from residua.plans.contract import Plan
-from residua.plans.questions import Query, combined, in_one_table
-from residua.plans.strata.asked import Part, only, parts_of
+from residua.plans.questions import Query
+from residua.plans.strata.asked import GroupQueries, only, parts_of
 from residua.plans.strata.blocks import StrataBlocks
 from residua.plans.strata.reading import StrataReading
 from residua.privacy import AddRemove, Guarantee, Unit
 from residua.privacy.exact import round_up
-from residua.workload import Workload, explicit
+from residua.workload import Workload
 from residua.workload.files import workload_of_body, workload_to_body
 
 _MOST_ENTRIES = 2**27
@@ -141,7 +141,7 @@ class StrataPlan(Plan):
             raise PlanError(f"no group answers the marginal on {names!r}; plan for a workload that asks for it.")
         return np.asarray(found.transpose(np.argsort(np.argsort(positions))))
 
-    def kinds_of(self, part: Part) -> tuple[Integers, Floats]:
+    def kinds_of(self, part: GroupQueries) -> tuple[Integers, Floats]:
         """The kind of each group, and the variances of the queries within a group of each kind."""
         found = [plan.variances(part.inner) for plan in self.members]
         return self.chosen % (len(self.members) + 1), np.stack([*found, np.full(part.inner.queries, np.inf)])
@@ -149,7 +149,7 @@ class StrataPlan(Plan):
     def _variances(self, workload: Workload) -> Floats:
         return np.concatenate([part.summed(*self.kinds_of(part)) for part in self.parts(workload)])
 
-    def parts(self, workload: Workload) -> Iterator[Part]:
+    def parts(self, workload: Workload) -> Iterator[GroupQueries]:
         """What a workload asks of the groups and within them."""
         return parts_of(self.domain, self.by, workload)
 
@@ -157,7 +157,7 @@ class StrataPlan(Plan):
         others = list(self.parts(second))
         return np.vstack([np.hstack([self._between(part, each) for each in others]) for part in self.parts(first)])
 
-    def _between(self, first: Part, second: Part) -> Floats:
+    def _between(self, first: GroupQueries, second: GroupQueries) -> Floats:
         """Covariances between the queries of two parts, summed over the groups of each kind."""
         one, two = first.over(), second.over()
         found = np.zeros((first.queries, second.queries))
@@ -173,22 +173,6 @@ class StrataPlan(Plan):
                 covariance[np.ix_(used, used_too)] = plan.covariance(asked, other_asked)
             found += _contracted(mine, covariance, other, len(here))
         return found
-
-    def combination_variance(self, combination: Mapping[Sequence[str], ArrayLike]) -> float:
-        """Variance of a linear combination of cells: attribute set → coefficients, an array over its cells.
-
-        Raises:
-            PlanError: the plan cannot answer it.
-        """
-        found = float(self._variances(self.combined(combination))[0])
-        if not np.isfinite(found):
-            raise PlanError("this plan does not answer this combination in every group; ask for other groups.")
-        return found
-
-    def combined(self, combination: Mapping[Any, ArrayLike]) -> Workload:
-        """A linear combination of cells as one query."""
-        attributes, total = in_one_table(self.domain, combined(self.domain, combination))
-        return explicit(self.domain, total.reshape(1, -1), on=[self.domain.names[i] for i in attributes])
 
     # ---- measuring
 

@@ -13,8 +13,9 @@ from residua.linalg.arrays import Floats
 from residua.plans.blocks import Blocks
 from residua.plans.cells import Grouping
 from residua.plans.contract import Plan
+from residua.plans.questions import combination_query
 from residua.plans.reading import Combination, Reading
-from residua.plans.strata.asked import Part
+from residua.plans.strata.asked import GroupQueries
 from residua.plans.strata.blocks import StrataBlocks
 from residua.workload import Workload, marginals
 
@@ -40,7 +41,7 @@ class StrataReading(Reading):
         """What was measured, in words."""
         return f"{self.blocks.cells:,} measurements in {self.plan.groups:,} groups of {', '.join(self.plan.by_names)}."
 
-    def within(self, part: Part, some: slice | None = None) -> Floats:
+    def within(self, part: GroupQueries, some: slice | None = None) -> Floats:
         """The answers of every group, or some, to the queries within, (groups, queries within); 0 where nothing is.
 
         Args:
@@ -74,7 +75,7 @@ class StrataReading(Reading):
         found = np.concatenate([self._answered(part) for part in self.plan.parts(workload)])
         return np.where(known, found, np.nan), variances
 
-    def _answered(self, part: Part) -> Floats:
+    def _answered(self, part: GroupQueries) -> Floats:
         within = self.within(part)
         if part.mixed is not None:
             return np.asarray(part.mixed @ within.ravel())
@@ -83,7 +84,7 @@ class StrataReading(Reading):
 
     def combination(self, combination: Combination) -> tuple[float, float]:
         """One query."""
-        values, variances = self.answers(self.plan.combined(combination))
+        values, variances = self.answers(combination_query(self.plan.domain, combination))
         return float(values[0]), float(variances[0])
 
     def whitened(self) -> tuple[Grouping, Floats, Floats]:
