@@ -112,7 +112,7 @@ def test_laplace_noise_is_verified_as_it_is_sampled():
     plan = planned(LEVELS)
     (each,) = plan.blocks.pieces
     several = replace(each, scales=(np.full(each.nesting.sizes[1], each.scales[0][0]), *each.scales[1:]))
-    normal = replace(each, planned=replace(each.planned, noise=NORMAL))
+    normal = replace(each, operator=replace(each.operator, noise=NORMAL))
     for pieces in ((several,), (each, replace(each, members=(1,), sizes=(2,))), (each, normal)):
         with pytest.raises(VerificationError):
             replace(plan.blocks, pieces=pieces).price(rs.AddRemove())

@@ -75,10 +75,7 @@ Operator.readers.pop("each value")  # other tests know nothing of it: the fixtur
 class EachValuePiece(Piece):
     """Every value of the residual, on a grid."""
 
-    members: tuple[int, ...]
-    sizes: tuple[int, ...]
     operator: EachValue
-    grid: int
     scale: float
 
     @property

@@ -1,6 +1,6 @@
 """The algebra of blockwise plans that share their rows: exact, elementwise on the precisions of blocks.
 
-BlockRows of all blocks together are independent of each other, so that Γ is ordered, added and met block by block, as for
+Rows of all blocks together are independent of each other, so that Γ is ordered, added and met block by block, as for
 lattice plans (`product/algebra.py`). Plans with other rows are compared as matrices over cells, on small domains.
 """
 

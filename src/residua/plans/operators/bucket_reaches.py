@@ -9,14 +9,12 @@ multiple of 1 in all others, so that β, from the top down, and with it every co
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from scipy.sparse import csr_array
 
 from residua.linalg.arrays import Floats
 from residua.plans.operators.bucket_squares import BucketSquares, over_values
-from residua.plans.operators.correlated import running_rows
+from residua.plans.operators.contract import running_rows
 from residua.plans.tails import known_reaches, mixed_reach, ruled_reach
 from residua.workload import AttributeQueries, Identity
 
@@ -27,18 +25,18 @@ _MOST_COEFFICIENTS = 2**24
 def reaches(
     solved: BucketSquares,
     asked: AttributeQueries | None,
-    rows: Callable[[AttributeQueries | None], csr_array],
+    rows: csr_array,
     chance: float,
 ) -> Floats:
     """How many standard deviations the error of each row asked may stray, but for this chance, (rows,)."""
     count, n = 1 if asked is None else asked.rows, solved.shape.size
     if count * n <= _MOST_COEFFICIENTS or asked is None or asked.along not in _WHOLE:
-        return row_reaches(solved, rows(asked), chance)
+        return row_reaches(solved, rows, chance)
     most = largest_leverage(solved)
     if asked.plain:
         return np.minimum(mixed_reach(np.full(count, most), chance), ruled_reach(own_shares(solved), chance))
     ends = 2.0 if asked.along == "ranges" else 1.0
-    variances = solved.row_variances(rows(asked))
+    variances = solved.row_variances(rows)
     return mixed_reach(np.minimum((ends * largest_coefficient(solved)) ** 2 / variances, most), chance)
 
 
@@ -46,13 +44,8 @@ def row_reaches(solved: BucketSquares, rows: csr_array, chance: float) -> Floats
     """The same for combinations of prefix sums, by their own coefficients where these are not too many."""
     count = rows.shape[0]
     if count * solved.shape.size > _MOST_COEFFICIENTS:
-        return any_reach(solved, count, chance)
+        return mixed_reach(np.full(count, largest_leverage(solved)), chance)
     return known_reaches(coefficients(solved, over_values(rows)), chance)
-
-
-def any_reach(solved: BucketSquares, count: int, chance: float) -> Floats:
-    """The same for any answers whatever, (count,)."""
-    return mixed_reach(np.full(count, largest_leverage(solved)), chance)
 
 
 def coefficients(solved: BucketSquares, given: Floats) -> Floats:

@@ -23,10 +23,9 @@ from residua.errors import PlanError, VerificationError
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.path import over_running_sums
 from residua.plans.noise import LAPLACE, Noise
-from residua.plans.operators.bucket_reaches import any_reach, reaches, row_reaches
+from residua.plans.operators.bucket_reaches import largest_leverage, reaches, row_reaches
 from residua.plans.operators.bucket_squares import BucketShape, BucketSquares, Totals, totals
-from residua.plans.operators.contract import Operator, Piece, RecordCosts
-from residua.plans.operators.correlated import running_rows, total_row
+from residua.plans.operators.contract import Piece, PrefixOperator, RecordCosts
 from residua.plans.verifier import require_scales
 from residua.workload import AttributeQueries
 
@@ -37,7 +36,7 @@ _PART = 4_000_000  # integers read at once
 
 
 @dataclass(frozen=True, eq=False)
-class NestedBuckets(Operator):
+class NestedBuckets(PrefixOperator):
     """Rows over the parts of every bucket.
 
     Args:
@@ -81,12 +80,13 @@ class NestedBuckets(Operator):
 
     # ---- accuracy
 
-    def _rows(self, asked: AttributeQueries | None) -> csr_array:
-        return total_row(self.size) if asked is None else running_rows(asked)
-
-    def variances(self, asked: AttributeQueries | None) -> Floats:
+    def prefix_variances(self, rows: csr_array) -> Floats:
         """From pairs of prefix sums."""
-        return self.solved.row_variances(self._rows(asked))
+        return self.solved.row_variances(rows)
+
+    def prefix_covariances(self, rows: csr_array, others: csr_array) -> Floats:
+        """From pairs of prefix sums."""
+        return self.solved.covariance(rows, others)
 
     def mean_variance(self, asked: AttributeQueries | None) -> float:
         """Of prefixes, ranges and values in closed form."""
@@ -94,31 +94,20 @@ class NestedBuckets(Operator):
             return float(getattr(self.totals, asked.along)) / asked.rows
         return super().mean_variance(asked)
 
-    def covariances(self, asked: AttributeQueries | None, other: AttributeQueries | None) -> Floats:
-        """From pairs of prefix sums."""
-        return self.solved.covariance(self._rows(asked), self._rows(other))
-
-    def row_variances(self, rows: csr_array) -> Floats:
-        """From pairs of prefix sums."""
-        return self.solved.row_variances(over_running_sums(rows))
-
-    def row_covariances(self, rows: csr_array, others: csr_array) -> Floats:
-        """From pairs of prefix sums."""
-        return self.solved.covariance(over_running_sums(rows), over_running_sums(others))
-
     # ---- intervals under Laplace noise
 
     def reaches(self, asked: AttributeQueries | None, chance: float) -> Floats:
         """From what each measurement contributes to each answer, or bounds of it."""
-        return reaches(self.solved, asked, self._rows, chance)
+        return reaches(self.solved, asked, self.over_prefixes(asked), chance)
 
     def row_reaches(self, rows: csr_array, chance: float) -> Floats:
         """From what each measurement contributes to each answer."""
         return row_reaches(self.solved, over_running_sums(rows), chance)
 
-    def any_reach(self, count: int, chance: float) -> Floats:
-        """From the largest leverage of a row."""
-        return any_reach(self.solved, count, chance)
+    @cached_property
+    def largest_share(self) -> float:
+        """The largest leverage of a row."""
+        return largest_leverage(self.solved)
 
     # ---- algebra
 
@@ -134,7 +123,7 @@ class NestedBuckets(Operator):
 
     def piece(self, members: tuple[int, ...], sizes: tuple[int, ...]) -> BucketPiece:
         """The rows as they are."""
-        return BucketPiece(members, sizes, self)
+        return BucketPiece(members, sizes, self, 1)
 
     # ---- what people are shown, and files
 
@@ -172,20 +161,10 @@ class NestedBuckets(Operator):
 class BucketPiece(Piece):
     """`R x + round(s z)` in every bucket, x the counts of its parts; levels one after the other, fine to coarse.
 
-    Args:
-        members: no short attributes.
-        sizes: of none.
-        operator: the operator.
+    There are no short attributes, and the grid is 1: the rows are whole numbers already.
     """
 
-    members: tuple[int, ...]
-    sizes: tuple[int, ...]
     operator: NestedBuckets
-
-    @property
-    def grid(self) -> int:  # type: ignore[override]
-        """1: the rows are whole numbers already."""
-        return 1
 
     @cached_property
     def starts(self) -> tuple[int, ...]:
@@ -304,8 +283,7 @@ class BucketPiece(Piece):
 
     def estimates(self, prepared: Floats, asked: AttributeQueries | None) -> Floats:
         """Combinations of prefix sums."""
-        rows = total_row(self.operator.size) if asked is None else running_rows(asked)
-        return np.asarray(rows @ np.cumsum(prepared))[:, None]
+        return np.asarray(self.operator.over_prefixes(asked) @ np.cumsum(prepared))[:, None]
 
     def whitened(self, measured: Integers) -> Floats:
         """Laplace noise is not normal."""

@@ -21,11 +21,14 @@ from scipy.sparse import csr_array
 from residua.domain import Attribute
 from residua.errors import PlanError, VerificationError
 from residua.linalg.arrays import Floats, Integers
+from residua.linalg.path import over_running_sums
 from residua.plans.noise import NORMAL, Noise
 from residua.plans.persons import by_cells
+from residua.plans.tails import mixed_reach
 from residua.privacy import Unit
 from residua.workload import AttributeQueries
 
+MOST_ROWS = 2**26  # over prefix sums
 MOST_DENSE = 4096  # values of an attribute whose operator is written out as a matrix
 
 
@@ -103,6 +106,11 @@ class Operator(ABC):
 
     def any_reach(self, count: int, chance: float) -> Floats:
         """The same for any rows whatever, (count,)."""
+        return mixed_reach(np.full(count, self.largest_share), chance)
+
+    @property
+    def largest_share(self) -> float:
+        """The largest share that the noise of one measurement has in the variance of any answer, or a bound of it."""
         raise NotImplementedError
 
     # ---- algebra
@@ -165,6 +173,57 @@ class Operator(ABC):
             )
 
 
+class PrefixOperator(Operator):
+    """Noise along an ordered attribute whose facts are those of prefix sums."""
+
+    @abstractmethod
+    def prefix_variances(self, rows: csr_array) -> Floats:
+        """The variance of each combination of prefix sums, (rows,), from rows over them, (rows, n)."""
+
+    @abstractmethod
+    def prefix_covariances(self, rows: csr_array, others: csr_array) -> Floats:
+        """Covariances of combinations of prefix sums, (rows, rows)."""
+
+    def over_prefixes(self, asked: AttributeQueries | None) -> csr_array:
+        """What is asked, as rows over prefix sums, (rows, n)."""
+        return total_row(self.size) if asked is None else running_rows(asked)
+
+    def variances(self, asked: AttributeQueries | None) -> Floats:
+        """From prefix sums."""
+        return self.prefix_variances(self.over_prefixes(asked))
+
+    def covariances(self, asked: AttributeQueries | None, other: AttributeQueries | None) -> Floats:
+        """From prefix sums."""
+        return self.prefix_covariances(self.over_prefixes(asked), self.over_prefixes(other))
+
+    def row_variances(self, rows: csr_array) -> Floats:
+        """From prefix sums."""
+        return self.prefix_variances(over_running_sums(rows))
+
+    def row_covariances(self, rows: csr_array, others: csr_array) -> Floats:
+        """From prefix sums."""
+        return self.prefix_covariances(over_running_sums(rows), over_running_sums(others))
+
+
+def running_rows(asked: AttributeQueries) -> csr_array:
+    """One row over prefix sums for each query, (queries, n).
+
+    Raises:
+        PlanError: too many of them for an array.
+    """
+    if asked.rows > MOST_ROWS:
+        raise PlanError(
+            f"{asked.rows:,} queries along one axis are too many to list; ask for their mean (per='term') or for "
+            "single ones."
+        )
+    return asked.prefix_rows()
+
+
+def total_row(n: int) -> csr_array:
+    """The total of n values as a row over their prefix sums, (1, n)."""
+    return csr_array((np.ones(1), ([0], [n - 1])), shape=(1, n))
+
+
 def operator_of_body(body: dict[str, Any], attribute: Attribute, known: dict[str, Any]) -> Operator:
     """The operator that plain values describe."""
     made: Operator = Operator.readers[body["kind"]](body, attribute, known)
@@ -190,21 +249,33 @@ class RecordCosts:
     replaced: Fraction = Fraction(0)
 
 
+@dataclass(frozen=True, eq=False)
 class Piece(ABC):
     """What is really measured of the residual on some short attributes, along one: integers and noise scales.
 
     Small and trusted: it makes the integers and says what a record costs, from the same numbers.
+
+    Args:
+        members: the short attributes, by position.
+        sizes: how many values each has.
+        operator: as it is really measured, the rounding of noise included.
+        grid: t, what the integer residual is multiplied by.
     """
 
-    members: tuple[int, ...]  # the short attributes, by position
-    sizes: tuple[int, ...]  # how many values each has
-    operator: Operator  # as it is really measured, the rounding of noise included
-    grid: int  # t: what the integer residual is multiplied by
+    members: tuple[int, ...]
+    sizes: tuple[int, ...]
+    operator: Operator
+    grid: int
 
     @property
     def fibres(self) -> int:
         """How many cells the residual has: what is measured of each along the attribute."""
         return math.prod(self.sizes)
+
+    @property
+    def unit(self) -> float:
+        """What one count of the residual is on the integer grid: `t Π n_i`."""
+        return float(self.grid * self.fibres)
 
     @property
     def heaviest(self) -> int:
@@ -217,9 +288,9 @@ class Piece(ABC):
         """How many integers are measured."""
 
     @property
-    @abstractmethod
     def largest(self) -> int:
-        """How much one record changes an integer at most."""
+        """How much one record changes an integer at most: `t Π n_i`, where it is counted once."""
+        return self.grid * self.fibres
 
     @abstractmethod
     def record_costs(self, size: int) -> RecordCosts:

@@ -22,7 +22,7 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.nested_noise import AxisNoise, NestedNoise
 from residua.linalg.path import over_running_sums
-from residua.plans.operators.contract import MOST_DENSE
+from residua.plans.operators.contract import MOST_DENSE, running_rows, total_row
 from residua.plans.operators.correlated_price import costs, opposed
 from residua.plans.operators.shapes import Asked
 from residua.plans.packing import packed, unpacked
@@ -79,8 +79,7 @@ class Ordered(Strategy):
     @cached_property
     def _total(self) -> Floats:
         """The covariance of the total with every running sum, (n,); the last one is t."""
-        last = csr_array((np.ones(1), ([0], [self.size - 1])), shape=(1, self.size))
-        return np.asarray(self.noise.applied(last)[0])
+        return np.asarray(self.noise.applied(total_row(self.size))[0])
 
     @property
     def tells(self) -> float:
@@ -295,28 +294,6 @@ def _cleaned(variances: Floats, shared: Floats) -> Floats:
 
 
 OTHERS["axis"] = ordered_of_body
-
-
-MOST_ROWS = 2**26
-
-
-def running_rows(asked: AttributeQueries) -> csr_array:
-    """One row over prefix sums for each query, (queries, n).
-
-    Raises:
-        PlanError: too many of them for an array.
-    """
-    if asked.rows > MOST_ROWS:
-        raise PlanError(
-            f"{asked.rows:,} queries along one axis are too many to list; ask for their mean (per='term') or for "
-            "single ones."
-        )
-    return asked.prefix_rows()
-
-
-def total_row(n: int) -> csr_array:
-    """The total of n values as a row over their prefix sums, (1, n)."""
-    return csr_array((np.ones(1), ([0], [n - 1])), shape=(1, n))
 
 
 def terms_of(workload: Workload) -> list[tuple[dict[int, AttributeQueries], float]]:

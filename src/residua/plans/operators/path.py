@@ -21,10 +21,16 @@ from residua.domain import Attribute
 from residua.errors import VerificationError
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.nested_noise import AxisNoise
-from residua.linalg.path import over_running_sums
 from residua.plans.noise import LARGEST_SCALE, ORDERED, Noise
-from residua.plans.operators.contract import Operator, Piece, RecordCosts, require_power_of_two
-from residua.plans.operators.correlated import Ordered, held_along, ordered_of_body, running_rows, total_row
+from residua.plans.operators.contract import (
+    Operator,
+    Piece,
+    PrefixOperator,
+    RecordCosts,
+    require_power_of_two,
+    running_rows,
+)
+from residua.plans.operators.correlated import Ordered, held_along, ordered_of_body
 from residua.workload import AttributeQueries
 
 GRID_FINENESS = 2.0**8  # of the grid: the least standard deviation in steps of it
@@ -34,7 +40,7 @@ _MANY = 2**16  # ranges: their mean and their largest variance come from closed 
 
 
 @dataclass(frozen=True, eq=False)
-class CorrelatedPath(Operator):
+class CorrelatedPath(PrefixOperator):
     """Correlated noise along an attribute.
 
     Args:
@@ -89,30 +95,17 @@ class CorrelatedPath(Operator):
             return self._variance * float(self.strategy.noise.largest_ranges()[0].max())
         return super().largest_variance(asked)
 
-    def covariances(self, asked: AttributeQueries | None, other: AttributeQueries | None) -> Floats:
-        """From passes along the attribute."""
-        return np.asarray(self._variance * self.strategy.noise.covariance(self._rows(asked), self._rows(other)))
-
-    def row_variances(self, rows: csr_array) -> Floats:
-        """From passes along the attribute."""
-        return np.asarray(self._variance * self.strategy.noise.row_variances(over_running_sums(rows)))
-
     def prefix_variances(self, rows: csr_array) -> Floats:
-        """The variance of each combination of prefix sums, (rows,), from rows over them, (rows, n)."""
+        """From passes along the attribute."""
         return np.asarray(self._variance * self.strategy.noise.row_variances(rows))
 
-    def row_covariances(self, rows: csr_array, others: csr_array) -> Floats:
+    def prefix_covariances(self, rows: csr_array, others: csr_array) -> Floats:
         """From passes along the attribute."""
-        return np.asarray(
-            self._variance * self.strategy.noise.covariance(over_running_sums(rows), over_running_sums(others))
-        )
+        return np.asarray(self._variance * self.strategy.noise.covariance(rows, others))
 
     def beside_total(self, share: float) -> Floats:
         """From one pass along the attribute."""
         return np.asarray(self._variance * self.strategy.beside_total(share))
-
-    def _rows(self, asked: AttributeQueries | None) -> csr_array:
-        return total_row(self.size) if asked is None else running_rows(asked)
 
     # ---- algebra
 
@@ -168,20 +161,14 @@ class CorrelatedPath(Operator):
 
 @dataclass(frozen=True, eq=False)
 class PathPiece(Piece):
-    """Prefix sums of the residual on a grid.
+    """Prefix sums of the residual on a grid, a power of two.
 
     Args:
-        members: the short attributes, by position.
-        sizes: how many values each has.
-        operator: the operator.
-        grid: t, a power of two.
         scale: f, the factor of the strategy's variances that is drawn, per count of the integer residual.
+        Others as for `Piece`.
     """
 
-    members: tuple[int, ...]
-    sizes: tuple[int, ...]
     operator: CorrelatedPath
-    grid: int
     scale: float
 
     @property
@@ -193,16 +180,6 @@ class PathPiece(Piece):
     def cells(self) -> int:
         """One prefix sum per value and fibre."""
         return self.fibres * self.operator.size
-
-    @property
-    def largest(self) -> int:
-        """A record is counted once in a prefix sum."""
-        return self.grid * self.fibres
-
-    @property
-    def unit(self) -> float:
-        """What one count of the residual is on the integer grid."""
-        return float(self.grid * self.fibres)
 
     def record_costs(self, size: int) -> RecordCosts:
         """`Γ_kk/f Π n_i (n_i − 1)` in cell k, f the least ratio of what is drawn to what the strategy's price is of."""

@@ -111,31 +111,20 @@ class TotalAlone(Operator):
 
 @dataclass(frozen=True, eq=False)
 class TotalPiece(Piece):
-    """The residual on short attributes, on a grid.
+    """The residual on short attributes, on a grid, a power of two.
 
     Args:
-        members: the short attributes, by position.
-        sizes: how many values each has.
-        operator: the operator.
-        grid: t, a power of two.
         scale: the noise scale.
+        Others as for `Piece`.
     """
 
-    members: tuple[int, ...]
-    sizes: tuple[int, ...]
     operator: TotalAlone
-    grid: int
     scale: float
 
     @property
     def cells(self) -> int:
         """Those of the residual."""
         return self.fibres
-
-    @property
-    def largest(self) -> int:
-        """`t Π n_i`."""
-        return self.grid * self.fibres
 
     def record_costs(self, size: int) -> RecordCosts:
         """`t² Π n_i (n_i − 1)/s²`, exactly."""
@@ -156,7 +145,7 @@ class TotalPiece(Piece):
 
     def prepared(self, measured: Integers) -> Floats:
         """The residual, (1, fibres)."""
-        return np.asarray(measured.reshape(1, -1) / (float(self.grid) * self.fibres))
+        return np.asarray(measured.reshape(1, -1) / self.unit)
 
     def values(self, prepared: Floats) -> Floats:
         """The total, spread evenly: right for all queries that are answered."""

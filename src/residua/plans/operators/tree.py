@@ -23,7 +23,7 @@ from residua.plans.operators.contract import Operator
 from residua.plans.operators.nesting import AnyRows, Nesting, Nodes, Runs, TreeRows, branched, nesting_of, tree_rows
 from residua.plans.operators.tree_order import Order
 from residua.plans.operators.tree_piece import TreePiece, piece_of
-from residua.plans.operators.tree_reaches import any_reach, reaches
+from residua.plans.operators.tree_reaches import reaches, shares
 from residua.plans.packing import packed, unpacked
 from residua.privacy import Unit
 from residua.workload import AttributeQueries
@@ -110,14 +110,12 @@ class TreeNodes(Operator):
         if isinstance(rows, Runs) and self.order is not None:
             return self.order.ranges(*rows.ends()) if rows.ranges else self.order.prefixes()
         nodes = self.injected(rows)
-        if nodes is None:
-            return np.array([self._one(row) for row in (rows.given() if isinstance(rows, Runs) else rows.given)])
-        return np.asarray(self._combined(nodes, nodes, diagonal=True))
-
-    def _one(self, row: Floats) -> float:
-        """The variance of one row of coefficients over the values."""
-        nodes = self.injected(AnyRows(row[None]))
-        return float("inf") if nodes is None else float(self._combined(nodes, nodes, diagonal=True)[0])
+        if nodes is not None:
+            return np.asarray(self._combined(nodes, nodes, diagonal=True))
+        given = rows.given() if isinstance(rows, Runs) else rows.given
+        if len(given) == 1:
+            return np.full(1, np.inf)
+        return np.concatenate([self.variances_along(AnyRows(row[None])) for row in given])
 
     def mean_variance(self, asked: AttributeQueries | None) -> float:
         """Of all ranges in closed form."""
@@ -206,9 +204,10 @@ class TreeNodes(Operator):
         """From what each node contributes to an answer."""
         return reaches(self, AnyRows(rows.toarray()), chance)
 
-    def any_reach(self, count: int, chance: float) -> Floats:
-        """From the largest share of one node in its own variance."""
-        return any_reach(self, count, chance)
+    @cached_property
+    def largest_share(self) -> float:
+        """The largest share of one node in its own variance."""
+        return max(float(each.max()) for each in shares(self))
 
     # ---- algebra
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -27,12 +27,15 @@ from residua.plans.operators.nesting import AnyRows, Nesting, Nodes, Runs, TreeR
 from residua.plans.verifier import require_scales
 from residua.workload import AttributeQueries
 
+if TYPE_CHECKING:
+    from residua.plans.operators.tree import TreeNodes
+
 _FINE = 2.0**14  # the least noise scale in steps of the grid: rounding adds less than a part in 10^9 to the variance
 _BATCH_CELLS = 2_000_000
 _PART = 4_000_000  # integers read at once
 
 
-def piece_of(tree: Any, members: tuple[int, ...], sizes: tuple[int, ...]) -> TreePiece:
+def piece_of(tree: TreeNodes, members: tuple[int, ...], sizes: tuple[int, ...]) -> TreePiece:
     """The residual on some short attributes in every measured node, with noise rounded up."""
     per_scale = 2.0 if tree.noise == LAPLACE else 1.0  # the variance of noise of scale 1
     deviations = [1.0 / np.sqrt(per_scale * each) if each.any() else np.zeros(0) for each in tree.precisions]
@@ -46,8 +49,10 @@ def piece_of(tree: Any, members: tuple[int, ...], sizes: tuple[int, ...]) -> Tre
     grid = max(2 ** math.ceil(math.log2(fine / least)), 1) if least < fine else 1
     while grid > 1 and grid * most > LARGEST_SCALE / 2:
         grid //= 2
-    unit = grid * math.prod(sizes) * (1.0 + 2.0**-50)
-    return TreePiece(members, sizes, tree, grid, tuple(each * unit for each in deviations))
+    unit = float(grid * math.prod(sizes))
+    scales = tuple(each * (unit * (1.0 + 2.0**-50)) for each in deviations)
+    exact = tuple(unit**2 / tree.noise.variance(each) if len(each) else np.zeros(1) for each in scales)
+    return TreePiece(members, sizes, replace(tree, precisions=exact), grid, scales)
 
 
 class Passes(NamedTuple):
@@ -64,42 +69,23 @@ class TreePiece(Piece):
     """The residual on short attributes in the nodes of a tree; nodes of the finest level first.
 
     Args:
-        members: the short attributes, by position.
-        sizes: how many values each has.
-        planned: the operator as it was planned.
-        grid: t, a whole number.
         scales: the noise scale of each node, per level from the finest measured to the root: an array of one number
             for a whole level, of none where a level is not measured; of the finest level one per parent.
+        Others as for `Piece`.
     """
 
-    members: tuple[int, ...]
-    sizes: tuple[int, ...]
-    planned: Any
-    grid: int
+    operator: TreeNodes
     scales: tuple[Floats, ...]
-
-    @cached_property
-    def operator(self) -> Any:  # type: ignore[override]
-        """The operator as it is measured, the rounding of noise included."""
-        variance = self.planned.noise.variance
-        exact = tuple(self.unit**2 / variance(each) if len(each) else np.zeros(1) for each in self.scales)
-        return replace(self.planned, precisions=exact)
 
     @property
     def nesting(self) -> Nesting:
         """The levels."""
-        nesting: Nesting = self.planned.nesting
-        return nesting
+        return self.operator.nesting
 
     @property
     def start(self) -> int:
         """The finest measured level."""
-        return int(self.planned.start)
-
-    @property
-    def unit(self) -> float:
-        """What one count is on the integer grid: `t Π n_i`."""
-        return float(self.grid * self.fibres)
+        return self.operator.start
 
     @property
     def inner(self) -> list[int]:
@@ -120,11 +106,6 @@ class TreePiece(Piece):
         """One residual per measured node."""
         return self.places[-1]
 
-    @property
-    def largest(self) -> int:
-        """`t Π n_i`."""
-        return self.grid * self.fibres
-
     def scales_of(self, level: int, nodes: slice) -> Floats:
         """The noise scale of some nodes of a level, (nodes,)."""
         own = self.scales[level - self.start]
@@ -137,7 +118,7 @@ class TreePiece(Piece):
     def record_costs(self, size: int) -> RecordCosts:
         """What a record pays on its way from a value to the root; exactly where each level has one noise scale."""
         self._check(size)
-        if self.planned.noise == LAPLACE:
+        if self.operator.noise == LAPLACE:
             if self.members or any(len(scales) > 1 for scales in self.scales):
                 raise VerificationError("Laplace noise is for counts of nodes, with one scale per level; plan again.")
             levels = [self.grid / Fraction(float(a[0])) if len(a) else Fraction(0) for a in self.scales]
@@ -316,13 +297,6 @@ class TreePiece(Piece):
             values = self._measured(measured, level, slice(None)) / self.unit
             rows.append(values * np.sqrt(self.operator.precisions_of(level))[:, None])
         return np.concatenate(rows)
-
-    def simulated(self, random: np.random.Generator) -> Integers:
-        """Rounded noise in floats."""
-        scales = np.concatenate([self.scales_of(level, slice(None)) for level in [self.start, *self.inner]])
-        shape = (len(scales), self.fibres)
-        noise = random.laplace(size=shape) if self.planned.noise == LAPLACE else random.standard_normal(shape)
-        return np.asarray(np.rint(noise * scales[:, None]).astype(np.int64).ravel())
 
 
 def _add_rows(parents: Any, rows: Any, out: Any) -> None:

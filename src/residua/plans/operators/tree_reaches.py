@@ -9,7 +9,7 @@ down. Bounds on the largest share are all that `mixed_reach` and `ruled_reach` n
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,15 +17,18 @@ from residua.linalg.arrays import Floats
 from residua.plans.operators.nesting import AnyRows, Nodes, Runs, TreeRows
 from residua.plans.tails import known_reaches, mixed_reach, ruled_reach
 
+if TYPE_CHECKING:
+    from residua.plans.operators.tree import TreeNodes
+
 _MOST_COEFFICIENTS, _FEW_COEFFICIENTS = 2**25, 2**23  # of listed rows; of prefixes and ranges, which have a bound
 
 
-def reaches(tree: Any, rows: TreeRows, chance: float) -> Floats:
+def reaches(tree: TreeNodes, rows: TreeRows, chance: float) -> Floats:
     """How many standard deviations each answer may stray, but for this chance, (rows,)."""
     levels = range(tree.start, tree.nesting.root + 1)
     count = rows.count(tree.nesting)
     coefficients = count * sum(tree.nesting.sizes[level] for level in levels)
-    own, most = _shares(tree), _largest_share(tree)
+    own, most = shares(tree), tree.largest_share
     if isinstance(rows, Nodes) and rows.level >= tree.start:
         share = rows.picked(own[rows.level - tree.start])
         return np.minimum(mixed_reach(np.full(len(share), most), chance), ruled_reach(share, chance))
@@ -38,22 +41,13 @@ def reaches(tree: Any, rows: TreeRows, chance: float) -> Floats:
     return known_reaches(_coefficients(tree, rows), chance)
 
 
-def any_reach(tree: Any, count: int, chance: float) -> Floats:
-    """The same for any answers whatever, (count,)."""
-    return mixed_reach(np.full(count, _largest_share(tree)), chance)
-
-
-def _shares(tree: Any) -> list[Floats]:
+def shares(tree: TreeNodes) -> list[Floats]:
     """Of each level, the share of every node's own noise in the variance of its estimate, (nodes,)."""
     levels = range(tree.start, tree.nesting.root + 1)
     return [tree.precisions_of(level) * tree.of_nodes(level, tree.solved.V) for level in levels]
 
 
-def _largest_share(tree: Any) -> float:
-    return max(float(each.max()) for each in _shares(tree))
-
-
-def _largest(tree: Any) -> float:
+def _largest(tree: TreeNodes) -> float:
     """At least `τ Cov(q, e)²` of any prefix or range q and any node."""
     solved, start = tree.solved, tree.start
     below = float(solved.u[-1][0] - solved.V[-1][0])  # at least −D of any node of the level above
@@ -66,7 +60,7 @@ def _largest(tree: Any) -> float:
     return largest
 
 
-def _coefficients(tree: Any, rows: AnyRows) -> Floats:
+def _coefficients(tree: TreeNodes, rows: AnyRows) -> Floats:
     """`√τ Cov(q, e)` of every measured node, (nodes, rows): their squares add up to the variance."""
     start = tree.injected(rows)
     nesting, solved = tree.nesting, tree.solved

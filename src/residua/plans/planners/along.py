@@ -18,7 +18,8 @@ from residua.linalg.conductances import nesting_of
 from residua.linalg.nested_noise import AxisNoise
 from residua.linalg.roots import InverseRoot
 from residua.plans.objectives import MaxVariance, of_queries
-from residua.plans.operators.correlated import Ordered, running_rows, terms_of
+from residua.plans.operators.contract import running_rows
+from residua.plans.operators.correlated import Ordered, terms_of
 from residua.plans.operators.shapes import Asked
 from residua.plans.planners.forecast import Forecast
 from residua.plans.saddle import Progress
