@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,15 +27,12 @@ from residua.plans.operators.nesting import AnyRows, Nesting, Nodes, Runs, TreeR
 from residua.plans.verifier import require_scales
 from residua.workload import AttributeQueries
 
-if TYPE_CHECKING:
-    from residua.plans.operators.tree import TreeNodes
-
 _FINE = 2.0**14  # the least noise scale in steps of the grid: rounding adds less than a part in 10^9 to the variance
 _BATCH_CELLS = 2_000_000
 _PART = 4_000_000  # integers read at once
 
 
-def piece_of(tree: TreeNodes, members: tuple[int, ...], sizes: tuple[int, ...]) -> TreePiece:
+def piece_of(tree: Any, members: tuple[int, ...], sizes: tuple[int, ...]) -> TreePiece:
     """The residual on some short attributes in every measured node, with noise rounded up."""
     per_scale = 2.0 if tree.noise == LAPLACE else 1.0  # the variance of noise of scale 1
     deviations = [1.0 / np.sqrt(per_scale * each) if each.any() else np.zeros(0) for each in tree.precisions]
@@ -74,18 +71,19 @@ class TreePiece(Piece):
         Others as for `Piece`.
     """
 
-    operator: TreeNodes
+    operator: Any  # a `TreeNodes`, which knows this module
     scales: tuple[Floats, ...]
 
     @property
     def nesting(self) -> Nesting:
         """The levels."""
-        return self.operator.nesting
+        nesting: Nesting = self.operator.nesting
+        return nesting
 
     @property
     def start(self) -> int:
         """The finest measured level."""
-        return self.operator.start
+        return int(self.operator.start)
 
     @property
     def inner(self) -> list[int]:

@@ -9,7 +9,7 @@ down. Bounds on the largest share are all that `mixed_reach` and `ruled_reach` n
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
@@ -17,13 +17,10 @@ from residua.linalg.arrays import Floats
 from residua.plans.operators.nesting import AnyRows, Nodes, Runs, TreeRows
 from residua.plans.tails import known_reaches, mixed_reach, ruled_reach
 
-if TYPE_CHECKING:
-    from residua.plans.operators.tree import TreeNodes
-
 _MOST_COEFFICIENTS, _FEW_COEFFICIENTS = 2**25, 2**23  # of listed rows; of prefixes and ranges, which have a bound
 
 
-def reaches(tree: TreeNodes, rows: TreeRows, chance: float) -> Floats:
+def reaches(tree: Any, rows: TreeRows, chance: float) -> Floats:
     """How many standard deviations each answer may stray, but for this chance, (rows,)."""
     levels = range(tree.start, tree.nesting.root + 1)
     count = rows.count(tree.nesting)
@@ -41,13 +38,13 @@ def reaches(tree: TreeNodes, rows: TreeRows, chance: float) -> Floats:
     return known_reaches(_coefficients(tree, rows), chance)
 
 
-def shares(tree: TreeNodes) -> list[Floats]:
+def shares(tree: Any) -> list[Floats]:
     """Of each level, the share of every node's own noise in the variance of its estimate, (nodes,)."""
     levels = range(tree.start, tree.nesting.root + 1)
     return [tree.precisions_of(level) * tree.of_nodes(level, tree.solved.V) for level in levels]
 
 
-def _largest(tree: TreeNodes) -> float:
+def _largest(tree: Any) -> float:
     """At least `τ Cov(q, e)²` of any prefix or range q and any node."""
     solved, start = tree.solved, tree.start
     below = float(solved.u[-1][0] - solved.V[-1][0])  # at least −D of any node of the level above
@@ -60,7 +57,7 @@ def _largest(tree: TreeNodes) -> float:
     return largest
 
 
-def _coefficients(tree: TreeNodes, rows: AnyRows) -> Floats:
+def _coefficients(tree: Any, rows: AnyRows) -> Floats:
     """`√τ Cov(q, e)` of every measured node, (nodes, rows): their squares add up to the variance."""
     start = tree.injected(rows)
     nesting, solved = tree.nesting, tree.solved
