@@ -130,11 +130,7 @@ class Plan(ReportedPlan, Forecasts, ABC):
         """Covariances between the queries of two workloads, all of them answerable, (queries, queries)."""
 
     def combination_variance(self, combination: Mapping[Sequence[str], ArrayLike]) -> float:
-        """Variance of a linear combination of cells: attribute set → coefficients, an array over its cells.
-
-        Raises:
-            PlanError: the plan cannot answer it.
-        """
+        """Variance of a linear combination of cells that can be answered: attribute set → an array over its cells."""
         found = float(self._variances(combination_query(self.domain, combination))[0])
         if not np.isfinite(found):
             raise PlanError("this plan does not answer this combination; plan for a workload that asks for it.")
@@ -223,15 +219,12 @@ class Plan(ReportedPlan, Forecasts, ABC):
     def covariance(self, asked: Workload | Sequence[str], other: Asked | None = None) -> Floats: ...
 
     def covariance(self, asked: Asked, other: Asked | None = None) -> float | Floats:
-        """Covariances of all queries of a workload, or between those of two, (queries, queries).
+        """Covariances of all queries of a workload, or between those of two, (queries, queries); of two queries, a number.
 
         Args:
             asked: a workload, the names of a marginal's attributes (its cells run row by row in the order of the
                 names), or one query, as for `variance`.
             other: the same; `asked` itself if left out.
-
-        Returns:
-            A matrix; for two single queries, one number.
 
         Raises:
             PlanError: a query cannot be answered, or there are too many for a matrix.
