@@ -219,7 +219,7 @@ class Plan(ReportedPlan, Forecasts, ABC):
     def covariance(self, asked: Workload | Sequence[str], other: Asked | None = None) -> Floats: ...
 
     def covariance(self, asked: Asked, other: Asked | None = None) -> float | Floats:
-        """Covariances of all queries of a workload, or between those of two, (queries, queries); of two queries, a number.
+        """Covariances of all queries of a workload, or between those of two, (queries, queries); of two queries, one.
 
         Args:
             asked: a workload, the names of a marginal's attributes (its cells run row by row in the order of the
