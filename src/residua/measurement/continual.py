@@ -97,7 +97,7 @@ class Continual:
         self._mark = plan_mark(kept)
         standing(self._folder, self._ledger, self._mark)
 
-    # ---- what is public
+    # ---- what people are shown
 
     @property
     def plan(self) -> Plan:
@@ -244,11 +244,11 @@ class Continual:
                 raise FileError(f"{where!r} holds another continual release; choose another folder.")
             paid(self._folder, self._ledger, plan, cost, blocks.currency)
 
-    # ---- reading
-
     @property
     def _labels(self) -> tuple[Label, ...]:
         return tuple(self._plan.domain[self._plan.name].labels)
+
+    # ---- estimates
 
     def _place(self, label: Label) -> int:
         if label not in self._labels:

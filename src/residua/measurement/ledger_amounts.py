@@ -119,6 +119,9 @@ def _affordable_epsilon(budget: ApproxDP, amount: Fraction) -> Guarantee:
     return Nothing()
 
 
+# ---- what people are shown
+
+
 def meaning(budget: Guarantee, *, laplace: bool) -> str:
     """What the total of a ledger stands for, in a sentence.
 

@@ -299,6 +299,9 @@ LAPLACE = Tail("Laplace", _survival_of_laplace, _quantile_of_laplace, _taylor_of
 _ACCURATE_BITS = 64
 
 
+# ---- accuracy: the probability of a draw
+
+
 def rounded_normal_pmf(scale: Scale, k: int) -> arb:
     """Return P(round(s·z) = k), z standard normal.
 

@@ -83,6 +83,9 @@ def by_cells(unit: Unit) -> bool:
     return unit.contribution is not None and not unit.contribution.limits
 
 
+# ---- what people are shown
+
+
 def price_remarks(unit: Unit, slack: float) -> tuple[tuple[str, str], ...]:
     """What people should know of a price that can be above what the unit really costs, with a heading."""
     if slack <= PRICE_TOLERANCE:

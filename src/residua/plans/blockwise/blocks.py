@@ -68,6 +68,8 @@ class BlockwiseBlocks(Blocks):
         """How many integers are measured."""
         return int(self.starts[-1])
 
+    # ---- files, and accuracy
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The noise scales; the plan keeps the rest."""
         return {"scales": self.scales}

@@ -121,6 +121,9 @@ def _largest(values: Floats, records: int, limit: int) -> Floats:
     return np.asarray(limit * ranked[:, :full].sum(axis=1) + following)
 
 
+# ---- accuracy: how loose the bound can be
+
+
 def some_person(rows: Floats, grouping: Grouping, sizes: Integers, reach: Reach) -> float:
     """`‖B z‖²` of a person whose records are put one after another where they cost most beside those before.
 

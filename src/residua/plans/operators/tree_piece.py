@@ -32,26 +32,6 @@ _BATCH_CELLS = 2_000_000
 _PART = 4_000_000  # integers read at once
 
 
-def piece_of(tree: Any, members: tuple[int, ...], sizes: tuple[int, ...]) -> TreePiece:
-    """The residual on some short attributes in every measured node, with noise rounded up."""
-    per_scale = 2.0 if tree.noise == LAPLACE else 1.0  # the variance of noise of scale 1
-    deviations = [1.0 / np.sqrt(per_scale * each) if each.any() else np.zeros(0) for each in tree.precisions]
-    if not len(deviations[0]):
-        raise VerificationError("the finest level of the tree is not measured; plan again.")
-    least = min(float(each.min()) for each in deviations if len(each)) * math.prod(sizes)
-    most = max(float(each.max()) for each in deviations if len(each)) * math.prod(sizes)
-    if not 0 < least <= most < math.inf:
-        raise VerificationError("the noise of the tree is no number; plan again.")
-    fine = INVISIBLE_SCALE if tree.noise == LAPLACE else _FINE
-    grid = max(2 ** math.ceil(math.log2(fine / least)), 1) if least < fine else 1
-    while grid > 1 and grid * most > LARGEST_SCALE / 2:
-        grid //= 2
-    unit = float(grid * math.prod(sizes))
-    scales = tuple(each * (unit * (1.0 + 2.0**-50)) for each in deviations)
-    exact = tuple(unit**2 / tree.noise.variance(each) if len(each) else np.zeros(1) for each in scales)
-    return TreePiece(members, sizes, replace(tree, precisions=exact), grid, scales)
-
-
 class Passes(NamedTuple):
     """Least squares over a tree: what was measured, the estimates of all nodes above the finest level by level, and by
     how much the parents of the finest level differ from the sums of what was measured below them."""
@@ -302,3 +282,26 @@ def _add_rows(parents: Any, rows: Any, out: Any) -> None:
     from residua.linalg.kernels import add_rows  # loads Numba
 
     add_rows(parents, rows, out)
+
+
+# ---- for planners
+
+
+def piece_of(tree: Any, members: tuple[int, ...], sizes: tuple[int, ...]) -> TreePiece:
+    """The residual on some short attributes in every measured node, with noise rounded up."""
+    per_scale = 2.0 if tree.noise == LAPLACE else 1.0  # the variance of noise of scale 1
+    deviations = [1.0 / np.sqrt(per_scale * each) if each.any() else np.zeros(0) for each in tree.precisions]
+    if not len(deviations[0]):
+        raise VerificationError("the finest level of the tree is not measured; plan again.")
+    least = min(float(each.min()) for each in deviations if len(each)) * math.prod(sizes)
+    most = max(float(each.max()) for each in deviations if len(each)) * math.prod(sizes)
+    if not 0 < least <= most < math.inf:
+        raise VerificationError("the noise of the tree is no number; plan again.")
+    fine = INVISIBLE_SCALE if tree.noise == LAPLACE else _FINE
+    grid = max(2 ** math.ceil(math.log2(fine / least)), 1) if least < fine else 1
+    while grid > 1 and grid * most > LARGEST_SCALE / 2:
+        grid //= 2
+    unit = float(grid * math.prod(sizes))
+    scales = tuple(each * (unit * (1.0 + 2.0**-50)) for each in deviations)
+    exact = tuple(unit**2 / tree.noise.variance(each) if len(each) else np.zeros(1) for each in scales)
+    return TreePiece(members, sizes, replace(tree, precisions=exact), grid, scales)

@@ -18,9 +18,9 @@ from residua.linalg.arrays import Floats
 from residua.linalg.lattice import closure
 from residua.plans.objectives import Effort, MaxVariance, Objective, TotalVariance
 from residua.plans.planners.offers import Task, finished, finished_pure, relative_gap
-from residua.plans.product.contribution import table_prices
 from residua.plans.product.plan import ProductPlan
 from residua.plans.product.replacement import replacement_cost, replacement_value
+from residua.plans.product.residual_costs import table_prices
 from residua.plans.saddle import Game, Solution, Steps
 from residua.plans.search.split import EpsilonSplit, exchanged, families, starts
 from residua.plans.solver.closed_form import ResidualCoefficients

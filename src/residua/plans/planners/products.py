@@ -22,8 +22,8 @@ from residua.plans.objectives import MaxVariance, least_ratio, of_queries, query
 from residua.plans.planners.offers import Task, checked_like, finished, relative_gap, sees_too_little
 from residua.plans.product.algebra import by_residuals
 from residua.plans.product.bounds import class_bound, persons, replaced
-from residua.plans.product.contribution import table_prices
 from residua.plans.product.plan import ProductPlan
+from residua.plans.product.residual_costs import table_prices
 from residua.plans.saddle import Solution
 from residua.plans.solver.attribute import RealStrategy
 from residua.plans.solver.closed_form import ProductGame, felt

@@ -11,7 +11,7 @@ price the product.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -152,6 +152,8 @@ class CrossedBlocks(Blocks):
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Which sets, on which grids, with which noise."""
         return {"measured": self.measured, "grids": self.grids, "scales": self.scales}
+
+    # ---- accuracy
 
     @cached_property
     def own_precisions(self) -> Floats:
@@ -333,6 +335,19 @@ class CrossedBlocks(Blocks):
             self.white.store(batch, measured, out)
 
 
+def _heaviest(strategy: Strategy) -> int:
+    """`max_j ‖R e_j‖²` from the integers themselves."""
+    return strategy.size * (strategy.size - 1) if strategy.plain else max(column_norms(strategy.matrix), default=0)
+
+
+def _least_ratio(strategy: Strategy) -> Fraction:
+    """The least inner product of two columns over the norm."""
+    return Fraction(strategy.least_inner, _heaviest(strategy)) if _heaviest(strategy) else Fraction(0)
+
+
+# ---- for planners
+
+
 def compile_crossed(
     domain: Domain, lattice: SetFamily, precisions: Floats, strategies: tuple[Strategy, ...]
 ) -> CrossedBlocks:
@@ -366,21 +381,3 @@ def compile_crossed(
     return CrossedBlocks(
         lattice, domain.sizes, measured, grids[measured], scales[measured], strategies, domain.drops, domain.names
     )
-
-
-def saved_crossed(
-    domain: Domain, lattice: SetFamily, strategies: tuple[Strategy, ...], arrays: Mapping[str, NDArray[Any]]
-) -> CrossedBlocks:
-    """What was measured, from what a file keeps."""
-    parts = (arrays["measured"], arrays["grids"], arrays["scales"])
-    return CrossedBlocks(lattice, domain.sizes, *parts, strategies, domain.drops, domain.names)
-
-
-def _heaviest(strategy: Strategy) -> int:
-    """`max_j ‖R e_j‖²` from the integers themselves."""
-    return strategy.size * (strategy.size - 1) if strategy.plain else max(column_norms(strategy.matrix), default=0)
-
-
-def _least_ratio(strategy: Strategy) -> Fraction:
-    """The least inner product of two columns over the norm."""
-    return Fraction(strategy.least_inner, _heaviest(strategy)) if _heaviest(strategy) else Fraction(0)

@@ -53,6 +53,8 @@ class ProductBlocks(Blocks):
         """How many integers are measured."""
         return self.starts[-1]
 
+    # ---- files, and estimates
+
     def of_piece(self, number: int, measurements: NDArray[Any]) -> NDArray[Any]:
         """What was measured of one piece."""
         return measurements[self.starts[number] : self.starts[number + 1]]
@@ -164,6 +166,8 @@ class ProductBlocks(Blocks):
         """Some integers of a piece, exactly."""
         number, which = batch.work
         return np.asarray(self.pieces[number].integers(which, self._counts(number, tables)))
+
+    # ---- estimates
 
     def simulated(self, random: np.random.Generator) -> Integers:
         """Noise like that of the measurements, (cells,): for forecasts, never for a release."""

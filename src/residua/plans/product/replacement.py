@@ -14,9 +14,8 @@ import numpy as np
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import SetFamily
 from residua.plans.persons import Reach
+from residua.plans.product.set_price import MOST_ENUMERATED
 from residua.plans.strategy import Strategy
-
-MOST_ENUMERATED = 16  # attributes: 2^16 patterns of agreement
 
 
 def replacement_cost(lattice: SetFamily, precisions: Floats, strategies: Sequence[Strategy]) -> tuple[float, bool]:

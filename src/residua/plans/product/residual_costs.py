@@ -11,12 +11,103 @@ import numpy as np
 from residua.domain import Domain
 from residua.linalg.arrays import Floats
 from residua.linalg.lattice import SetFamily
-from residua.plans.persons import by_cells
-from residua.plans.product.contribution import TablePrices, table_prices
+from residua.plans.persons import Reach, by_cells, reach_of
+from residua.plans.product.contribution import pairs_of_rows
 from residua.plans.product.replacement import replacement_cost, some_person, some_replacement
 from residua.plans.product.totals import replacement_bound
+from residua.plans.solver.closed_form import Spending
 from residua.plans.strategy import Strategy
 from residua.privacy import Unit
+
+
+def table_prices(
+    unit: Unit, domain: Domain, lattice: SetFamily, strategies: tuple[Strategy, ...]
+) -> TablePrices | None:
+    """What tables cost the unit's person; None for units that cost k² times one record, or change records.
+
+    Raises:
+        PlanError: the unit limits an attribute that the domain lacks.
+    """
+    reach = None if by_cells(unit) else reach_of(unit, domain.names, domain.sizes)
+    return None if reach is None else TablePrices(lattice, strategies, reach)
+
+
+@dataclass(frozen=True, eq=False)
+class TablePrices:
+    """What every table of a family costs a person: prices that are linear where no s is negative.
+
+    Args:
+        lattice: the family.
+        strategies: how each attribute is measured.
+        reach: what the person can do.
+    """
+
+    lattice: SetFamily
+    strategies: tuple[Strategy, ...]
+    reach: Reach
+
+    @cached_property
+    def plain(self) -> tuple[int, ...]:
+        """A: the limited attributes that are measured by the plain residual and are in the family."""
+        return tuple(
+            i for i in sorted(self.reach.limits) if self.strategies[i].plain and len(self.lattice.covers[i][0])
+        )
+
+    @cached_property
+    def dilution(self) -> Floats:
+        """`1/n_i` of the attributes of A, 0 of others, (attributes,)."""
+        found = np.zeros(len(self.strategies))
+        for i in self.plain:
+            found[i] = 1.0 / self.strategies[i].size
+        return found
+
+    @cached_property
+    def prices(self) -> Floats:
+        """`cost_T F_{T,B}` of every set, (sets,)."""
+        costs = np.array([1.0 if i in self.plain else one.cost for i, one in enumerate(self.strategies)])
+        rows = {
+            i: pairs_of_rows(self.strategies[i], self.reach, i)
+            for i in self.reach.limits
+            if i not in self.plain and len(self.lattice.covers[i][0])
+        }
+        # F is one of few numbers: those of the sets of limited attributes, alone or with others.
+        limits = np.full(len(self.strategies), float(self.reach.records))
+        for i in self.plain:
+            limits[i] = self.reach.limits[i]
+        least = np.concatenate([limits[level].min(axis=1, initial=self.reach.records) for level in self.lattice.levels])
+        full = np.floor(self.reach.records / least)
+        most = full * least**2 + (self.reach.records - full * least) ** 2
+        if rows:
+            alone, beside = np.full((2, len(self.strategies)), np.inf)
+            for i, (positive, absolute) in rows.items():
+                alone[i], beside[i] = float(positive), float(absolute)
+            outside = np.ones(len(self.strategies))
+            outside[list(self.plain)] = 0.0  # how many members of a set are in T
+            for size, level in enumerate(self.lattice.levels[1:], start=1):
+                block = slice(self.lattice.offsets[size], self.lattice.offsets[size + 1])
+                single = outside[level].sum(axis=1) == 1
+                bound = np.where(single, alone[level].min(axis=1), beside[level].min(axis=1))
+                most[block] = np.minimum(most[block], bound)
+        return np.asarray(self.lattice.products(costs) * most)
+
+    @property
+    def spending(self) -> Spending:
+        """How to spend best at these prices."""
+        return Spending(self.lattice, self.dilution, self.prices)
+
+    def tables(self, precisions: Floats) -> Floats:
+        """s of every set from τ, (sets,): how precisely tables, not residuals, are measured along A."""
+        return self.lattice.sum_over_supersets(precisions, -self.dilution)
+
+    def residuals(self, tables: Floats) -> Floats:
+        """τ of every set from s, (sets,)."""
+        return self.lattice.sum_over_supersets(tables, self.dilution)
+
+    def price(self, precisions: Floats) -> float:
+        """What measuring with these precisions costs the person, never less but for rounding; k² times at most."""
+        costs = self.lattice.products(np.array([strategy.cost for strategy in self.strategies]))
+        whole = float(self.reach.records) ** 2 * float(precisions @ costs)
+        return min(whole, float(self.prices @ np.maximum(self.tables(precisions), 0.0)))
 
 
 @dataclass(frozen=True, eq=False)

@@ -156,6 +156,8 @@ class LatticeBlocks(SetBlocks):
         """Where each marginal behind a measured table, of shape (n_i), lies in a buffer of counts."""
         return self.layout if self.plain else layout_of(self.lattice, self.sizes, self.chosen)
 
+    # ---- accuracy
+
     @cached_property
     def units(self) -> Floats:
         """`t · Π_{i∈S} unit_i`: what one step of the integer grid stands for, inverted, (blocks,)."""
@@ -280,6 +282,9 @@ class LatticeBlocks(SetBlocks):
         inverse = np.unique(rows, axis=0, return_inverse=True)[1].ravel() if rows.shape[1] else np.zeros(len(rows), int)
         order = np.argsort(inverse, kind="stable")
         return np.split(order, np.flatnonzero(np.diff(inverse[order])) + 1)
+
+
+# ---- for planners
 
 
 def compile_blocks(

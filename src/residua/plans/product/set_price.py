@@ -20,9 +20,10 @@ from residua.linalg.arrays import Integers, Objects
 from residua.linalg.modes import column_norms
 from residua.plans.persons import Reach
 from residua.plans.product.contribution import Share, contributed
-from residua.plans.product.replacement import MOST_ENUMERATED
 from residua.plans.strategy import Strategy
 from residua.plans.verifier import FEWEST_RECORDS, POINT, WORD, require_scales, share
+
+MOST_ENUMERATED = 16  # attributes: 2^16 patterns of agreement
 
 Priced = Any  # blocks: a family of sets, which of them are measured, their grids and scales, a strategy per attribute
 

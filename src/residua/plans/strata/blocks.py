@@ -73,6 +73,8 @@ class StrataBlocks(Blocks):
         """What a member measured, (groups that have it, cells)."""
         return measurements[self.starts[k] : self.starts[k + 1]].reshape(self.counts[k], self.members[k].cells)
 
+    # ---- files
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Which member each group has, and the sets, grids and scales of all members, one after the other."""
         own = [blocks.arrays() for blocks in self.members]
