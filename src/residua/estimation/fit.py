@@ -147,7 +147,7 @@ class Fitted:
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
+class Belief:
     """What is believed of a measured interaction, beside a model.
 
     Args:
@@ -165,7 +165,7 @@ class Judged:
 
 def judged(
     observed: Observed, members: Members, model: Floats, surely: float, prior: Prior | None = None, share: float = 0.0
-) -> Judged:
+) -> Belief:
     """Shrinks what was measured of an interaction towards a model.
 
     Args:
@@ -182,7 +182,7 @@ def judged(
     posterior = guarded(posterior, deviation, variance * (1.0 - share), directions, surely)
     square = float((deviation**2).sum())
     kept = float((posterior.mean * deviation).sum() / max(square, 1e-300))
-    return Judged(posterior, deviation, kept, (square / variance - directions) / math.sqrt(2.0 * directions))
+    return Belief(posterior, deviation, kept, (square / variance - directions) / math.sqrt(2.0 * directions))
 
 
 def above_floor(model: Floats, posterior: Posterior, cell_variance: float) -> Floats:

@@ -183,10 +183,10 @@ class Plan(ReportedPlan, Forecasts, ABC):
             return float(self.covariance(asked))
         names = self._names(asked)
         positions = self.domain.positions(names)
-        found = self._cell_variances(tuple(sorted(positions)))
-        if not np.isfinite(found).all():
+        variances = self._cell_variances(tuple(sorted(positions)))
+        if not np.isfinite(variances).all():
             raise PlanError(f"this plan does not answer the marginal on {names!r}; plan for a workload that has it.")
-        return np.asarray(found.transpose(np.argsort(np.argsort(positions))))
+        return np.asarray(variances.transpose(np.argsort(np.argsort(positions))))
 
     def variances(self, workload: Workload, *, per: Per = "query") -> Floats:
         """The variance of every query of a workload, (queries,); infinite where it cannot be answered.
@@ -238,10 +238,10 @@ class Plan(ReportedPlan, Forecasts, ABC):
             )
         if not (self.supports(first) and self.supports(second)):
             raise PlanError("this plan does not answer all of these queries; plan for a workload that has them.")
-        found = self._covariance(first, second)
+        covariances = self._covariance(first, second)
         if isinstance(asked, Mapping) and (other is None or isinstance(other, Mapping)):
-            return float(found[0, 0])
-        return found[order][:, other_order]
+            return float(covariances[0, 0])
+        return covariances[order][:, other_order]
 
     # ---- measuring
 

@@ -59,7 +59,9 @@ class Mean:
         return self.achieved / self.bound - 1.0 if self.bound > 0 else np.inf
 
 
-def play(response: Game, cut: Cut, mean: Mean, tolerance: float, limit: int, told: Callable[[int, float], None]) -> int:
+def play(
+    response: Game, cut: Cut, mean: Mean, tolerance: float, limit: int, report: Callable[[int, float], None]
+) -> int:
     """Improves a mean of cuts for as long as it goes well; says how many rounds that took."""
     before, rounds = mean.gap, 0
     while rounds < limit and mean.achieved - mean.bound > tolerance * abs(mean.bound):
@@ -76,7 +78,7 @@ def play(response: Game, cut: Cut, mean: Mean, tolerance: float, limit: int, tol
         if loss < mean.achieved:
             mean.noise, mean.variances, mean.achieved = noise, variances, loss
         _move(response, mean, constant, slope)
-        told(rounds, mean.gap)
+        report(rounds, mean.gap)
         if mean.step < _SHORTEST:
             break
     return rounds
@@ -241,7 +243,7 @@ def _maximise(response: Game, constants: Floats, slopes: Floats, start: Floats) 
         _, variances, least = response.respond(np.maximum(weights, weights.max() * LEAST_SHARE))
         return -(float(alpha @ constants) + least) / unit, -(constants + slopes @ variances) / unit
 
-    found: Any = minimize(  # type: ignore[call-overload]  # the stubs lack (value, gradient) with constraints
+    optimum: Any = minimize(  # type: ignore[call-overload]  # the stubs lack (value, gradient) with constraints
         negative,
         start,
         jac=True,
@@ -250,5 +252,5 @@ def _maximise(response: Game, constants: Floats, slopes: Floats, start: Floats) 
         constraints={"type": "eq", "fun": lambda a: a.sum() - 1.0, "jac": lambda a: np.ones_like(a)},
         options={"maxiter": 50, "ftol": 1e-12},
     )
-    alpha = np.maximum(found.x, 0.0)
+    alpha = np.maximum(optimum.x, 0.0)
     return np.asarray(alpha / alpha.sum(), dtype=np.float64)

@@ -253,9 +253,9 @@ class Solution:
         return max(self.achieved / self.bound - 1.0, 0.0) if self.bound > 0 else np.inf
 
     @classmethod
-    def of(cls, found: Ascent) -> Solution:
+    def of(cls, ascent: Ascent) -> Solution:
         """What rounds found."""
-        return cls(found.plan, found.loss, found.bound, found.rounds, found.proof)
+        return cls(ascent.plan, ascent.loss, ascent.bound, ascent.rounds, ascent.proof)
 
 
 class LinearMap(Protocol):
@@ -347,8 +347,8 @@ def least_norm(
         return Answer(bound, loss, np.maximum(gradient, gradient.max() * 1e-100) / weights, noise, gradient)
 
     damping, normalised = 4.0 / (3.0 + order), simplices([len(masses)])
-    found = ascend(respond, masses, normalised, tolerance, limit, power=damping, calm=0.0, progress=progress)
-    return Solution.of(found)
+    ascent = ascend(respond, masses, normalised, tolerance, limit, power=damping, calm=0.0, progress=progress)
+    return Solution.of(ascent)
 
 
 class Steps:

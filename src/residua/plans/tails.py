@@ -84,14 +84,14 @@ def reaches(scales: Floats, miss: float, counts: Floats | None = None) -> Floats
         1.0...
     """
     counts = np.ones(scales.shape[1]) if counts is None else counts
-    found = np.zeros(len(scales))
+    quantiles = np.zeros(len(scales))
     top = (scales * (counts > 0)).max(axis=1, initial=0.0)
     rows = np.flatnonzero(top > 0)
     step = max(1, _BATCH // max(64 * scales.shape[1], 1))
     for start in range(0, len(rows), step):
         part = rows[start : start + step]
-        found[part] = top[part] * _reaches(scales[part] / top[part, None], counts, miss)
-    return found
+        quantiles[part] = top[part] * _reaches(scales[part] / top[part, None], counts, miss)
+    return quantiles
 
 
 def single_reach(scale: float, miss: float) -> float:
@@ -140,8 +140,8 @@ def _mixed(share: float, miss: float) -> float:
 def ruled_reach(shares: Floats, miss: float) -> Floats:
     """The same where these are the shares of one term, and it rules: infinite unless they are above one half."""
     ruling = np.clip(shares, 0.5 + 1e-9, 1.0)
-    found = np.sqrt(ruling / 2) * (-math.log(miss) - np.log1p(-(1.0 - ruling) / ruling)) * _SAFETY
-    return np.where(shares > 0.5, found, np.inf)
+    quantiles = np.sqrt(ruling / 2) * (-math.log(miss) - np.log1p(-(1.0 - ruling) / ruling)) * _SAFETY
+    return np.where(shares > 0.5, quantiles, np.inf)
 
 
 def known_reaches(roots: Floats, miss: float) -> Floats:
@@ -182,16 +182,16 @@ def _reaches(a: Floats, counts: Floats, miss: float) -> Floats:
     # g(q − 2π/h) ≤ e^(θ(q − 2π/h)) beside g(q) = e^(θq) miss/2, and g(q + 2π/h) falls like e^((θ − 1) 2π/h).
     h = 2 * math.pi * np.minimum(theta / (_ALIASING + math.log(2 / miss)), np.maximum(1 - theta, 1e-3) / _ALIASING)
     points = _points(a, counts, theta, h)
-    found = np.minimum(chernoff, _without_the_largest(a, counts, miss))
-    found[alone] = chernoff[alone]
+    quantiles = np.minimum(chernoff, _without_the_largest(a, counts, miss))
+    quantiles[alone] = chernoff[alone]
     for count in (16, 64, 256, 1024, _MOST_POINTS):
         rows = np.flatnonzero((points <= count) & (points > count // 4 * (count > 16)) & ~alone)
         chunk = max(1, _BATCH // (count * a.shape[1]))
         for start in range(0, len(rows), chunk):
             part = rows[start : start + chunk]
             inverted = _inverted(a[part], counts, theta[part], cumulant[part], h[part], count, chernoff[part], miss)
-            found[part] = np.minimum(found[part], inverted)
-    return np.asarray(found * _SAFETY)
+            quantiles[part] = np.minimum(quantiles[part], inverted)
+    return np.asarray(quantiles * _SAFETY)
 
 
 def _without_the_largest(a: Floats, counts: Floats, miss: float) -> Floats:

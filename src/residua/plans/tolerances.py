@@ -37,6 +37,6 @@ def nearness(gap: float, comparison_class: str) -> str:
     """
     share = gap + 1 if gap >= 1 else 100 * max(gap, 1e-6)
     digits = 1 - math.floor(math.log10(share))
-    told = f"{math.ceil(share * 10.0**digits - 1e-6) / 10.0**digits:.{max(digits, 0)}f}"
-    told = told.rstrip("0").rstrip(".") if "." in told else told
-    return f"within a factor of {told} of {comparison_class}" if gap >= 1 else f"within {told} % of {comparison_class}"
+    rate = f"{math.ceil(share * 10.0**digits - 1e-6) / 10.0**digits:.{max(digits, 0)}f}"
+    rate = rate.rstrip("0").rstrip(".") if "." in rate else rate
+    return f"within a factor of {rate} of {comparison_class}" if gap >= 1 else f"within {rate} % of {comparison_class}"

@@ -49,12 +49,12 @@ class Contracted:
     def variances(self, workload: Workload) -> Floats:
         """Variances of explicit queries, in batches, (queries,); infinite: no answer."""
         step = max(1, _BATCH // max(workload.matrix.shape[1], 1))
-        found = np.empty(workload.queries)
+        variances = np.empty(workload.queries)
         for start in range(0, workload.queries, step):
             stop = min(start + step, workload.queries)
             rows = workload.matrix[np.arange(start, stop)].toarray().reshape(stop - start, *workload.shape)
-            found[start:stop] = self._tensors(workload.attributes, rows)
-        return found
+            variances[start:stop] = self._tensors(workload.attributes, rows)
+        return variances
 
     def combination(self, parts: Mapping[tuple[int, ...], Floats]) -> float:
         """The variance of a linear combination of cells, sets → coefficients; infinite: no answer."""
@@ -80,19 +80,19 @@ class Contracted:
 
     def _tensors(self, members: tuple[int, ...], tensors: Floats) -> Floats:
         """Variances of any queries over the cells of some attributes, (queries, n_1, …, n_k); infinite: no answer."""
-        found = np.zeros(len(tensors))
+        variances = np.zeros(len(tensors))
         size = (tensors.reshape(len(tensors), -1) ** 2).sum(axis=1)
         for axis, i in enumerate(members, start=1):
-            found[self._outside(i, np.moveaxis(tensors, axis, -1))] = np.inf
+            variances[self._outside(i, np.moveaxis(tensors, axis, -1))] = np.inf
         for subset in subsets(members):
             noise = self.noise_of(subset)
             part = self._contract(members, tensors, subset)
             coefficients = (part * self._weighed(members, part, subset)).reshape(len(part), -1).sum(axis=1)
             if np.isfinite(noise):
-                found += noise * coefficients
+                variances += noise * coefficients
             else:
-                found[coefficients > self._nothing(subset) * size] = np.inf
-        return found
+                variances[coefficients > self._nothing(subset) * size] = np.inf
+        return variances
 
     def _nothing(self, subset: tuple[int, ...]) -> float:
         """What is rounding in a block, beside a query's squared length: along axes noise is weighed in passes."""
@@ -154,16 +154,16 @@ class Contracted:
                     cells = np.asarray(np.kron(cells, asked.matrix()), dtype=np.float64)
                 shape = [int(self.domain.sizes[i]) for i, _ in term]
                 tensors.append((tuple(i for i, _ in term), cells.reshape(len(cells), *shape)))
-        found: dict[tuple[int, ...], Floats] = {}
+        coordinates: dict[tuple[int, ...], Floats] = {}
         start = 0
         for members, tensor in tensors:
             for subset in subsets(members):
                 own = self._contract(members, tensor, subset)
                 part = (self._weighed(members, own, subset) if weighed else own).reshape(len(tensor), -1)
-                whole = found.setdefault(subset, np.zeros((workload.queries, part.shape[1])))
+                whole = coordinates.setdefault(subset, np.zeros((workload.queries, part.shape[1])))
                 whole[start : start + len(tensor)] = part
             start += len(tensor)
-        return found
+        return coordinates
 
 
 @dataclass(frozen=True, eq=False)

@@ -62,24 +62,24 @@ def class_bound(
     sizes = workload.domain.sizes
     known: dict[tuple[bytes, bytes, bytes], tuple[int, Floats, float]] = {}
     plain = np.empty((0, 0))
-    found: list[list[tuple[int, Floats, float]]] = []  # a number for each distinct G, G itself, and tr √G
+    weighed: list[list[tuple[int, Floats, float]]] = []  # a number for each distinct G, G itself, and tr √G
     for row in grams:
-        found.append([])
+        weighed.append([])
         for V, v, q, n in zip(row, spreads, cells, sizes.tolist(), strict=True):
             if q is None:
-                found[-1].append((0, plain, 1.0 - 1.0 / n))
+                weighed[-1].append((0, plain, 1.0 - 1.0 / n))
                 continue
             key = (V.tobytes(), v.tobytes(), q.tobytes())
             if key not in known:
                 G = weighed_gram(V, v, q, replacing=replacing)
                 known[key] = (len(known) + 1, G, _root_trace(G))
-            found[-1].append(known[key])
-    traces = np.array([[trace for _, _, trace in row] for row in found])
+            weighed[-1].append(known[key])
+    traces = np.array([[trace for _, _, trace in row] for row in weighed])
     game = ProductGame(workload, np.ones(len(spreads)), traces**2, dilutions)
     parts = game.importances(weights)
     roots = np.sqrt(parts.sum(axis=0))
-    kinds = np.array([[number for number, _, _ in row] for row in found])
-    _sharpen(roots, parts, workload.lattice, kinds, [[G for _, G, _ in row] for row in found])
+    kinds = np.array([[number for number, _, _ in row] for row in weighed])
+    _sharpen(roots, parts, workload.lattice, kinds, [[G for _, G, _ in row] for row in weighed])
     return float(roots.sum() if paid is None else np.sqrt(paid) @ roots) ** 2
 
 

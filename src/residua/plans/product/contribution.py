@@ -97,7 +97,7 @@ def pairs_of_rows(strategy: Strategy, reach: Reach, attribute: int) -> tuple[Fra
     # No entry of RᵀR, and no partial sum, is larger than the sum of norms.
     gram = (R.astype(object) if norm >= 2**62 else R).T @ R
     sums = (most_of_pairs(each, reach.records, reach.limits[attribute]) for each in (np.maximum(gram, 0), np.abs(gram)))
-    positive, absolute = (Fraction(int(found), norm) for found in sums)
+    positive, absolute = (Fraction(int(most), norm) for most in sums)
     return positive, absolute
 
 

@@ -99,15 +99,15 @@ class CrossedBlocks(Blocks):
     @cached_property
     def along(self) -> dict[int, tuple[int, float, tuple[int, ...], tuple[int, ...]]]:
         """Of every measured set with an axis: t, f, its attributes, and the places of its axes among them."""
-        found = {}
+        blocks = {}
         for number, grid, scale in zip(self.measured.tolist(), self.grids.tolist(), self.scales.tolist(), strict=True):
             members = self.lattice.members(number)
             axes = tuple(place for place, i in enumerate(members) if isinstance(self.strategies[i], Ordered))
             if len(axes) > 2:
                 raise VerificationError("three axes with correlated noise are crossed in one block; plan again.")
             if axes:
-                found[number] = (grid, scale, members, axes)
-        return found
+                blocks[number] = (grid, scale, members, axes)
+        return blocks
 
     @cached_property
     def _has_axis(self) -> Booleans:
@@ -137,12 +137,12 @@ class CrossedBlocks(Blocks):
     @cached_property
     def starts(self) -> dict[int, int]:
         """Where the measurements of each set with an axis begin; its axis comes last."""
-        start, found = self.white.cells if self.white else 0, {}
+        start, starts = self.white.cells if self.white else 0, {}
         for number, (_, _, members, _) in self.along.items():
-            found[number] = start
+            starts[number] = start
             start += math.prod(int(self._rows[i]) for i in members)
-        found[-1] = start
-        return found
+        starts[-1] = start
+        return starts
 
     @property
     def cells(self) -> int:
@@ -311,20 +311,20 @@ class CrossedBlocks(Blocks):
 
     def simulated(self, random: np.random.Generator) -> Floats:
         """Noise like that of the measurements, in floats, (cells,): for forecasts, never for a release."""
-        found = np.empty(self.cells)
+        noisy = np.empty(self.cells)
         if self.white is not None:
             for group in self.white.layout:
                 scales = self.white.on_lattice[1][group.numbers]
                 noise = random.standard_normal((len(scales), group.cells)) * scales[:, None]
-                group.view(found)[:] = noise.reshape(-1, *group.shape)
+                group.view(noisy)[:] = noise.reshape(-1, *group.shape)
         for number in self.along:
             at, shape, grid = self.where(number)
             noises = self.sampled(number)
             cells = math.prod(noise.size for noise in noises)
-            fibres = found[at].reshape(math.prod(shape) // cells, cells)
+            fibres = noisy[at].reshape(math.prod(shape) // cells, cells)
             for fibre in fibres:
                 fibre[:] = simulated_along(noises, random).ravel() * grid
-        return found
+        return noisy
 
     def store(self, batch: Batch, measured: Integers, out: Integers) -> None:
         """Each where it belongs."""

@@ -86,7 +86,7 @@ def some_person(lattice: SetFamily, precisions: Floats, strategies: Sequence[Str
     least = min([reach.records, *used.values()])
     costs = np.array([1.0 if i in used else one.cost for i, one in enumerate(strategies)])
     shares = precisions * lattice.products(costs)
-    found = 0.0
+    largest = 0.0
     for limits in (used, {i: most // least * least for i, most in used.items()}, dict.fromkeys(used, least)):
         whole = min([reach.records, *(most * strategies[i].size for i, most in limits.items())])
         for records in {whole, least}:
@@ -94,22 +94,22 @@ def some_person(lattice: SetFamily, precisions: Floats, strategies: Sequence[Str
             begun = np.array(starts, dtype=np.int64)
             counts = np.diff(np.append(begun, records if len(begun) < _MOST_GROUPS else begun[-1] + 1)).astype(float)
             met = {i: _meeting(strategies[i], begun // most) for i, most in limits.items()}
-            found = max(found, _squares(lattice, shares, met, counts))
-    return found
+            largest = max(largest, _squares(lattice, shares, met, counts))
+    return largest
 
 
 def some_replacement(lattice: SetFamily, precisions: Floats, strategies: Sequence[Strategy]) -> float:
     """The largest cost of some replacements: the most expensive cell by one that differs in one attribute or all."""
     pairs = [_apart(one) for one in strategies]
     first = np.array([pair[0] for pair in pairs])
-    found = 0.0
+    largest = 0.0
     for changed in [range(len(pairs)), *([i] for i in range(len(pairs)))]:
         other, between = first.copy(), first.copy()
         for i in changed:
             other[i], between[i] = pairs[i][1], pairs[i][2]
         change = lattice.products(first) + lattice.products(other) - 2.0 * lattice.products(between)
-        found = max(found, float(precisions @ change))
-    return found
+        largest = max(largest, float(precisions @ change))
+    return largest
 
 
 def _apart(strategy: Strategy) -> tuple[float, float, float]:

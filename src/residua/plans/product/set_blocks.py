@@ -95,13 +95,13 @@ class SetBlocks(Blocks):
     def batches(self) -> Sequence[Batch]:
         """Tables of equal shape, about a million cells at a time."""
         grids, scales = self.on_lattice
-        found = []
+        listed = []
         for group in self.layout:
             for part in batches(len(group.numbers), group.cells, _BATCH_CELLS):
                 numbers = group.numbers[part]
                 start = group.start + group.cells * part.start
-                found.append(Batch(start, scales[numbers], (group, part, grids[numbers])))
-        return found
+                listed.append(Batch(start, scales[numbers], (group, part, grids[numbers])))
+        return listed
 
     @cached_property
     def on_lattice(self) -> tuple[Integers, Floats]:
@@ -172,9 +172,9 @@ class LatticeBlocks(SetBlocks):
     @cached_property
     def precisions(self) -> Floats:
         """`1/σ²_S` of every set of the family, 0 where it is not measured, (sets,)."""
-        found = np.zeros(len(self.lattice))
-        found[self.measured] = 1.0 / self.noise_variances
-        return found
+        precisions = np.zeros(len(self.lattice))
+        precisions[self.measured] = 1.0 / self.noise_variances
+        return precisions
 
     # ---- price
 
@@ -223,13 +223,13 @@ class LatticeBlocks(SetBlocks):
         if self.plain:
             return super().batches()
         grids, scales = self.on_lattice
-        found = []
+        listed = []
         for group in self.layout:
             for alike in self._alike(group):
                 for part in batches(len(alike), group.cells, _BATCH_CELLS):
                     numbers = group.numbers[alike[part]]
-                    found.append(Batch(0, scales[numbers], (group, alike[part], grids[numbers])))
-        return found
+                    listed.append(Batch(0, scales[numbers], (group, alike[part], grids[numbers])))
+        return listed
 
     def integers(self, batch: Batch, tables: Integers) -> Integers:
         """`t · (⊗_{i∈S} R_i) m_S` for tables of one shape, exactly, (tables, cells)."""

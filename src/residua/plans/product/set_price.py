@@ -79,12 +79,12 @@ def cell_costs(blocks: Priced, most_cells: int) -> tuple[tuple[int, ...], Object
     for row, t, s in _listed(blocks):
         numerator, denominator = s.as_integer_ratio()
         alike = math.prod(norms[i][0] for i in row if i not in uneven)
-        found: Objects = np.array([(t * denominator) ** 2 * alike * POINT], dtype=object)
+        squares: Objects = np.array([(t * denominator) ** 2 * alike * POINT], dtype=object)
         for i in (i for i in uneven if i in row):
-            found = np.multiply.outer(found, np.array(norms[i], dtype=object))
+            squares = np.multiply.outer(squares, np.array(norms[i], dtype=object))
         places = (slice(n) if i in row else slice(n, n + 1) for i, n in zip(uneven, shape, strict=True))
         at = (slice(1), *places)
-        costs[at] += (-(-found // (numerator * numerator))).reshape(costs[at].shape)
+        costs[at] += (-(-squares // (numerator * numerator))).reshape(costs[at].shape)
     for axis, n in enumerate(shape, start=1):
         costs = np.take(costs, range(n), axis=axis) + np.take(costs, [n], axis=axis)
     return uneven, costs[0]
@@ -118,11 +118,11 @@ def _heaviest(strategy: Strategy) -> int:
 def _products(blocks: Priced, factors: Sequence[int]) -> list[int]:
     """`Π_{i∈S} factors[i]` of every measured set, exactly."""
     exact: NDArray[np.object_] = np.array(factors, dtype=object)
-    found: list[int] = []
+    products: list[int] = []
     for k, level in enumerate(blocks.lattice.levels):
         rows = level[_chosen(blocks, k)]
-        found += exact[rows].prod(axis=1).tolist() if k else [1] * len(rows)
-    return found
+        products += exact[rows].prod(axis=1).tolist() if k else [1] * len(rows)
+    return products
 
 
 def _chosen(blocks: Priced, k: int) -> Integers:

@@ -96,7 +96,7 @@ class LatticeReading(FamilyReading):
         grouping, rows = self.plan.over_cells()
         blocks, strategies = self.blocks, self.blocks.strategies
         roots = np.sqrt(self.plan.precisions[blocks.measured]) / blocks.units
-        found = [np.zeros(0)]
+        whitened = [np.zeros(0)]
         for number, root in zip(blocks.measured.tolist(), roots.tolist(), strict=True):
             members = blocks.lattice.members(number)
             shape = [strategies[i].count for i in members]
@@ -105,8 +105,8 @@ class LatticeReading(FamilyReading):
             for axis, i in enumerate(members):
                 if strategies[i].plain:  # n numbers of rank n − 1
                     table = np.moveaxis(np.tensordot(contrasts(shape[axis]), table, axes=(1, axis)), 0, axis)
-            found.append(table.ravel() * root)
-        return grouping, rows, np.concatenate(found)
+            whitened.append(table.ravel() * root)
+        return grouping, rows, np.concatenate(whitened)
 
     def cliques(self) -> list[Clique]:
         """The residual of every set measured, where strategies are plain."""
@@ -114,13 +114,13 @@ class LatticeReading(FamilyReading):
         if not blocks.plain:
             return super().cliques()
         stddevs = np.sqrt(blocks.noise_variances)
-        found = []
+        cliques = []
         for number, unit, stddev in zip(blocks.measured.tolist(), blocks.units, stddevs, strict=True):
             members = blocks.lattice.members(number)
             start = int(blocks.layout.starts[number])
             cells = int(np.prod([int(blocks.sizes[i]) for i in members], dtype=np.int64))
-            found.append(Clique(members, self.measurements[start : start + cells] / unit, float(stddev)))
-        return found
+            cliques.append(Clique(members, self.measurements[start : start + cells] / unit, float(stddev)))
+        return cliques
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,36 +147,36 @@ class AlongEstimator(CrossedEstimator):
         for number, precision in self._telling(subset):
             total += precision * self._measured(number, subset)
             weight += precision
-        found = total / weight
+        mean = total / weight
         for axis, i in enumerate(subset):
-            found = blocks.strategies[i].recover(found, axis)
-        return np.asarray(found)
+            mean = blocks.strategies[i].recover(mean, axis)
+        return np.asarray(mean)
 
     def _telling(self, subset: tuple[int, ...]) -> list[tuple[int, float]]:
         """The measured sets that tell this one, and their precisions of it."""
         blocks, own = self.blocks, self.blocks.own_precisions
         wanted = int(blocks.lattice.find(np.array(subset, dtype=np.int32).reshape(1, -1))[0])
-        found = [(wanted, float(own[wanted]))] if own[wanted] else []
+        telling = [(wanted, float(own[wanted]))] if own[wanted] else []
         for number, (_, _, members, axes) in blocks.along.items():
             summed = [i for i in members if i not in subset]
             if number != wanted and set(subset) < set(members) and set(summed) <= {members[at] for at in axes}:
                 tells = np.prod([blocks.strategies[i].tells for i in summed])
-                found.append((number, float(own[number] * tells)))
-        return found
+                telling.append((number, float(own[number] * tells)))
+        return telling
 
     def _measured(self, number: int, subset: tuple[int, ...]) -> Floats:
         """A measured set, axes that are not in the subset summed, as numbers of records, (r_1, …, r_k)."""
         at, shape, grid = self.blocks.where(number)
-        found = self.measurements[at].reshape(shape)
+        table = self.measurements[at].reshape(shape)
         if number not in self.blocks.along:
-            return np.asarray(found / grid)
+            return np.asarray(table / grid)
         _, _, members, axes = self.blocks.along[number]
         kept = [i for place, i in enumerate(members) if place not in axes] + [members[place] for place in axes]
         for axis in range(len(shape) - 1, -1, -1):
             if kept[axis] not in subset:
-                found = np.take(found, -1, axis=axis)  # the last running sum is the total
+                table = np.take(table, -1, axis=axis)  # the last running sum is the total
                 del kept[axis]
-        return np.asarray(found.transpose([kept.index(i) for i in subset]) / grid)
+        return np.asarray(table.transpose([kept.index(i) for i in subset]) / grid)
 
 
 @dataclass(frozen=True, eq=False)

@@ -77,9 +77,9 @@ class MeasuredTables:
     @cached_property
     def cell_precisions(self) -> Floats:
         """One over the variance of a cell of each set as measured, rounding included, (sets,); 0 if not measured."""
-        found = np.zeros(len(self.lattice))
-        found[self.measured] = self.grids.astype(np.float64) ** 2 / rounded_laplace_variance(self.scales)
-        return found
+        precisions = np.zeros(len(self.lattice))
+        precisions[self.measured] = self.grids.astype(np.float64) ** 2 / rounded_laplace_variance(self.scales)
+        return precisions
 
     @cached_property
     def pooled_precisions(self) -> Floats:

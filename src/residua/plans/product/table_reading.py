@@ -97,11 +97,11 @@ def pooled_below(tables: MeasuredTables, measurements: NDArray[Any]) -> tuple[La
 
 def _by_group(numbers: Numbers, owner: dict[int, Group]) -> list[tuple[Group, Integers]]:
     """Sets by the group their tables are in."""
-    found: dict[int, tuple[Group, list[int]]] = {}
+    by_group: dict[int, tuple[Group, list[int]]] = {}
     for row, number in enumerate(numbers.tolist()):
         group = owner[number]
-        found.setdefault(group.start, (group, []))[1].append(row)
-    return [(group, np.array(rows)) for group, rows in found.values()]
+        by_group.setdefault(group.start, (group, []))[1].append(row)
+    return [(group, np.array(rows)) for group, rows in by_group.values()]
 
 
 def _pass_down(layout: Layout, buffer: Floats, group: Group, above: Numbers, below: Numbers, i: int) -> None:
@@ -146,7 +146,7 @@ def _terms(tables: MeasuredTables, sets: dict[tuple[str, ...], Floats]) -> Terms
             residuals[members] = residuals.get(members, 0.0) + part
     union = sorted({i for members in residuals for i in members})
     inside, outside = _tables(tables, union)
-    found: list[tuple[Floats, Floats, Floats]] = []
+    terms: list[tuple[Floats, Floats, Floats]] = []
     for code in np.unique(inside):
         here = np.flatnonzero(inside == code)
         D = tuple(i for bit, i in enumerate(union) if code >> bit & 1)
@@ -156,19 +156,19 @@ def _terms(tables: MeasuredTables, sets: dict[tuple[str, ...], Floats]) -> Terms
             continue
         values, counts = values[kept], counts[kept]
         weight = tables.cell_precisions[tables.measured[here]] / tables.grids[here] / outside[here]
-        found.append(
+        terms.append(
             (
                 np.multiply.outer(weight, values).ravel(),
                 np.repeat(tables.scales[here], len(values)),
                 np.multiply.outer(outside[here], counts).ravel(),
             )
         )
-    return _merged(*(np.concatenate(part) for part in zip(*found, strict=True)))
+    return _merged(*(np.concatenate(part) for part in zip(*terms, strict=True)))
 
 
 def _residuals(tables: MeasuredTables, members: tuple[int, ...], given: Floats) -> list[tuple[tuple[int, ...], Floats]]:
     """`C_S margin_S(c)/Π_{i∈A∖S} n_i/τ_S` for every S ⊆ A, where the residual is not empty."""
-    found = []
+    residuals = []
     precisions = tables.pooled_precisions
     for size in range(len(members) + 1):
         for chosen in combinations(range(len(members)), size):
@@ -181,8 +181,8 @@ def _residuals(tables: MeasuredTables, members: tuple[int, ...], given: Floats) 
             part = given.sum(axis=rest) / math.prod(given.shape[j] for j in rest)
             for axis in range(part.ndim):
                 part = part - part.mean(axis=axis, keepdims=True)
-            found.append((S, part / tau))
-    return found
+            residuals.append((S, part / tau))
+    return residuals
 
 
 def _tables(tables: MeasuredTables, union: list[int]) -> tuple[Integers, Floats]:
