@@ -1,7 +1,8 @@
-"""Prints the newcomer's walk: which modules one release passes, in the order in which their functions are first entered.
+"""Prints the newcomer's walk: which modules one release passes, in the order in which functions are first entered.
 
-The release is the first example of README.md, from the domain to a folder that is loaded again, with data from a CSV file and
-from a frame. What importing runs does not count: all modules are imported before. A test holds that the walk stays short.
+The release is the first example of README.md, from the domain to a folder that is loaded again, with data from a CSV
+file and from a frame. What importing runs does not count: all modules are imported before. A test holds that the walk
+does not grow.
 """
 
 from __future__ import annotations

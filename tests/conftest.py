@@ -1,4 +1,4 @@
-"""Settings for all tests, and the figures of fuzzing at the end of a run."""
+"""Settings for all tests, and the figures that they record, at the end of a run."""
 
 import os
 from pathlib import Path
@@ -31,13 +31,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Prints how the mutations ended; the figures come with the tests' reports, from other processes too."""
+    """Prints figures that tests record, by name; they come with the tests' reports, from other processes too."""
     reports = [report for outcome in ("passed", "failed") for report in terminalreporter.stats.get(outcome, [])]
-    properties = [each for report in reports for each in getattr(report, "user_properties", [])]
-    figures = [value for name, value in properties if name == "fuzzing"]
-    if figures:
-        terminalreporter.section("fuzzing")
-        for line in sorted(set(figures)):
+    figures = {tuple(each) for report in reports for each in getattr(report, "user_properties", [])}
+    for name in sorted({name for name, _ in figures}):
+        terminalreporter.section(name)
+        for line in sorted(line for of, line in figures if of == name):
             terminalreporter.line(line)
 
 
