@@ -56,10 +56,10 @@ class TablePrices:
     @cached_property
     def dilution(self) -> Floats:
         """`1/n_i` of the attributes of A, 0 of others, (attributes,)."""
-        found = np.zeros(len(self.strategies))
+        dilution = np.zeros(len(self.strategies))
         for i in self.plain:
-            found[i] = 1.0 / self.strategies[i].size
-        return found
+            dilution[i] = 1.0 / self.strategies[i].size
+        return dilution
 
     @cached_property
     def prices(self) -> Floats:

@@ -259,12 +259,12 @@ class LatticeBlocks(SetBlocks):
     @cached_property
     def tables(self) -> Sequence[TableRows]:
         """One for each measured set."""
-        found = []
+        tables = []
         for number, (own, scale) in enumerate(zip(self.measured.tolist(), self.scales.tolist(), strict=True)):
             members = self.lattice.members(own)
             cells = math.prod(int(self.rows[i]) for i in members)
-            found.append(TableRows(number, members, int(self.layout.starts[own]), cells, scale))
-        return found
+            tables.append(TableRows(number, members, int(self.layout.starts[own]), cells, scale))
+        return tables
 
     def of_tables(self, rows: TableRows, tables: Integers) -> Integers:
         """`t (⊗ R_i) m` of each table."""

@@ -65,7 +65,9 @@ class ApproximateFactorisation:
     @property
     def gap(self) -> float:
         """How far from optimal the total variance can at most be, relative to the optimum."""
-        return max(self.achieved / self.bound - 1.0, 0.0) if self.bound > 0 else (np.inf if self.achieved else 0.0)
+        return float(
+            max(self.achieved / self.bound - 1.0, 0.0) if self.bound > 0 else (np.inf if self.achieved else 0.0)
+        )
 
     @property
     def factorisation_norm(self) -> float:
