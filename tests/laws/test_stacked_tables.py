@@ -125,5 +125,5 @@ def test_executors_that_see_no_release_or_another_say_so(tmp_path: Path) -> None
 
     assert "they see another release as" in said()
     assert "they cannot read the release" in said(release=str(tmp_path / "nowhere"))
-    assert "they have residua" in said(version="0.0.1")
+    assert "the executors have residua" in said(version="0.0.1")
     assert not list((tmp_path / "out").iterdir())

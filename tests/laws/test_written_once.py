@@ -172,7 +172,7 @@ def test_another_residua_measures_nothing_and_no_number_is_in_what_spark_is_told
     (tmp_path / "measurements").mkdir()
     first = row_of(0, narrowed(counts[: told.cells[0]]))
     (said,) = measured_partition(replace(told, version="0.0.9"), iter([first]))
-    assert b"an executor has residua" in said.column("note")[0].as_py()
+    assert b"the executors have residua" in said.column("note")[0].as_py()
 
     def fails(*_: Any) -> None:
         raise OverflowError(f"{counts[0]} is too large")

@@ -34,7 +34,7 @@ from residua.release import Release
 from residua.release.parts import PartedIntegers
 from residua.release.streamed import rebuilt_batches
 from residua.source.spark import asked
-from residua.source.spark_tasks import ROW_SQL, own_version, row_of
+from residua.source.spark_tasks import ROW_SQL, other_version, own_version, row_of
 from residua.workload import Workload
 
 _MOST_TASKS = 10_000
@@ -212,8 +212,8 @@ def tables_partition(task: TablesTask, batches: Iterator[Any]) -> Iterator[Any]:
 
 
 def _written(task: TablesTask, block: int) -> dict[str, str]:
-    if own_version() != task.version:
-        return {"failed": f"they have residua {own_version()}, this is {task.version}; install the same version there"}
+    if other := other_version(task.version):
+        return {"failed": other}
     path = Path(task.target) / table_name(block)
     try:
         if not path.exists():  # else another attempt wrote it

@@ -35,7 +35,7 @@ from residua.release.folder import Reserved, reserve
 from residua.release.parts import FOLDER, OPEN_FOLDER, PartedIntegers, part_bytes, part_name
 from residua.source.bound import PersonBound
 from residua.source.spark import SparkSource, asked
-from residua.source.spark_tasks import NOTE, ROW_SQL, SparkTask, own_version, proven, row_of, sums_of
+from residua.source.spark_tasks import NOTE, ROW_SQL, SparkTask, other_version, proven, row_of, sums_of
 from residua.source.tallies import Tallies, Tally
 
 _WATCH_SECONDS = 0.5
@@ -240,7 +240,7 @@ def measured_partition(task: BlockTask, batches: Iterator[Any]) -> Iterator[Any]
 
 
 def _measured(task: BlockTask, block: int, counts: Integers, notes: list[bytes]) -> dict[str, str]:
-    if unlike := _unlike(task):
+    if unlike := other_version(task.version):
         return {"failed": unlike}
     if proven(notes, bounded=task.bounded) != task.fingerprint:
         return {"changed": "other records"}
@@ -256,13 +256,6 @@ def _measured(task: BlockTask, block: int, counts: Integers, notes: list[bytes])
         raise VerificationError(f"an executor cannot measure ({type(problem).__name__}).") from None
 
 
-def _unlike(task: BlockTask) -> str | None:
-    """Why this residua is not the one that asks, if it is another."""
-    if own_version() == task.version:
-        return None
-    return f"an executor has residua {own_version()}, this is {task.version}: install the same version there"
-
-
 def probed_partition(task: BlockTask, batches: Iterator[Any]) -> Iterator[Any]:
     """Rehearses on an executor, before the debit: what measuring needs is tried on nothing, and a file is written."""
     numbers = [number for batch in batches for number in batch.column(0).to_pylist()]
@@ -276,7 +269,7 @@ def probe_name(number: int | str) -> str:
 
 
 def _probed(task: BlockTask, place: int) -> dict[str, str]:
-    if unlike := _unlike(task):
+    if unlike := other_version(task.version):
         return {"unfit": unlike}
     try:
         rehearse(task.part(place % len(task.cells)), None)

@@ -68,6 +68,7 @@ class PartedIntegers:
     """
 
     dtype = np.dtype(np.int64)
+    ndim = 1
 
     def __init__(self, folder: Path, starts: Sequence[int], digests: Mapping[str, str]) -> None:
         self._folder, self._digests = folder, digests

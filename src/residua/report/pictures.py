@@ -59,10 +59,10 @@ class Picture:
         return self.drawn[0]
 
 
-def pictures(published: Any, most: int = PICTURES) -> list[Picture]:
+def pictures(published: Any) -> list[Picture]:
     """The main tables of a release or a projection as pictures, smaller tables first."""
     drawings = (picture(table) for table in _main_tables(published))
-    return list(islice((each for each in drawings if each is not None), most))
+    return list(islice((each for each in drawings if each is not None), PICTURES))
 
 
 def picture(table: Any) -> Picture | None:

@@ -11,6 +11,7 @@ import contextlib
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import IO, Any
 
@@ -24,7 +25,7 @@ from residua.source.options import Options
 from residua.source.tallies import Problems
 
 _HELD_BYTES = 2**28  # of rows in memory; choosing takes about three times as much
-_PARTS = 256
+PARTS = 256  # of persons, by their hashes
 _READ_ROWS = 2**20
 
 
@@ -45,7 +46,7 @@ class Gathering:
         self._bytes = 0
         self._file: IO[bytes] | None = None
         self._end = 0
-        self._pieces: list[list[tuple[int, int]]] = [[] for _ in range(_PARTS)]  # (offset, bytes) in the file
+        self._pieces: list[list[tuple[int, int]]] = [[] for _ in range(PARTS)]  # (offset, bytes) in the file
         self.loss = Loss.none()
         self.done = 0  # rows that were chosen among
 
@@ -99,17 +100,20 @@ class Gathering:
                 self._file = tempfile.TemporaryFile(dir=place(), buffering=0)  # noqa: SIM115 (`close` closes it)
             rows = np.concatenate(self._held)
             self._held, self._bytes = [], 0
-            parts = (rows[:, 1] >> np.uint64(56)).astype(np.uint8)  # the other half of the hash is sorted by
-            order = np.argsort(parts, kind="stable")
-            ends = np.cumsum(np.bincount(parts, minlength=_PARTS))
-            begin = 0
-            for part, end in enumerate(ends.tolist()):
-                piece = rows[order[begin:end]]
-                begin = end
-                if len(piece):
-                    _write(self._file, piece.view(np.uint8).reshape(-1).data, self._end)
-                    self._pieces[part].append((self._end, piece.nbytes))
-                    self._end += piece.nbytes
+            for part, piece in by_part(rows):
+                _write(self._file, piece.view(np.uint8).reshape(-1).data, self._end)
+                self._pieces[part].append((self._end, piece.nbytes))
+                self._end += piece.nbytes
+
+
+def by_part(rows: Words) -> Iterator[tuple[int, Words]]:
+    """Packed rows by the part of their persons, each part that has some."""
+    parts = (rows[:, 1] >> np.uint64(56)).astype(np.uint8)  # the other half of the hash is sorted by
+    order = np.argsort(parts, kind="stable")
+    ends = np.cumsum(np.bincount(parts, minlength=PARTS)).tolist()
+    for part, (begin, end) in enumerate(pairwise([0, *ends])):
+        if end > begin:
+            yield part, rows[order[begin:end]]
 
 
 def place() -> Path:

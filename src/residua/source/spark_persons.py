@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from residua.source.bound import Loss, PersonBound, Words, chosen_packed, packed, unpacked
 from residua.source.kept import Columns, Weights
-from residua.source.persons import Gathering, Persons
+from residua.source.persons import Gathering, Persons, by_part
 from residua.source.spark_tasks import (
     APART,
     BUCKETS,
@@ -61,12 +61,8 @@ class _Buckets(Gathering):
     def sent(self) -> Iterator[Any]:
         """All rows held, a row of Arrow data for each bucket; then none are."""
         if self._packed:
-            rows = np.concatenate(self._packed)
-            buckets = (rows[:, 1] >> np.uint64(56)).astype(np.int64)  # the other half of the hash is sorted by
-            order = np.argsort(buckets, kind="stable")
-            ends = np.searchsorted(buckets[order], np.arange(BUCKETS + 1))
-            for bucket in np.unique(buckets).tolist():
-                yield row_of(bucket, rows[order[ends[bucket] : ends[bucket + 1]]].tobytes())
+            for bucket, rows in by_part(np.concatenate(self._packed)):
+                yield row_of(bucket, rows.tobytes())
         for rows in self._apart:
             yield row_of(APART, rows.tobytes())
         self._packed, self._apart, self.bytes = [], [], 0
@@ -75,7 +71,7 @@ class _Buckets(Gathering):
 def bucketed_partition(task: SparkTask, batches: Iterator[Any]) -> Iterator[Any]:
     """The records of one partition as codes by bucket of persons; at the end their digest to each, and the tally."""
     assert task.bound is not None
-    tally = Tally(domain_of(task), task.options.show_values)
+    tally = Tally(domain_of(task.domain), task.options.show_values)
     buckets = _Buckets(task.bound, weighted=task.options.weight is not None)
     persons = Persons(task.options, task.bound, buckets)
     with noted(tally.problems), pool_of() as pool:
@@ -99,7 +95,7 @@ def chosen_partition(task: SparkTask, batches: Iterator[Any]) -> Iterator[Any]:
     """
     assert task.bound is not None
     bound, weighted = task.bound, task.options.weight is not None
-    tally = Tally(domain_of(task), task.options.show_values)
+    tally = Tally(domain_of(task.domain), task.options.show_values)
     tally.loss, seen = Loss.none(), Counter[str]()
 
     def prove() -> bytes:

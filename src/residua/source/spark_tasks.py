@@ -41,6 +41,7 @@ from residua.source.counting import Buffer, Coded, CountedTables, coded, columns
 from residua.source.digest import Digest
 from residua.source.kept import Columns, Weights
 from residua.source.options import Options
+from residua.source.persons import PARTS
 from residua.source.records import Records
 from residua.source.tallies import Problems, Tally
 
@@ -113,7 +114,7 @@ def received_batch(sent: bytes, names: Sequence[str]) -> Any:
     return batch.rename_columns(list(names))
 
 
-BUCKETS = 256  # of persons; each is gathered and chosen among alone
+BUCKETS = PARTS  # of persons; each is gathered and chosen among alone
 APART = BUCKETS  # the bucket of records without a person that count as persons of their own
 Parts = tuple[int, int, int]  # of a digest: the number of records, and two sums
 
@@ -248,7 +249,7 @@ def counted_partition(task: SparkTask, batches: Iterator[Any]) -> Iterator[Any]:
 
     Guarantee: no exception leaves this function that could quote a value; what it finds wrong is in the tally.
     """
-    tally = Tally(domain_of(task), task.options.show_values)
+    tally = Tally(domain_of(task.domain), task.options.show_values)
     proven: Parts = tally.digest.parts
 
     def proof() -> bytes:
@@ -277,13 +278,9 @@ def digested_partition(names: Sequence[str], batches: Iterator[Any]) -> Iterator
     yield row_of(NOTE, b"", tally.to_bytes())
 
 
-def domain_of(task: SparkTask) -> Domain:
-    """The domain that a task counts."""
-    return _domain(task.domain)
-
-
 @lru_cache(maxsize=4)
-def _domain(settings: str) -> Domain:
+def domain_of(settings: str) -> Domain:
+    """The domain that a task counts."""
     return domain_of_settings(json.loads(settings))
 
 
@@ -292,16 +289,21 @@ def own_version() -> str:
     return str(vars(sys.modules["residua"])["__version__"])
 
 
+def other_version(version: str) -> str | None:
+    """Why this residua is not the one that asks, if it is another."""
+    if own_version() == version:
+        return None
+    return f"the executors have residua {own_version()}, this is {version}; install the same version there"
+
+
 def require_same_version(version: str) -> None:
     """Refuses to count for another version of residua.
 
     Raises:
         SourceError: it is another.
     """
-    if own_version() != version:
-        raise SourceError(
-            f"the executors have residua {own_version()}, this is {version}; install the same version there."
-        )
+    if other := other_version(version):
+        raise SourceError(f"{other}.")
 
 
 class Whole:
