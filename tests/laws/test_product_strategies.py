@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import residua as rs
+from residua.errors import WorkloadError
 from residua.plans.solver.attribute import SETTLED, Search, best_cells, weighed_gram
-from tests.laws.product_plans import dense_variances
+from tests.laws.product_plans import all_cells, dense_variances
 
 
 def settled(A, B, rounds=300):
@@ -81,6 +82,40 @@ def test_rows_that_hardly_see_the_spread_are_answered_all_the_same(rows, over):
         assert plan.variances(workload) == pytest.approx(dense_variances(plan, W), rel=1e-6)
         if over is None:
             assert plan.gap < 1e-3
+
+
+CONTRASTS = [[-1, 0, -1, 2]], [[0, 1, 1, -2]], [[2, 2, -1, -3]], [[2, 1, 2, -5]], [[1, -1, 0, 0], [2, 2, 0, -4]]
+
+
+@pytest.mark.parametrize("objective", [rs.TotalVariance(), rs.MaxVariance(), rs.MaxVariance(over="terms")], ids=str)
+@pytest.mark.parametrize("values", [1, 2, 3])
+@pytest.mark.parametrize("rows", CONTRASTS, ids=str)
+def test_rows_that_add_up_to_nothing_are_planned_beside_any_others(rows, values, objective):
+    """An accelerated step, each entry of the spread cut off for itself, ended in a spread that adds up to 0."""
+    domain = rs.Domain.of_sizes({"a": values, "b": 1, "c": 4})
+    workload = rs.product(domain, {"a": "ranges", "b": "ranges", "c": rows}, ways=[0, 1, 2], weight=0.1)
+    plan = rs.plan(workload, rs.ZCDP(0.5), form=rs.Lattice(), minimise=objective)
+    assert plan.variances(workload) == pytest.approx(dense_variances(plan, all_cells(workload)), rel=1e-6)
+    assert plan.gap < 2e-3
+
+
+@pytest.mark.parametrize("rows", CONTRASTS, ids=str)
+@pytest.mark.parametrize("worth", [1e-3, 1.0, 1e3])
+def test_a_spread_adds_up_to_one_in_every_round(rows, worth):
+    W = np.array(rows, dtype=float)
+    total, rest = worth * (np.ones((4, 4)) + W.T @ W), np.ones((4, 4)) + W.T @ W
+    search = Search(rest)
+    for i in range(60):
+        search.advance(total, rest * (1 + 0.1 * (i % 3)))  # what others make it worth changes on the way
+        assert search.v.sum() == pytest.approx(1.0, abs=1e-12)
+        assert np.abs(search.v).max() < 10
+
+
+def test_a_row_of_zeros_is_refused_by_name():
+    domain = rs.Domain.of_sizes({"a": 3, "b": 1})
+    for name, rows in {"a": [[1, -1, 0], [0, 0, 0]], "b": [[1], [0]]}.items():
+        with pytest.raises(WorkloadError, match=f"row 1 of the matrix for '{name}' is zero; leave it out"):
+            rs.product(domain, {name: rows})
 
 
 @pytest.mark.parametrize("weight", [0.01, 0.3, 5.0])

@@ -195,7 +195,9 @@ class Acceleration:
         """Starts afresh; the next step is the plain one."""
         self.__init__()  # type: ignore[misc]
 
-    def step(self, point: Floats, residual: Floats, weights: Floats, exponent: float) -> Floats:
+    def step(
+        self, point: Floats, residual: Floats, weights: Floats, exponent: float, logarithms: int | None = None
+    ) -> Floats:
         """The step from `point`, (n,): `exponent · residual` when nothing is remembered.
 
         Args:
@@ -203,6 +205,8 @@ class Acceleration:
             residual: what a plain step with exponent 1 would add to them, (n,).
             weights: the metric, (n,).
             exponent: over-relaxation of the plain step.
+            logarithms: how many of the first entries are logarithms, if others follow: only these are kept from moving
+                too far, one by one; what holds of sums of the others holds after the step.
         """
         if self.last is not None:
             self.points.append(point - self.last[0])
@@ -218,7 +222,9 @@ class Acceleration:
         gram = gram * scale * scale[:, None]
         gram[np.diag_indices(len(gram))] += _DEPENDENT
         share = scale * np.linalg.solve(gram, scale * (seen @ residual))
-        return np.asarray(np.clip(plain - share @ (moved + exponent * changed), _DOWN, _UP))
+        step = np.asarray(plain - share @ (moved + exponent * changed))
+        step[:logarithms] = np.clip(step[:logarithms], _DOWN, _UP)
+        return step
 
 
 class Game(Protocol):

@@ -35,6 +35,7 @@ _EXPONENT, _PATIENCE = 1.5, 5
 _FLOOR = 1e-7  # of the average: the least weight of a value
 _NEARLY = 0.9  # of the largest norm: a column this heavy is made the heaviest, which costs in second order only
 _UNSCALED = 100.0  # columns that cannot be scaled must be more even: their unevenness is an error of first order
+_FARTHEST = 1.0  # an entry of the spread vector moves in one round
 _METRIC = 0.1  # of the spread vector beside the weights' logarithms, for the acceleration
 
 
@@ -120,10 +121,12 @@ class Search:
         self._calm(unsettled)
         point = np.concatenate([np.log(self.q), self.v])
         residual = np.concatenate([np.log(np.maximum(norms, 1e-100)), away / _EXPONENT])
-        step = self.memory.step(point, residual, np.concatenate([self.q, np.full(n, _METRIC * n)]), self.exponent)
+        metric = np.concatenate([self.q, np.full(n, _METRIC * n)])
+        step = self.memory.step(point, residual, metric, self.exponent, logarithms=n)
         grown = self.q * np.exp(step[:n] - step[:n].max())
         self.q = np.maximum(grown / grown.sum(), _FLOOR / n)
-        self.v = self.v + step[n:]
+        # The move adds up to 0, but for rounding: it is made shorter as a whole, so that the spread adds up to 1.
+        self.v = self.v + step[n:] * (_FARTHEST / max(float(np.abs(step[n:]).max()), _FARTHEST))
         self.v = self.v / self.v.sum()
         self.gram, self.problem = gram, problem
         self.__dict__.pop("_response", None)
