@@ -196,7 +196,7 @@ class Acceleration:
         self.__init__()  # type: ignore[misc]
 
     def step(
-        self, point: Floats, residual: Floats, weights: Floats, exponent: float, logarithms: int | None = None
+        self, point: Floats, residual: Floats, weights: Floats, exponent: float, logs: int | None = None
     ) -> Floats:
         """The step from `point`, (n,): `exponent · residual` when nothing is remembered.
 
@@ -205,8 +205,7 @@ class Acceleration:
             residual: what a plain step with exponent 1 would add to them, (n,).
             weights: the metric, (n,).
             exponent: over-relaxation of the plain step.
-            logarithms: how many of the first entries are logarithms, if others follow: only these are kept from moving
-                too far, one by one; what holds of sums of the others holds after the step.
+            logs: how many entries are logarithms, if others follow; those others keep their sums, however far they go.
         """
         if self.last is not None:
             self.points.append(point - self.last[0])
@@ -223,7 +222,7 @@ class Acceleration:
         gram[np.diag_indices(len(gram))] += _DEPENDENT
         share = scale * np.linalg.solve(gram, scale * (seen @ residual))
         step = np.asarray(plain - share @ (moved + exponent * changed))
-        step[:logarithms] = np.clip(step[:logarithms], _DOWN, _UP)
+        step[:logs].clip(_DOWN, _UP, out=step[:logs])
         return step
 
 

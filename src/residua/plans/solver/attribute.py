@@ -122,7 +122,7 @@ class Search:
         point = np.concatenate([np.log(self.q), self.v])
         residual = np.concatenate([np.log(np.maximum(norms, 1e-100)), away / _EXPONENT])
         metric = np.concatenate([self.q, np.full(n, _METRIC * n)])
-        step = self.memory.step(point, residual, metric, self.exponent, logarithms=n)
+        step = self.memory.step(point, residual, metric, self.exponent, logs=n)
         grown = self.q * np.exp(step[:n] - step[:n].max())
         self.q = np.maximum(grown / grown.sum(), _FLOOR / n)
         # The move adds up to 0, but for rounding: it is made shorter as a whole, so that the spread adds up to 1.
