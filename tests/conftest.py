@@ -1,15 +1,12 @@
 """Settings for all tests, and the figures that they record, at the end of a run."""
 
 import os
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
 
-from tests.core import is_core
-
-HERE = Path(__file__).parent
+from tests.core import HERE, CoreFiles, is_core
 
 # No deadline: dense brute force is slow on a busy machine. The same examples every time: a red run can be repeated.
 settings.register_profile("laws", deadline=None, derandomize=True)
@@ -28,6 +25,8 @@ def pytest_configure(config: pytest.Config) -> None:
     alone = not getattr(config.option, "numprocesses", None)
     if TRACED is not None and (alone or hasattr(config, "workerinput")):
         config.pluginmanager.register(TRACED, "traced lines")
+    if config.option.markexpr == "core":
+        config.pluginmanager.register(CoreFiles(), "core files")
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
