@@ -85,7 +85,7 @@ def is_core(file: str, test: str) -> bool:
 
 
 class CoreFiles:
-    """A plugin of pytest, for runs with `-m core`: opens no other file; opening all takes as long as half of the tests."""
+    """A plugin of pytest for runs with `-m core`: opens no other file, which would take half as long as these tests."""
 
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
         """Leaves out every file that has no core test."""
