@@ -208,7 +208,7 @@ def _by_edges(
         raise DomainError(f"level {name!r} has the keys {sorted(declared)}; use edges, and labels if you like.")
     given, named = (declared, ()) if _is_list(declared) else (declared["edges"], declared.get("labels", ()))
     edges = _numbers(name, given)
-    # Whole numbers are told apart from the first one on: beyond 2^53 floats could not.
+    # Whole numbers are distinguished from the first one on: beyond 2^53 floats could not.
     origin = starts[0] if cells.whole else 0.0
     at = np.array([start - origin for start in starts], dtype=np.float64)
     cuts = np.array([edge - origin for edge in edges], dtype=np.float64)

@@ -22,7 +22,7 @@ MOST_COLUMNS = 4096
 
 @dataclass(frozen=True, eq=False)
 class Grouping:
-    """Which cells of some attributes are told apart.
+    """Which cells of some attributes are distinguished.
 
     Args:
         attributes: positions of the attributes, increasing.
@@ -43,7 +43,7 @@ class Grouping:
 
 @dataclass(frozen=True, eq=False)
 class Refinement:
-    """The coarsest grouping in which every given one can be told apart.
+    """The coarsest grouping in which every given one can be distinguished.
 
     Args:
         attributes: all attributes of the given groupings.

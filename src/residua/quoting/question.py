@@ -67,7 +67,7 @@ class Question:
 
     @cached_property
     def groups(self) -> Groups:
-        """Which records are told apart, and which are left out."""
+        """Which records are distinguished, and which are left out."""
         return groups_of(self.domain, self.by, self.where)
 
     def level(self, numbers: int | None = None) -> Confidence:

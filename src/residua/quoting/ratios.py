@@ -91,7 +91,7 @@ def _by(groups: Groups) -> str:
 
 
 def known_total(total: object, domain: Domain, axes: Sequence[Axis], term: Term) -> Floats | None:
-    """A public total, or one for each label of the one attribute that the totals are told apart by, over a term.
+    """A public total, or one for each label of the one attribute that the totals are distinguished by, over a term.
 
     Raises:
         PlanError: not positive, or not one for each label.

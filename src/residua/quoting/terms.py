@@ -65,11 +65,11 @@ def queries_of(rows: Floats) -> AttributeQueries:
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Which records are told apart, and which are left out.
+    """Which records are distinguished, and which are left out.
 
     Args:
         domain: what the table may hold.
-        axes: the attributes told apart with their labels, in the order asked.
+        axes: the attributes distinguished with their labels, in the order asked.
         rows: position → rows, of those attributes and of the conditions.
     """
 
@@ -89,7 +89,7 @@ class Groups:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The attributes told apart, in the order asked."""
+        """The attributes distinguished, in the order asked."""
         return tuple(name for name, _ in self.axes)
 
     def term(self, along: Mapping[int, Floats | None] | None = None) -> Term:

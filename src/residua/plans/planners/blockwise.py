@@ -77,7 +77,7 @@ class Blockwise(Planner[BlockwisePlan]):
             "total, largest of all queries",
             "normal",
             Proof.CLASS,
-            "with the cube of the cells told apart in a set of attributes",
+            "with the cube of the cells distinguished in a set of attributes",
         ),
     )
 

@@ -59,14 +59,14 @@ class Matrix(Planner[MatrixPlan]):
 
     declares = (
         Declared(
-            "any queries, over some thousand cells that they tell apart",
+            "any queries, over some thousand cells that they distinguish",
             "total, largest of all queries",
             "normal",
             Proof.EVERY,
             "with the cube of the cells",
         ),
         Declared(
-            "any queries, over some hundred cells that they tell apart",
+            "any queries, over some hundred cells that they distinguish",
             "total, largest of all queries",
             "laplace",
             Proof.LOOSE,

@@ -75,7 +75,7 @@ class Tree(Planner[Plan]):
             "total, largest",
             "laplace",
             Proof.LOOSE,
-            "in proportion to the values; seconds for rows over runs",
+            "in proportion to the values; seconds for nested buckets",
         ),
     )
 
