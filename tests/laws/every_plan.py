@@ -68,8 +68,8 @@ _MADE: dict[str, Callable[[], rs.Plan]] = {
     "two axes": lambda: rs.plan(
         rs.prefixes(TWO, ["a", "b"], by=["sex"]) + rs.prefixes(TWO, "a", by=["sex"]), GAUSS, form=rs.Axis(("a", "b"))
     ),
-    "fibres": lambda: rs.plan(CROSSED, GAUSS, form=rs.Axis(apart=True)),
-    "fibres, k records": lambda: rs.plan(CROSSED, GAUSS, form=rs.Axis(apart=True), unit=rs.AddRemove(2)),
+    "noise per set": lambda: rs.plan(CROSSED, GAUSS, form=rs.Axis(apart=True)),
+    "noise per set, k records": lambda: rs.plan(CROSSED, GAUSS, form=rs.Axis(apart=True), unit=rs.AddRemove(2)),
     # Laplace noise
     "tables": lambda: rs.plan(APART, PURE),
     "tables, crossed": lambda: rs.plan(rs.marginals(D, ways=[1, 2]), PURE),

@@ -1,13 +1,13 @@
 """The algebra of plans: what they share, what is left of one, what is missing, and which answers which.
 
-                        privacy cost matrices       lattice plans
+                        privacy cost matrices       product plans
     run both            Γ₁ + Γ₂                     τ₁ + τ₂             `p + q`
     can p answer q?     Γ_q ⪯ Γ_p                   τ_q ≤ τ_p           `p.can_answer(q)`
     what they share     a maximal lower bound       min τ               `common([p, q, …])`
     what is left        Γ_p − Γ_q                   τ_p − τ_q           `residual(p, given=q)`
     what is missing     least Δ, Γ_q + Δ ⪰ Γ_p      max(0, τ_p − τ_q)   `top_up(p, given=q)`
 
-Lattice plans that measure every attribute by one strategy have closed forms for any number of attributes
+Product plans that measure every attribute by one strategy have closed forms for any number of attributes
 (`product/algebra.py`), and so have plans over one tree with one strategy (`product/algebra.py`). Plans for any queries,
 products measured by different strategies, and other mixtures go through matrices over cells, on small domains
 (`matrix/algebra.py`).

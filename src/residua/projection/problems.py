@@ -8,7 +8,7 @@ from residua.projection.blockwise import BlockwiseProblem
 from residua.projection.family import FamilyProblem, TablesProblem
 from residua.projection.matrix import AxisProblem, MatrixProblem
 from residua.projection.problem import Metric, ProjectionProblem, Terms
-from residua.projection.products import FibreProblem, ProductProblem
+from residua.projection.products import NoisePerSetProblem, ProductProblem
 from residua.projection.strata import StrataProblem
 from residua.projection.tree import TreeProblem
 
@@ -18,7 +18,7 @@ PROBLEMS: dict[str, type[ProjectionProblem]] = {
     "products": ProductProblem,
     "an axis": AxisProblem,
     "a tree": TreeProblem,
-    "fibres": FibreProblem,
+    "noise per set": NoisePerSetProblem,
     "groups": StrataProblem,
     "blocks": BlockwiseProblem,
     "a histogram": MatrixProblem,

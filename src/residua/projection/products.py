@@ -259,15 +259,15 @@ class PlainProblem(ProductProblem):
 
 
 @dataclass(frozen=True, eq=False)
-class FibreProblem(PlainProblem):
-    """Projection of releases of fibres in plain squares.
+class NoisePerSetProblem(PlainProblem):
+    """Projection in plain squares of releases in which each set has its own noise along the axis.
 
     Args:
-        fibres: the plan; `plan` has the same tables, with one noise along the axis.
+        measured: the plan; `plan` has the same tables, with one noise along the axis.
         Others as for `PlainProblem`.
     """
 
-    fibres: ProductPlan
+    measured: ProductPlan
     bounded = False
 
     @classmethod
@@ -284,7 +284,7 @@ class FibreProblem(PlainProblem):
     @cached_property
     def _complete(self) -> frozenset[tuple[int, ...]]:
         """The sets of which all values of the axis were asked, by prefixes, ranges or values; not by levels alone."""
-        plan = self.fibres
+        plan = self.measured
         if plan.workload is None:
             return frozenset(plan.parts)
         asked = [
@@ -295,12 +295,12 @@ class FibreProblem(PlainProblem):
         return frozenset(members for members in plan.parts if any({*members} <= each for each in asked))
 
     def _noise(self, random: np.random.Generator) -> Marginal:
-        blocks = self.fibres.compile()
-        return self.fibres.reading(blocks, blocks.simulated(random)).marginal
+        blocks = self.measured.compile()
+        return self.measured.reading(blocks, blocks.simulated(random)).marginal
 
     def _filled(self, members: tuple[int, ...], marginal: Marginal) -> Floats:
         """A table, each group of which is spread over its values by another where levels alone were asked of it."""
-        plan, table = self.fibres, marginal(members)
+        plan, table = self.measured, marginal(members)
         short = tuple(j for j in members if j != plan.attribute and int(plan.domain.sizes[j]) > 1)
         if plan.attribute not in members or short not in plan.parts or short in self._complete:
             return table
@@ -314,7 +314,7 @@ class FibreProblem(PlainProblem):
         self, members: tuple[int, ...], short: tuple[int, ...], starts: Integers, lengths: Integers, marginal: Marginal
     ) -> Floats:
         """How each group's records lie on its values, by the largest complete table; evenly where it has none."""
-        plan = self.fibres
+        plan = self.measured
         even: Floats = np.repeat(1.0 / lengths, lengths)
         inner = [each for size in range(len(short) - 1, -1, -1) for each in combinations(short, size)]
         known = next((each for each in inner if each in self._complete), None)
@@ -329,7 +329,7 @@ class FibreProblem(PlainProblem):
 
     def _groups(self, short: tuple[int, ...]) -> tuple[Integers, Integers]:
         """Where the finest groups asked of a set begin, and how many values each has."""
-        plan = self.fibres
+        plan = self.measured
         n, operator = plan.size, plan.parts[short]
         groups = operator.strategy.asked.groups if isinstance(operator, CorrelatedPath) else ()
         starts = np.array(sorted({0, *(g[0] for g in groups), *(g[1] + 1 for g in groups)} - {n}), dtype=np.int64)

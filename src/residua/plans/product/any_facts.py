@@ -167,7 +167,7 @@ class Contracted:
 
 
 @dataclass(frozen=True, eq=False)
-class OverFibres:
+class AlongAttribute:
     """Queries as rows along the attribute with operators.
 
     Args:
@@ -183,7 +183,7 @@ class OverFibres:
     def variances(self, workload: Workload) -> Floats:
         """The variance of every query, (queries,); infinite: no answer."""
         total = np.zeros(workload.queries)
-        for members, rows in self.over_fibres(workload):
+        for members, rows in self.along_attribute(workload):
             used = np.flatnonzero(np.diff(rows.indptr))
             each = np.zeros(rows.shape[0])
             if len(used):
@@ -203,8 +203,8 @@ class OverFibres:
         """Covariances of queries, all answerable, (queries of the first, queries of the second)."""
         first, second = first.listed(), second.listed()
         total = np.zeros((first.queries, second.queries))
-        others = dict(self.over_fibres(second))
-        for members, rows in self.over_fibres(first):
+        others = dict(self.along_attribute(second))
+        for members, rows in self.along_attribute(first):
             if members not in others or members not in self.parts:
                 continue
             count = rows.shape[0] // first.queries
@@ -229,7 +229,7 @@ class OverFibres:
         ]
         return np.asarray(scales[0][:, None] * between * scales[1][None, :])
 
-    def over_fibres(self, workload: Workload) -> Iterator[tuple[Set, csr_array]]:
+    def along_attribute(self, workload: Workload) -> Iterator[tuple[Set, csr_array]]:
         """Every query over the values of orthonormal fibres of each set, (queries × fibres, n).
 
         Of a workload that does not ask of the attribute there is one column, the total's, (queries × fibres, 1).

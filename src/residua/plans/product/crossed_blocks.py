@@ -1,7 +1,7 @@
-"""What a lattice plan with long axes really measures, and what that costs.
+"""What a product plan with one noise along long axes really measures, and what that costs.
 
 Block S without an axis is measured like every other (`blocks.py`). A block with the axis i is, along every fibre,
-`t · running sums of (⊗_{j≠i} R_j) m_S + round(t · running sums of N)`, N normal with a multiple f of the strategy's
+`t · prefix sums of (⊗_{j≠i} R_j) m_S + round(t · prefix sums of N)`, N normal with a multiple f of the strategy's
 covariance Σ: a post-processing of `(⊗R_j) m_S + N`, whatever t is. Adding a record changes one fibre per row of ⊗R_j,
 each in the same cell of the axis, so that it costs `Γ_aa/f Π ‖R_j e‖²` at most: the price of Σ by its own verifier
 (`operators/correlated_price.py`), over f, times whole numbers. Along two axes the covariance is `f Σ₁ ⊗ Σ₂` and its

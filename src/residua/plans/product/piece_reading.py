@@ -160,7 +160,7 @@ class ProductReading(Reading):
 
     def _listed(self, workload: Workload, chance: float) -> Floats:
         operator = self.blocks.pieces[0].operator
-        rows = next(rows for members, rows in self.plan.facts.of_any.over_fibres(workload) if not members)
+        rows = next(rows for members, rows in self.plan.facts.of_any.along_attribute(workload) if not members)
         if rows.shape[1] == 1 < operator.size:
             rows = csr_array(rows.toarray() * np.ones((1, operator.size)))
         return operator.row_reaches(rows, chance)

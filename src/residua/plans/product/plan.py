@@ -332,7 +332,7 @@ class ProductPlan(Plan):
         if self.attribute < 0:
             return "noisy tables" if self.shares is not None else "marginals" if self.plain else "products"
         own = next((operator.poses for operator in self.parts.values() if operator.poses), "")
-        return own or ("an axis" if [*self.parts] == [()] else "fibres")
+        return own or ("an axis" if [*self.parts] == [()] else "noise per set")
 
     @property
     def family(self) -> ProductPlan | None:

@@ -1,4 +1,4 @@
-"""What a lattice plan really measures: integer tables and exact noise scales.
+"""What a product plan of residuals really measures: integer tables and exact noise scales.
 
 Block S is `y = t (⊗_{i∈S} R_i) m_S + round(s z)`, with R_i the integer strategy of attribute i, an integer grid
 factor t, and z standard normal, independently for every cell. Adding continuous noise to an integer and rounding is

@@ -1,4 +1,4 @@
-"""What a measured lattice says: marginals rebuilt from their blocks, and any queries of them."""
+"""What measured residuals say: marginals rebuilt from their blocks, and any queries of them."""
 
 from __future__ import annotations
 
