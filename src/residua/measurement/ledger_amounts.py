@@ -13,6 +13,7 @@ from residua.plans.noise import Currency
 from residua.privacy import GDP, ZCDP, ApproxDP, Guarantee, Nothing, PureDP, epsilon_of
 from residua.privacy.curves import pure_to_gdp_pcost
 from residua.privacy.exact import root_up, round_down, round_up
+from residua.privacy.guarantees import like
 
 _BITS = 4096  # of a cost's numerator and denominator; Python refuses to print much longer integers
 
@@ -84,11 +85,7 @@ def stated(budget: Guarantee, amount: Fraction) -> Guarantee:
     """What was spent as a guarantee in the budget's own type, never less than the truth."""
     if not amount:
         return Nothing()
-    if isinstance(budget, PureDP):
-        return PureDP(round_up(amount))
-    if isinstance(budget, ApproxDP):
-        return ApproxDP.of_pcost(amount, delta=budget.delta)
-    return GDP.of_pcost(amount) if isinstance(budget, GDP) else ZCDP.of_pcost(amount)
+    return PureDP(round_up(amount)) if isinstance(budget, PureDP) else like(budget, amount)
 
 
 def affordable(budget: Guarantee, amount: Fraction) -> Guarantee:

@@ -11,7 +11,8 @@ import numpy as np
 
 from residua.errors import VerificationError
 from residua.linalg.arrays import Floats
-from residua.privacy import GDP, ZCDP, ApproxDP, Guarantee, PureDP
+from residua.privacy import Guarantee, PureDP
+from residua.privacy.guarantees import like
 
 Currency = Literal["pcost", "epsilon"]
 Scale = TypeVar("Scale", float, Floats)
@@ -86,11 +87,5 @@ def rounded_laplace_variance(scale: Scale) -> Scale:
 
 def guarantee_like(example: Guarantee | None, pcost: float) -> Guarantee | None:
     """What a cost guarantees, in the currency of another guarantee; nothing to guarantee for a cost of 0."""
-    if pcost == 0:
-        return None
-    pcost *= 1.0 + 2.0**-40  # what is measured costs a rounding more than the sum of floats says
-    if isinstance(example, GDP):
-        return GDP.of_pcost(pcost)
-    if isinstance(example, ApproxDP):
-        return ApproxDP.of_pcost(pcost, delta=example.delta)
-    return ZCDP.of_pcost(pcost)
+    # What is measured costs a rounding more than the sum of floats says.
+    return like(example, pcost * (1.0 + 2.0**-40)) if pcost else None

@@ -306,6 +306,18 @@ class Nothing:
         return 0.0
 
 
+def like(example: Guarantee | None, pcost: Pcost) -> Guarantee:
+    """The guarantee of a Gaussian mechanism with this pcost in the type of another, rounded up; ZCDP where it has none.
+
+    Example:
+        >>> like(GDP(mu=2.0), 1)
+        GDP(mu=1.0)
+    """
+    if isinstance(example, ApproxDP):
+        return ApproxDP.of_pcost(pcost, delta=example.delta)
+    return (GDP if isinstance(example, GDP) else ZCDP).of_pcost(pcost)
+
+
 def _spent(pcost: Pcost) -> Fraction:
     exact = nonnegative("pcost", pcost, "give the largest diagonal entry of a privacy cost matrix")
     if exact == 0:
