@@ -172,13 +172,13 @@ class AttributeQueries(ABC):
         W = self.matrix()
         return np.asarray(np.einsum("ij,ij->i", W @ matrix, W))
 
-    @property
+    @cached_property
     def key(self) -> Hashable:
         """What two equal sets of rows have in common, and no others."""
         return (type(self), *(getattr(self, field.name) for field in fields(self)))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, AttributeQueries) and self.key == other.key
+        return self is other or (isinstance(other, AttributeQueries) and self.key == other.key)
 
     def __hash__(self) -> int:
         return hash(self.key)
