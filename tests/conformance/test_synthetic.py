@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 
 import residua as rs
-from residua.projection.synthetic import for_mbi, measurements_of
+from residua.projection.synthetic import for_mbi, query_of
 from tests.laws.projections import all_two_way, queries_release
 
 
 def squares(release, histogram):
     """Squared residuals of all measurements, each over its own variance, from a histogram of all cells."""
     total = 0.0
-    for one in measurements_of(release):
-        axes = tuple(i for i, name in enumerate(release.domain.names) if name not in one.clique)
+    for one in release.reading.cliques():
+        axes = tuple(i for i in range(len(release.domain)) if i not in one.members)
         table = histogram.sum(axis=axes)
-        answered = one.query(_Factor(table))
+        answered = query_of(one)(_Factor(table))
         total += (((answered - one.values) / one.stddev) ** 2).sum()
     return total
 
@@ -89,7 +89,7 @@ def test_the_example_of_the_page_makes_rows_like_the_release(tmp_path):
 
 def test_what_cannot_be_handed_over_is_told(tmp_path, monkeypatch):
     with pytest.raises(rs.ResiduaError, match="cannot be handed over"):
-        measurements_of("release")
+        for_mbi("release")
     monkeypatch.setitem(sys.modules, "mbi", None)
     with pytest.raises(rs.ResiduaError, match=r"pip install 'residua\[synthetic\]'"):
         for_mbi(queries_release(tmp_path))

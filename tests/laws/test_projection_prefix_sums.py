@@ -67,7 +67,7 @@ def test_in_running_sums_it_is_the_projection_with_matrices(kind):
     assert problem.moved(observed, first) <= best + 1e-6 * best
     assert problem.moved(observed, second) >= problem.moved(observed, first) - first.gap - 1e-9 * best
     # Strongly convex: two points whose distances differ by δ from the least are at most 2 √δ apart in the metric.
-    apart = problem.squared(first.residuals, second.residuals)
+    apart = problem.squared(first.array - second.array)
     assert apart <= 4.1 * (first.gap + second.gap) + 1e-6
 
 
@@ -84,8 +84,8 @@ def test_counts_are_not_negative_tables_add_up_and_projecting_again_changes_noth
             table = fit.marginal(members).sum(axis=tuple(k for k, i in enumerate(members) if i not in other))
             np.testing.assert_allclose(table, fit.marginal(shared), atol=1e-8)
     assert float(fit.marginal(())) == pytest.approx(float(problem.terms.facts[0].values), rel=1e-12)
-    again = problem.solve(fit.residuals)
-    np.testing.assert_allclose(again.residuals, fit.residuals, atol=1e-7)
+    again = problem.solve(fit.array)
+    np.testing.assert_allclose(again.array, fit.array, atol=1e-7)
     assert again.gap == 0.0
 
 

@@ -7,7 +7,7 @@ proportional fitting over the rows themselves). So nothing larger than a table o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.errors import PlanError
-from residua.estimation.fit import Fitted
+from residua.estimation.fit import Fitted, Progress
 from residua.estimation.observed import Members, Public
 from residua.estimation.tables import EstimatedTables
 from residua.linalg.arrays import Booleans, Floats, Integers
@@ -177,7 +177,6 @@ def _bans(public: Public, before: Members, i: int) -> tuple[Ban, ...]:
 
 
 Codes = NDArray[np.int32]
-Progress = Callable[[str, int, int], object]
 _PART, _FEWEST, _MOST_CHANCES = 65_536, 4_096, 2**24
 _ROUNDS, _LATER = 25, 4  # of raking: in the first part, and in the others, which begin where it ended
 _TILT = 4.0  # how strongly debts decide: a value that is owed one row is e^4 times as likely

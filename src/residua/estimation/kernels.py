@@ -104,14 +104,7 @@ def rake(chances: Any, groups: Any, shares: Any, factors: Any) -> float:
                 step = 0.0
             sums[g, v] = step
             factors[g, v] = min(max(factors[g, v] * step, 1e-30), 1e30) if step > 0.0 else 0.0
-    for r in range(n):
-        g = groups[r]
-        whole = 0.0
-        for v in range(k):
-            whole += chances[r, v] * sums[g, v]
-        if whole > 0.0:
-            for v in range(k):
-                chances[r, v] *= sums[g, v] / whole
+    multiply(chances, groups, sums)
     return apart
 
 

@@ -115,12 +115,9 @@ class PlainObserved(Observed):
     variances: Floats
     estimator: PlainEstimator
 
-    def _number(self, members: Members) -> int:
-        return int(self.lattice.find(np.array(members, dtype=np.int32).reshape(1, -1))[0])
-
     def variance(self, members: Members) -> float:
         """As the plan states it."""
-        number = self._number(members)
+        number = self.lattice.number(members)
         return float(self.variances[number]) if number >= 0 and self.directions(members) else math.inf
 
     @cached_property
@@ -131,7 +128,7 @@ class PlainObserved(Observed):
 
     def residual(self, members: Members) -> Floats:
         """The numbers measured, on the scale of counts."""
-        number = self._number(members)
+        number = self.lattice.number(members)
         shape = [int(self.domain.sizes[i]) for i in members]
         start = int(self.estimator.blocks.layout.starts[number])
         table = self.estimator.measurements[start : start + math.prod(shape)] / self._units[number]

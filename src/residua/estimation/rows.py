@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,10 +13,12 @@ import numpy as np
 
 from residua.bars import with_bar
 from residua.domain import Domain
-from residua.errors import PlanError, ResiduaError
+from residua.errors import PlanError
 from residua.estimation.filling import Codes, Step, filled, steps_of
+from residua.estimation.fit import Progress
 from residua.files import whole_file
 from residua.privacy.currencies import stated
+from residua.published.columns import library
 from residua.published.streaming import of_one_type
 from residua.published.table import what_is_counted
 
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
 
     from residua.estimation.estimate import Estimated
 
-Progress = Callable[[str, int, int], object]
 NOTE = (
     "synthetic rows made from estimates under differential privacy: no row is a person's record, tables of rows are "
     "biased as the estimates are, and have no error bars; see the release for unbiased tables with intervals"
@@ -120,13 +121,13 @@ class SyntheticRows:
 
     def to_pandas(self) -> pandas.DataFrame:
         """All rows as a pandas DataFrame; text columns are categorical."""
-        _require("pandas")
+        library("pandas")
         frame: pandas.DataFrame = self.to_arrow().to_pandas()
         return frame
 
     def to_polars(self) -> polars.DataFrame:
         """All rows as a Polars DataFrame."""
-        frame: polars.DataFrame = _require("polars").from_arrow(self.to_arrow())
+        frame: polars.DataFrame = library("polars").from_arrow(self.to_arrow())
         return frame
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
@@ -194,12 +195,3 @@ def rows_of(
     return SyntheticRows(
         domain, tuple(names), tuple(steps), int(count), entropy, protected, what_is_counted(estimated.plan.unit)
     )
-
-
-def _require(name: str) -> Any:
-    import importlib
-
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        raise ResiduaError(f"{name} is not installed; install it with: pip install 'residua[{name}]'") from None

@@ -216,7 +216,7 @@ def with_scores(
     below = lattice.sum_over_subsets(known.curves[:, 0] ** 2, np.ones(lattice.attributes))
     reference, curves = known.reference.copy(), known.curves.copy()
     for members, value in values.items():
-        number = int(lattice.find(np.array(members, dtype=np.int32).reshape(1, -1))[0])
+        number = lattice.number(members)
         own = below[number] - curves[number, 0] ** 2
         apart = math.sqrt(max(max(value - stddev, 0.0) ** 2 - own, 0.0))
         reference[number] = 0.0

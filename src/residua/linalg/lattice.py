@@ -69,6 +69,10 @@ class SetFamily:
         place = _descend(self._keys, rows, self.attributes)
         return np.where(place >= 0, place + self.offsets[size], -1)
 
+    def number(self, members: Sequence[int]) -> int:
+        """The number of one set (increasing), −1 if it is not in the family."""
+        return int(self.find(np.array(members, dtype=np.int32).reshape(1, -1))[0])
+
     @cached_property
     def covers(self) -> tuple[tuple[NDArray[np.int32], NDArray[np.int32]], ...]:
         """For each attribute i: numbers of the sets with i, and of the same sets without it."""

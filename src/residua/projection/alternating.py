@@ -25,6 +25,7 @@ from numpy.typing import ArrayLike
 from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.linalg.layout import Group, Layout
+from residua.projection.problem import Progress
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +71,7 @@ def fix(coordinates: Floats, layout: Layout, fixed: Mapping[tuple[int, ...], Flo
     """
     is_fixed = np.zeros(len(layout.lattice), dtype=bool)
     for members, table in fixed.items():
-        number = int(layout.lattice.find(np.array([members], dtype=np.int32).reshape(1, -1))[0])
+        number = layout.lattice.number(members)
         shape = tuple(int(layout.sizes[i]) for i in members)
         if number < 0 or table.shape != shape or not np.isfinite(table).all():
             raise PlanError(f"fixed[{members!r}] must be a finite table of shape {shape} of a set of the family.")
@@ -107,8 +108,6 @@ def _crossed(group: Group, vectors: Sequence[Floats]) -> Floats:
         tables = tables[..., None] * along.reshape(len(along), *[1] * j, along.shape[1])
     return tables
 
-
-Progress = Callable[[int, float], object]
 
 RELAXATION = 1.85
 NO_FLOOR = -1e300  # compiled loops assume finite numbers

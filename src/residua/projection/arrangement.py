@@ -147,7 +147,7 @@ class Arrangement:
 
     def single(self, attribute: int, top: Floats, low: Floats) -> Floats | None:
         """The part of a buffer that is about one attribute alone, (values,); None if no set has the attribute."""
-        number = int(self.lattice.find(np.array([[attribute]], dtype=np.int32))[0])
+        number = self.lattice.number((attribute,))
         if number < 0:
             return None
         layout, tables = (self.low, low) if self.low.starts[number] >= 0 else (self.top, top)

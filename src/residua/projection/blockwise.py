@@ -40,16 +40,11 @@ class BlockwiseTables(Fit):
     Args:
         axes: the levels of each attribute.
         blocks: the blocks, smallest first.
-        coordinates: of all blocks, one after the other.
-        gap: how far the squared distance to the release is from the least possible, proven.
-        infeasibility: the most negative cell, in counts.
+        Others as for `Fit`; kept are the coordinates of all blocks, one after the other.
     """
 
     axes: tuple[AttributeLevels, ...]
     blocks: tuple[Block, ...]
-    coordinates: Floats
-    gap: float
-    infeasibility: float
 
     @cached_property
     def spans(self) -> dict[Block, Integers]:
@@ -104,13 +99,8 @@ class BlockwiseTables(Fit):
         table = tuple(zip(members, levels, strict=True))
         flat = np.zeros(math.prod(shape_of(self.axes, table)))
         for block in below(table):
-            flat[places(self.axes, table, block)] = self.coordinates[self.spans[block]]
+            flat[places(self.axes, table, block)] = self.array[self.spans[block]]
         return flat.reshape(shape_of(self.axes, table))
-
-    @property
-    def array(self) -> Floats:
-        """What a saved projection keeps."""
-        return self.coordinates
 
 
 class BlockwiseProblem(ProjectionProblem):
@@ -262,14 +252,13 @@ class BlockwiseProblem(ProjectionProblem):
         for block, own in self._by_block(observed):
             g[self._at(block)] += self._rows[block].T @ own
         if free[0]:  # the total, which nothing tells: some positive number to begin at
-            start[0] = max(float(self.unprojected(observed).coordinates[0]), 1.0)
+            start[0] = max(float(self.unprojected(observed).array[0]), 1.0)
         even = observed - self.seen(self.fit_of(start, 0.0, 0.0))
         enough = self.terms.tolerance * max(1.0, min(float(even @ even), float(len(observed))))
-        nearest = nearest_tables(
+        coordinates, gap, negative = nearest_tables(
             self._pieces, g, start, free, nonnegative=self.terms.nonnegative, enough=enough, progress=progress
         )
-        missed = max(nearest.infeasibility, self._missed())
-        return self.fit_of(nearest.coordinates, nearest.gap, missed)
+        return self.fit_of(coordinates, gap, max(negative, self._missed()))
 
     def unprojected(self, observed: Floats) -> BlockwiseTables:
         """The estimates of the release themselves: block by block, from the smallest up."""
@@ -284,7 +273,7 @@ class BlockwiseProblem(ProjectionProblem):
         """The fit that a saved projection keeps."""
         if array.shape != (self._size,):
             raise ValueError("the coordinates do not fit the plan; they belong to another projection")
-        return BlockwiseTables(self.plan.axes, self._blocks, array, gap, infeasibility)
+        return BlockwiseTables(array, gap, infeasibility, self.plan.axes, self._blocks)
 
     # ---- the metric
 

@@ -24,7 +24,6 @@ from residua.projection.alternating import (
     Alternating,
     Interior,
     Nearest,
-    Progress,
     TableCertificate,
     checked,
     fix,
@@ -32,6 +31,7 @@ from residua.projection.alternating import (
 )
 from residua.projection.axes import Coordinates
 from residua.projection.crossing import Alike, Below, Crossing, weighed
+from residua.projection.problem import Progress
 
 _FIRST_PENALTY = 6.0
 _FIRST_OF_SUMS = 4.0  # in prefix sums, whose own lengths are all alike

@@ -40,58 +40,32 @@ class ConsistentTables(Fit):
     """What the projection of a release of marginals found.
 
     Args:
-        lattice: the family of attribute sets whose tables can be read off.
-        sizes: how many values each attribute has, (attributes,).
-        residuals: `r_S = C_S m_S` of every set, in the order of the lattice's layout, (cells,).
-        gap: how far the squared distance to the release is from the least possible, proven, in the metric's unit.
-        infeasibility: the largest violation of non-negativity or of a zero, in counts.
+        layout: where each set's residual lies; tables of its sets can be read off.
+        Others as for `Fit`; kept are the residuals `r_S = C_S m_S` of every set, (cells,).
     """
 
-    lattice: SetFamily
-    sizes: Integers
-    residuals: Floats
-    gap: float
-    infeasibility: float
-
-    def __post_init__(self) -> None:
-        if self.residuals.shape != (self.layout.cells,):
-            raise ValueError("the residuals do not fit the sets; they belong to another projection.")
-        if self.residuals.flags.writeable:
-            self.residuals.setflags(write=False)
-
-    @cached_property
-    def layout(self) -> Layout:
-        """Where each set's residual lies."""
-        return layout_of(self.lattice, self.sizes)
+    layout: Layout
 
     def supports(self, members: Sequence[int]) -> bool:
         """Whether the marginal on these attributes can be read off."""
-        return self._number(members) >= 0
+        return self.layout.lattice.number(members) >= 0
 
     def residual(self, members: Sequence[int]) -> Floats:
         """The residual of one set (positions, increasing)."""
-        start = self.layout.starts[self._number(members)]
-        shape = [int(self.sizes[i]) for i in members]
-        return self.residuals[start : start + int(np.prod(shape, dtype=np.int64))].reshape(shape)
+        start = self.layout.starts[self.layout.lattice.number(members)]
+        shape = [int(self.layout.sizes[i]) for i in members]
+        return self.array[start : start + int(np.prod(shape, dtype=np.int64))].reshape(shape)
 
     def marginal(self, members: Sequence[int]) -> Floats:
         """`m_A = Σ_{S⊆A} spread(r_S) / Π_{i∈A∖S} n_i`: the marginal on these attributes (positions, increasing)."""
-        members = tuple(members)
-        table = np.zeros([int(self.sizes[i]) for i in members])
+        sizes = self.layout.sizes
+        table = np.zeros([int(sizes[i]) for i in members])
         for size in range(len(members) + 1):
             for subset in combinations(members, size):
-                wide = [int(self.sizes[i]) if i in subset else 1 for i in members]
-                spread = np.prod([float(self.sizes[i]) for i in members if i not in subset])
+                wide = [int(sizes[i]) if i in subset else 1 for i in members]
+                spread = np.prod([float(sizes[i]) for i in members if i not in subset])
                 table += self.residual(subset).reshape(wide) / spread
         return table
-
-    @property
-    def array(self) -> Floats:
-        """What a saved projection keeps."""
-        return self.residuals
-
-    def _number(self, members: Sequence[int]) -> int:
-        return int(self.lattice.find(np.array([list(members)], dtype=np.int32).reshape(1, -1))[0])
 
 
 Margins = dict[tuple[int, ...], Floats]  # attribute positions → cells
@@ -113,7 +87,7 @@ class FamilyProblem(ProjectionProblem):
 
     def __post_init__(self) -> None:
         for fact in self.terms.facts:
-            if self._find(fact.members) < 0:
+            if self.lattice.number(fact.members) < 0:
                 raise PlanError(
                     f"known: the release has no table on {shown(self.plan.domain, fact.members)}, so that nothing in "
                     "it can be made to agree; leave the fact out, or release a table that holds these attributes."
@@ -216,15 +190,16 @@ class FamilyProblem(ProjectionProblem):
         """The residuals."""
         return fit.array
 
-    def squared(self, first: Floats, second: Floats | None = None) -> float:
-        """`Σ_S w_S ‖r_S − r'_S‖²`."""
+    def squared(self, observed: Floats) -> float:
+        """`Σ_S w_S ‖r_S‖²`."""
+        return self._weighed(self.layout, observed)
+
+    def _weighed(self, layout: Layout, tables: Floats) -> float:
+        """The squared length of tables of all sets in a layout, each by its weight."""
         total = 0.0
-        for group in self.layout:
-            weights = self.weights[group.numbers]
-            for part in batches(len(group.numbers), group.cells, _BATCH_CELLS):
-                apart = group.view(first)[part]
-                apart = apart if second is None else apart - group.view(second)[part]
-                total += float(weights[part] @ (apart.reshape(len(apart), -1) ** 2).sum(axis=1))
+        for group in layout:
+            rows = group.rows(tables)
+            total += float(self.weights[group.numbers] @ np.einsum("ti,ti->t", rows, rows))
         return total
 
     # ---- the work
@@ -303,7 +278,9 @@ class FamilyProblem(ProjectionProblem):
 
     def fit_of(self, array: Floats, gap: float, infeasibility: float) -> ConsistentTables:
         """The fit that a saved projection keeps."""
-        return ConsistentTables(self.lattice, self.plan.domain.sizes, array, gap, infeasibility)
+        if array.shape != (self.layout.cells,):
+            raise ValueError("the residuals do not fit the sets; they belong to another projection.")
+        return ConsistentTables(array, gap, infeasibility, self.layout)
 
     def _known_margins(self) -> Margins:
         """The tables that the facts tell, all their margins included."""
@@ -341,9 +318,6 @@ class FamilyProblem(ProjectionProblem):
             apart = np.abs(fit.marginal(members) - truth.marginal(members))
             total, cells = total + float(apart.sum()), cells + apart.size
         return total / cells
-
-    def _find(self, members: tuple[int, ...]) -> int:
-        return int(self.lattice.find(np.array([members], dtype=np.int32).reshape(1, -1))[0])
 
 
 class TablesProblem(FamilyProblem):

@@ -116,15 +116,6 @@ class TablePiece:
     square: Floats
 
 
-@dataclass(frozen=True, eq=False)
-class NearestCoordinates:
-    """Coordinates, how far twice the objective is at most above the least, and the most negative cell."""
-
-    coordinates: Floats
-    gap: float
-    infeasibility: float
-
-
 class _Tables:
     """The tables, with the coordinates that are free.
 
@@ -190,8 +181,7 @@ class _Factored:
         for H, own, both, into in zip(systems, tables.own, tables.both, tables.into, strict=True):
             private, across = _cholesky(H[np.ix_(own, own)]), H[np.ix_(own, both)]
             schur[np.ix_(into, into)] += H[np.ix_(both, both)]
-            if len(own):
-                schur[np.ix_(into, into)] -= across.T @ cho_solve(private, across)
+            schur[np.ix_(into, into)] -= across.T @ cho_solve(private, across)
             self.parts.append((private, across))
         self.schur = _cholesky(schur)
 
@@ -200,20 +190,16 @@ class _Factored:
         tables, solution = self.tables, np.zeros(self.tables.size)
         reduced = right[tables.shared]
         for piece, own, into, (private, across) in zip(tables.pieces, tables.own, tables.into, self.parts, strict=True):
-            if len(own):
-                np.subtract.at(reduced, into, across.T @ cho_solve(private, right[piece.at[own]]))
-        shared = cho_solve(self.schur, reduced) if len(reduced) else reduced
+            np.subtract.at(reduced, into, across.T @ cho_solve(private, right[piece.at[own]]))
+        shared = cho_solve(self.schur, reduced)
         solution[tables.shared] = shared
         for piece, own, into, (private, across) in zip(tables.pieces, tables.own, tables.into, self.parts, strict=True):
-            if len(own):
-                solution[piece.at[own]] = cho_solve(private, right[piece.at[own]] - across @ shared[into])
+            solution[piece.at[own]] = cho_solve(private, right[piece.at[own]] - across @ shared[into])
         return solution
 
 
 def _cholesky(matrix: Floats) -> tuple[Floats, bool]:
-    if not len(matrix):
-        return matrix, True
-    ridge = _TINY * max(float(matrix.diagonal().max()), 1e-300)
+    ridge = _TINY * float(matrix.diagonal().max(initial=1e-300))
     for _ in range(8):
         try:
             factor, lower = cho_factor(matrix + ridge * np.eye(len(matrix)), lower=True)
@@ -232,8 +218,8 @@ def nearest_tables(
     nonnegative: bool,
     enough: float,
     progress: Progress | None = None,
-) -> NearestCoordinates:
-    """The coordinates of least objective whose tables are not negative.
+) -> tuple[Floats, float, float]:
+    """The coordinates of least objective whose tables are not negative; the gap of twice that; the most negative cell.
 
     Args:
         pieces: the tables.
@@ -247,7 +233,7 @@ def nearest_tables(
     tables, r = _Tables(pieces, linear, free), np.array(start)
     alone = tables.factored(None)
     if not nonnegative:
-        return NearestCoordinates(r - alone(tables.gradient(r)), 0.0, 0.0)
+        return r - alone(tables.gradient(r)), 0.0, 0.0
     s = np.maximum(tables.cells(r), 1e-3 * (1.0 + abs(float(np.abs(r).max())) / len(r)))
     z = np.full(len(s), (abs(float(r @ tables.gradient(r))) + 1.0) / float(s.sum()))
     best: tuple[float, Floats] = (np.inf, r)
@@ -260,4 +246,4 @@ def nearest_tables(
         if best[0] <= enough:
             break
     gap, r = best
-    return NearestCoordinates(r, max(gap, 0.0), max(0.0, -float(tables.cells(r).min())))
+    return r, max(gap, 0.0), max(0.0, -float(tables.cells(r).min()))

@@ -24,13 +24,13 @@ from residua.projection.alternating import (
     Alternating,
     Interior,
     Nearest,
-    Progress,
     TableCertificate,
     checked,
     fix,
     interior_of,
 )
 from residua.projection.arrangement import Arrangement, TableBatch, repair_of
+from residua.projection.problem import Progress
 
 _FIRST_PENALTY = 12.0  # ρ_A / w_A
 

@@ -19,7 +19,7 @@ from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.noise import LAPLACE
 from residua.plans.product.plan import ProductPlan
 from residua.projection.facts import shown
-from residua.projection.problem import Fit, Histogram, Progress, ProjectionProblem, Terms, spectral_sums
+from residua.projection.problem import Fit, Histogram, Progress, ProjectionProblem, Terms, noise_alone, spectral_sums
 from residua.release.base import Release
 
 
@@ -103,9 +103,9 @@ class MatrixProblem(ProjectionProblem):
         merged = np.bincount(self.plan.columns[asked], fit.array.ravel()[asked], self.plan.strategy.shape[1])
         return np.asarray(self.plan.factors[2] @ merged)
 
-    def squared(self, first: Floats, second: Floats | None = None) -> float:
-        """The squared distance of two vectors in the measured space."""
-        return super().squared(self._root @ (first if second is None else first - second))
+    def squared(self, observed: Floats) -> float:
+        """Of a vector in the measured space."""
+        return super().squared(self._root @ observed)
 
     # ---- the work
 
@@ -162,7 +162,7 @@ class MatrixProblem(ProjectionProblem):
         """The fit that a saved projection keeps."""
         if array.shape != self.plan.shape:
             raise ValueError("the counts do not fit the plan; they belong to another projection")
-        return Histogram(self.plan.attributes, array, gap, infeasibility)
+        return Histogram(array, gap, infeasibility, self.plan.attributes)
 
     def observed(self, release: Release) -> Floats:
         """The measured vector in the orthonormal basis of the measured space, (r,)."""
@@ -222,7 +222,7 @@ class AxisProblem(ProjectionProblem):
         """The fit that a saved projection keeps."""
         if array.shape != (self.plan.size,):
             raise ValueError("the counts do not fit the plan; they belong to another projection")
-        return Histogram((self.plan.attribute,), array, gap, infeasibility)
+        return Histogram(array, gap, infeasibility, (self.plan.attribute,))
 
     def seen(self, fit: Fit) -> Floats:
         """All prefix sums."""
@@ -246,6 +246,5 @@ class AxisProblem(ProjectionProblem):
 
     def simulated(self, fit: Fit, random: np.random.Generator) -> Floats:
         """What a release of the plan would observe if a fit were the truth: noise through the same estimator, added."""
-        blocks = self.plan.compile()
-        noise = self.plan.reading(blocks, blocks.simulated(random))
-        return np.asarray(self.seen(fit) + np.cumsum(noise.marginal((self.plan.attribute,))))
+        noise = noise_alone(self.plan, random).marginal((self.plan.attribute,))
+        return np.asarray(self.seen(fit) + np.cumsum(noise))

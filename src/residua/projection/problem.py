@@ -11,6 +11,8 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
+from residua.plans.product.plan import ProductPlan
+from residua.plans.reading import Reading
 from residua.projection.facts import Fact, shown
 from residua.release.base import Release
 from residua.workload import AttributeQueries, Workload
@@ -47,11 +49,23 @@ class Terms:
     shrunk: bool = False
 
 
+@dataclass(frozen=True, eq=False)
 class Fit(ABC):
-    """What was found: tables that agree with each other."""
+    """Tables that agree with each other, the nearest ones to a release.
 
+    Args:
+        array: what a saved projection keeps.
+        gap: how far the squared distance to the release is from the least possible, proven, in the metric's unit;
+            infinite where nothing is.
+        infeasibility: the largest violation of non-negativity, of a zero or of a fact, in counts.
+    """
+
+    array: Floats
     gap: float
     infeasibility: float
+
+    def __post_init__(self) -> None:
+        self.array.setflags(write=False)
 
     @abstractmethod
     def supports(self, members: Sequence[int]) -> bool:
@@ -60,11 +74,6 @@ class Fit(ABC):
     @abstractmethod
     def marginal(self, members: Sequence[int]) -> Floats:
         """The marginal on these attributes (positions, increasing)."""
-
-    @property
-    @abstractmethod
-    def array(self) -> Floats:
-        """What a saved projection keeps."""
 
     @property
     def histogram(self) -> Floats:
@@ -86,22 +95,14 @@ class Fit(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Histogram(Fit):
-    """Counts of all cells of some attributes.
+    """Counts of all cells of some attributes, one axis per attribute.
 
     Args:
         attributes: positions of the attributes whose cells are counted, increasing.
-        counts: one per cell, one axis per attribute.
-        gap: how far the squared distance to the release is from the least possible, proven, in the metric's unit.
-        infeasibility: the largest violation of a fact, in counts.
+        Others as for `Fit`.
     """
 
     attributes: tuple[int, ...]
-    counts: Floats
-    gap: float = 0.0
-    infeasibility: float = 0.0
-
-    def __post_init__(self) -> None:
-        self.counts.setflags(write=False)
 
     def supports(self, members: Sequence[int]) -> bool:
         """Whether the marginal on these attributes can be read off."""
@@ -110,17 +111,12 @@ class Histogram(Fit):
     def marginal(self, members: Sequence[int]) -> Floats:
         """The marginal on these attributes (positions, increasing)."""
         rest = tuple(axis for axis, i in enumerate(self.attributes) if i not in members)
-        return np.asarray(self.counts.sum(axis=rest))
-
-    @property
-    def array(self) -> Floats:
-        """What a saved projection keeps."""
-        return self.counts
+        return np.asarray(self.array.sum(axis=rest))
 
     @property
     def histogram(self) -> Floats:
         """The counts."""
-        return self.counts
+        return self.array
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,14 +193,13 @@ class ProjectionProblem(ABC):
     def seen(self, fit: Fit) -> Floats:
         """What would be observed of a fit without noise."""
 
-    def squared(self, first: Floats, second: Floats | None = None) -> float:
-        """The squared distance in the metric of two things observed, or the squared length of one."""
-        apart = first if second is None else first - second
-        return float(apart @ apart)
+    def squared(self, observed: Floats) -> float:
+        """The squared length in the metric of what was observed, or of a difference of two such."""
+        return float(observed @ observed)
 
     def moved(self, observed: Floats, fit: Fit) -> float:
         """The squared distance of a fit from what was observed, in the metric."""
-        return self.squared(observed, self.seen(fit))
+        return self.squared(observed - self.seen(fit))
 
     def size(self, fit: Fit) -> float:
         """The squared length of a fit in the metric."""
@@ -242,6 +237,12 @@ class ProjectionProblem(ABC):
                     f"known: {where} only the total can be given, not {shown(self.plan.domain, fact.members)}; "
                     "leave it out."
                 )
+
+
+def noise_alone(plan: ProductPlan, random: np.random.Generator) -> Reading:
+    """What a release of a plan would tell of nobody: the estimates of simulated noise."""
+    blocks = plan.compile()  # the precisions are those measured, the rounding of noise included
+    return plan.reading(blocks, blocks.simulated(random))
 
 
 def spectral_sums(variances: Floats, often: Floats | float = 1.0) -> tuple[float, float, float]:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -23,17 +23,13 @@ from residua.linalg.arrays import Floats, Integers
 from residua.linalg.modes import centred
 from residua.plans.operators.correlated import terms_of
 from residua.plans.operators.path import CorrelatedPath
-from residua.plans.product.crossed_blocks import CrossedBlocks
 from residua.plans.product.plan import ProductPlan
-from residua.plans.product.set_blocks import LatticeBlocks
-from residua.plans.product.set_estimates import CrossedEstimator
-from residua.plans.product.set_reading import AlongEstimator
 from residua.plans.strategy import Plain, Strategy
 from residua.projection.asked import AskedMetric, asked_metric
 from residua.projection.axes import Coordinates, CosineBasis, PrefixSums, axis_of
 from residua.projection.crossing import Crossing
 from residua.projection.family import ConsistentTables, FamilyProblem
-from residua.projection.problem import MANY_CELLS, Fit, Metric, Progress, ProjectionProblem, Terms
+from residua.projection.problem import MANY_CELLS, Fit, Metric, Progress, ProjectionProblem, Terms, noise_alone
 from residua.release.base import Release
 from residua.workload import AttributeQueries, Identity, applied, renumber
 from residua.workload.nested import Hierarchy
@@ -75,15 +71,7 @@ class ProductProblem(FamilyProblem):
 
     def _noise(self, random: np.random.Generator) -> Marginal:
         """The noise of every marginal of a simulated release."""
-        blocks = self.plan.compile()  # its precisions are those measured, the rounding of noise included
-        if self.plan.axes:
-            along = cast("CrossedBlocks", blocks)
-            return AlongEstimator(along, along.simulated(random)).marginal
-        plain = cast("LatticeBlocks", blocks)
-        scales = np.zeros(len(plain.lattice))
-        scales[plain.measured] = plain.scales
-        cells = [np.repeat(scales[group.numbers], group.cells) for group in plain.layout]
-        return CrossedEstimator(plain, random.standard_normal(plain.cells) * np.concatenate(cells)).marginal
+        return noise_alone(self.plan, random).marginal
 
     def _centred_marginals(self, marginal: Marginal) -> Floats:
         """The residuals of all tables from their marginals."""
@@ -148,14 +136,9 @@ class ProductProblem(FamilyProblem):
         )
         return self.fit_of(self._residuals(nearest.coordinates), nearest.gap, nearest.infeasibility)
 
-    def squared(self, first: Floats, second: Floats | None = None) -> float:
-        """`Σ_S w_S ‖y_S − y'_S‖²` in coordinates."""
-        apart = self._coordinates(first if second is None else first - second)
-        total = 0.0
-        for group in self._tables.coordinates:
-            squares = group.view(apart).reshape(len(group.numbers), -1) ** 2
-            total += float(self.weights[group.numbers] @ squares.sum(axis=1))
-        return total
+    def squared(self, observed: Floats) -> float:
+        """`Σ_S w_S ‖y_S‖²` in coordinates."""
+        return self._weighed(self._tables.coordinates, self._coordinates(observed))
 
     def _coordinates(self, residuals: Floats) -> Floats:
         """The coordinates of all sets from the residuals of their tables."""
@@ -295,8 +278,7 @@ class NoisePerSetProblem(PlainProblem):
         return frozenset(members for members in plan.parts if any({*members} <= each for each in asked))
 
     def _noise(self, random: np.random.Generator) -> Marginal:
-        blocks = self.measured.compile()
-        return self.measured.reading(blocks, blocks.simulated(random)).marginal
+        return noise_alone(self.measured, random).marginal
 
     def _filled(self, members: tuple[int, ...], marginal: Marginal) -> Floats:
         """A table, each group of which is spread over its values by another where levels alone were asked of it."""
@@ -352,7 +334,7 @@ def with_one_noise(plan: ProductPlan) -> ProductPlan:
             known = {whole: each.mean_variance(Identity(plan.size))} if each.has_values else {}
             known[members] = float(each.variances(None)[0])
         for row, factor in known.items():
-            precisions[int(lattice.find(np.array([row], dtype=np.int32).reshape(1, -1))[0])] = 1.0 / factor
+            precisions[lattice.number(row)] = 1.0 / factor
     return ProductPlan(
         plan.domain, lattice, precisions, plan.guarantee, plan.unit, plan.workload, strategies=tuple(strategies)
     )

@@ -20,7 +20,6 @@ import numpy as np
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
 
-Counts = Integers
 _LARGEST = 2.0**52
 _LINEAR_CELLS = 20_000  # above this, the margins of a table with three or more axes are not all solved for at once
 
@@ -34,7 +33,7 @@ class Rounding:
         margin_error: how far the sum of a margin's cell is from what it was, at most; below 1 is controlled.
     """
 
-    counts: Counts
+    counts: Integers
     margin_error: float
 
 
@@ -58,29 +57,15 @@ def controlled_rounding(table: Floats) -> Rounding:
     values = np.asarray(table, dtype=np.float64)
     if not np.isfinite(values).all() or values.min(initial=0.0) < 0 or values.sum() >= _LARGEST:
         raise PlanError("only tables of finite, non-negative numbers can be rounded; project the release first.")
-    if values.ndim <= 2:
-        counts = _flow(values, values)
-    else:
-        counts = _flow(values, _all_margins(values) if values.size <= _LINEAR_CELLS else values)
+    # From three axes on, a point that is whole in most cells comes first, and then first axis × all others.
+    point = _cheapest(values) if values.ndim > 2 and values.size <= _LINEAR_CELLS else values
+    matrix = point.reshape(len(point), -1) if point.ndim > 1 else point.ravel()
+    counts = np.rint(_cheapest(matrix)).reshape(values.shape).astype(np.int64)
     return Rounding(counts, _margin_error(values, counts))
 
 
-def _flow(values: Floats, wanted: Floats) -> Counts:
-    """Controlled rounding of the matrix first axis × all others; costs favour what is wanted, between the bounds."""
-    matrix = wanted.reshape(wanted.shape[0] if wanted.ndim > 1 else 1, -1)
-    low, high = _bounds(matrix, matrix.size)
-    free = np.flatnonzero(high > low)
-    if not len(free):
-        return low.reshape(values.shape).astype(np.int64)
-    rows, columns = np.unravel_index(free, matrix.shape)
-    steps = _solve(matrix, low, free, [rows, columns] if len(matrix) > 1 else [rows])
-    counts = low.copy()
-    counts.ravel()[free] += np.rint(steps)
-    return counts.reshape(values.shape).astype(np.int64)
-
-
-def _all_margins(values: Floats) -> Floats:
-    """The cheapest point between the bounds of all cells and all margins: whole almost everywhere, often everywhere."""
+def _cheapest(values: Floats) -> Floats:
+    """The point of least total change between the bounds of all cells and margins; whole with one or two axes."""
     low, high = _bounds(values, values.size)
     free = np.flatnonzero(high > low)
     if not len(free):
@@ -96,7 +81,7 @@ def _all_margins(values: Floats) -> Floats:
     return point
 
 
-def _solve(values: Floats, low: Floats, free: Counts, margins: list[Any]) -> Floats:
+def _solve(values: Floats, low: Floats, free: Integers, margins: list[Any]) -> Floats:
     """Least total change over steps between 0 and 1 of the free cells, every margin and the total within bounds."""
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import csr_array, vstack
@@ -134,7 +119,7 @@ def _bounds(values: Floats, cells: int) -> tuple[Floats, Floats]:
     return np.where(whole, nearest, np.floor(values)), np.where(whole, nearest, np.ceil(values))
 
 
-def _margin_error(values: Floats, counts: Counts) -> float:
+def _margin_error(values: Floats, counts: Integers) -> float:
     """The largest change of any sum over some axes; over none it is the cells' own."""
     change = counts - values
     over = [axes for size in range(1, values.ndim + 1) for axes in combinations(range(values.ndim), size)]

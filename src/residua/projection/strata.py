@@ -144,7 +144,7 @@ class StrataProblem(ProjectionProblem):
         attributes = tuple(sorted(self._order))
         if array.shape != tuple(int(self.plan.domain.sizes[i]) for i in attributes):
             raise ValueError("the counts do not fit the plan; they belong to another projection")
-        return Histogram(attributes, array, gap, infeasibility)
+        return Histogram(array, gap, infeasibility, attributes)
 
     def seen(self, fit: Fit) -> Floats:
         """What a fit says of every row."""

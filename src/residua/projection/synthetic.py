@@ -6,7 +6,7 @@ noise, so that mbi's squared loss is the exact negative log likelihood of the re
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from residua.domain import Domain, impossible_cells
 from residua.errors import PlanError, ResiduaError
 from residua.linalg.arrays import Floats
+from residua.plans.reading import Clique
 from residua.release.base import Release
 
 _MOST_CELLS = 2**22
@@ -51,16 +52,6 @@ class Combined:
 
 
 @dataclass(frozen=True, eq=False)
-class Measurement:
-    """One noisy measurement: `values = query(marginal on the clique) + noise` of this standard deviation."""
-
-    clique: tuple[str, ...]
-    values: Floats
-    stddev: float
-    query: Centred | Combined = field(default_factory=Centred)
-
-
-@dataclass(frozen=True, eq=False)
 class MbiProblem:
     """What mbi's estimators take.
 
@@ -88,24 +79,9 @@ class MbiProblem:
         }
 
 
-def measurements_of(release: Release) -> list[Measurement]:
-    """What a release measured, one measurement per clique, in plain values.
-
-    Raises:
-        PlanError: there is no way to hand over this release.
-    """
-    if not isinstance(release, Release):
-        raise PlanError(f"release={release!r} cannot be handed over to mbi; measure one, or load it with Release.load.")
-    names = release.domain.names
-    return [
-        Measurement(
-            tuple(names[i] for i in one.members),
-            one.values,
-            one.stddev,
-            Centred() if one.rows is None else Combined(one.rows),
-        )
-        for one in release.reading.cliques()
-    ]
+def query_of(measured: Clique) -> Centred | Combined:
+    """What was asked of a set of attributes, as mbi takes it."""
+    return Centred() if measured.rows is None else Combined(measured.rows)
 
 
 def for_mbi(release: Release) -> MbiProblem:
@@ -116,17 +92,22 @@ def for_mbi(release: Release) -> MbiProblem:
 
     Raises:
         ResiduaError: mbi is not installed.
+        PlanError: there is no way to hand over this release.
     """
+    if not isinstance(release, Release):
+        raise PlanError(f"release={release!r} cannot be handed over to mbi; measure one, or load it with Release.load.")
     try:
         import mbi
     except ImportError:
         raise ResiduaError("mbi is not installed; install it with: pip install 'residua[synthetic]'") from None
-    measurements = measurements_of(release)
-    used = {name for one in measurements for name in one.clique}
-    names = [name for name in release.domain.names if name in used]
-    domain = mbi.Domain(names, [release.domain[name].size for name in names])
-    # The empty clique is the total, which mbi takes by itself.
-    measured = [mbi.LinearMeasurement(m.values, m.clique, m.stddev, m.query) for m in measurements if m.clique]
+    cliques, names = release.reading.cliques(), release.domain.names
+    used = sorted({i for one in cliques for i in one.members})
+    domain = mbi.Domain([names[i] for i in used], [int(release.domain.sizes[i]) for i in used])
+    measured = [
+        mbi.LinearMeasurement(one.values, tuple(names[i] for i in one.members), one.stddev, query_of(one))
+        for one in cliques
+        if one.members  # the empty clique is the total, which mbi takes by itself
+    ]
     return MbiProblem(domain, measured, _constraints(mbi, release.domain, domain), _total(release), release.domain)
 
 

@@ -25,7 +25,7 @@ from residua.plans.operators.tree import TreeNodes, nodes_of
 from residua.plans.product.facts import coefficient
 from residua.plans.product.plan import ProductPlan
 from residua.plans.reading import Reading
-from residua.projection.problem import MANY_CELLS, Fit, Progress, ProjectionProblem
+from residua.projection.problem import MANY_CELLS, Fit, Progress, ProjectionProblem, noise_alone
 from residua.release.base import Release
 from residua.workload import AttributeQueries, Identity
 
@@ -38,18 +38,10 @@ class Nested(Fit):
 
     Args:
         problem: which levels there are, and where their tables lie.
-        numbers: the tables of all levels, flat.
-        gap: how far from the nearest, which is not known.
-        infeasibility: the largest violation, in counts.
+        Others as for `Fit`; kept are the tables of all levels, flat.
     """
 
     problem: TreeProblem
-    numbers: Floats
-    gap: float = math.inf
-    infeasibility: float = 0.0
-
-    def __post_init__(self) -> None:
-        self.numbers.setflags(write=False)
 
     def _level(self, members: Sequence[int]) -> int | None:
         """The coarsest level whose tables tell the marginal on these attributes."""
@@ -66,16 +58,11 @@ class Nested(Fit):
         level, attribute = self._level(members), self.problem.plan.attribute
         assert level is not None
         short = self.problem.short[level]
-        tables = self.problem.tables(self.numbers, level).reshape(-1, *self.problem.sizes(level))
+        tables = self.problem.tables(self.array, level).reshape(-1, *self.problem.sizes(level))
         gone = tuple(1 + k for k, i in enumerate(short) if i not in members)
         if attribute not in members:
             return np.asarray(tables.sum(axis=(0, *gone)))
         return np.moveaxis(tables.sum(axis=gone) if gone else tables, 0, sorted(members).index(attribute))
-
-    @property
-    def array(self) -> Floats:
-        """What a saved projection keeps."""
-        return self.numbers
 
 
 class TreeProblem(ProjectionProblem):
@@ -215,7 +202,7 @@ class TreeProblem(ProjectionProblem):
         """The fit that a saved projection keeps."""
         if array.shape != (self.starts[-1],):
             raise ValueError("the counts do not fit the plan; they belong to another projection")
-        return Nested(self, array, gap, infeasibility)
+        return Nested(array, gap, infeasibility, self)
 
     def moved(self, observed: Floats, fit: Fit) -> float:
         """The squared distance over the tables of all levels."""
@@ -236,5 +223,4 @@ class TreeProblem(ProjectionProblem):
 
     def simulated(self, fit: Fit, random: np.random.Generator) -> Floats:
         """What a release of the plan would observe if a fit were the truth: noise through the same reading, added."""
-        blocks = self.plan.compile()
-        return self._read(self.plan.reading(blocks, blocks.simulated(random))) + fit.array
+        return self._read(noise_alone(self.plan, random)) + fit.array

@@ -148,12 +148,12 @@ class Columns(Shown, ABC):
 
     def to_pandas(self) -> pandas.DataFrame:
         """The table as a pandas DataFrame."""
-        frame: pandas.DataFrame = _extra("pandas").DataFrame(self.columns)
+        frame: pandas.DataFrame = library("pandas").DataFrame(self.columns)
         return frame
 
     def to_polars(self) -> polars.DataFrame:
         """The table as a Polars DataFrame."""
-        frame: polars.DataFrame = _extra("polars").DataFrame(self.columns)
+        frame: polars.DataFrame = library("polars").DataFrame(self.columns)
         return frame
 
     def to_csv(
@@ -255,7 +255,12 @@ def inert_columns(columns: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _extra(name: str) -> Any:
+def library(name: str) -> Any:
+    """An optional library, loaded when it is first needed.
+
+    Raises:
+        ResiduaError: it is not installed.
+    """
     import importlib
 
     try:

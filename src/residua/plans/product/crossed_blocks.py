@@ -313,10 +313,7 @@ class CrossedBlocks(Blocks):
         """Noise like that of the measurements, in floats, (cells,): for forecasts, never for a release."""
         noisy = np.empty(self.cells)
         if self.white is not None:
-            for group in self.white.layout:
-                scales = self.white.on_lattice[1][group.numbers]
-                noise = random.standard_normal((len(scales), group.cells)) * scales[:, None]
-                group.view(noisy)[:] = noise.reshape(-1, *group.shape)
+            noisy[: self.white.cells] = self.white.simulated(random)
         for number in self.along:
             at, shape, grid = self.where(number)
             noises = self.sampled(number)

@@ -176,6 +176,11 @@ class LatticeBlocks(SetBlocks):
         precisions[self.measured] = 1.0 / self.noise_variances
         return precisions
 
+    def simulated(self, random: np.random.Generator) -> Floats:
+        """Noise like that of the measurements, in floats, (cells,): for forecasts, never for a release."""
+        scales = [np.repeat(self.on_lattice[1][group.numbers], group.cells) for group in self.layout]
+        return random.standard_normal(self.cells) * np.concatenate(scales)
+
     # ---- price
 
     @cached_property
