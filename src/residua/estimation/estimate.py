@@ -16,7 +16,7 @@ from residua.estimation.fit import Fitted, Progress, fitted
 from residua.estimation.folder import load_estimates, save_estimates
 from residua.estimation.observed import Members, Public, observed_of
 from residua.estimation.rows import SyntheticRows, rows_of
-from residua.estimation.tables import ODD, EstimatedTables, TableAccuracy, accuracy_of
+from residua.estimation.tables import ODD, EstimatedTables, TableAccuracy, accuracy_of, crossed_names
 from residua.linalg.arrays import Floats
 from residua.plans.contract import Plan
 from residua.projection.accuracy import statement_of
@@ -320,9 +320,8 @@ def _accuracy(estimated: Estimated) -> list[str]:
         lines.append("No pair was measured: attributes are taken to be independent.")
     odd = estimated.contradicted
     if odd:
-        listed = ", ".join(" × ".join(pair) for pair in odd[:_MOST_NAMED])
-        more = f" and {len(odd) - _MOST_NAMED:,} more" if len(odd) > _MOST_NAMED else ""
-        lines.append(f"**Measurements contradict the model, and decide, for {listed}{more}.**")
+        named = crossed_names(odd, _MOST_NAMED)
+        lines.append(f"**Measurements contradict the model, and decide, for {named}.**")
     if math.isinf(estimated.fitted.total_error):
         lines.append("The total was not measured.")
     return lines

@@ -13,6 +13,7 @@ from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import rel_entr
 
 from residua.errors import PlanError
 from residua.estimation.fit import Fitted, Progress
@@ -91,8 +92,7 @@ def information(fitted: Fitted) -> Floats:
     starts = fitted.values.starts
     p = fitted.pairs / max(fitted.total, 1e-300)
     singles = fitted.singles / max(fitted.total, 1e-300)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        each = np.where(p > 0, p * (np.log(p) - np.log(np.outer(singles, singles))), 0.0)
+    each = rel_entr(p, np.outer(singles, singles))
     each = np.where(np.isfinite(each), each, 0.0)
     return np.maximum(np.add.reduceat(np.add.reduceat(each, starts, axis=0), starts, axis=1), 0.0)
 

@@ -25,15 +25,7 @@ from itertools import combinations
 import numpy as np
 
 from residua.errors import PlanError
-from residua.estimation.mixture import (
-    Mixture,
-    Target,
-    Values,
-    first_shares,
-    fit_mixture,
-    independent_mixture,
-    penalty,
-)
+from residua.estimation.mixture import THRESHOLD, Mixture, Target, Values, first_shares, fit_mixture
 from residua.estimation.observed import Members, Observed, Public, Simulated
 from residua.estimation.raking import agreeing, raked
 from residua.estimation.shrinkage import Posterior, Prior, guarded, shrunk
@@ -263,7 +255,7 @@ class _Fitting:
         """The model."""
         target = self._target()
         if not target.pair_weights.any():
-            return independent_mixture(target)
+            return Mixture(np.ones(1), target.first[None, :].copy())  # no interactions
         return fit_mixture(target, progress=lambda done, of: self.say("fitting a model", done, int(of)))
 
     def _target(self) -> Target:
@@ -288,8 +280,8 @@ class _Fitting:
         mean = float(np.sqrt(measured).mean()) if len(measured) else math.sqrt(float(of_singles.max(initial=1.0)))
         weights = np.where(sure, _SURE * max(float(weights.max()), 1e-300), weights) / (mean**2 if mean else 1.0)
         of_pairs = weights * ~np.eye(d, dtype=bool)
-        first = first_shares(values, singles)
-        return Target(values, singles, pairs, np.diag(weights), of_pairs, first, penalty(self.total, mean))
+        first, penalty = first_shares(values, singles), THRESHOLD / max(self.total * mean, 1e-300)
+        return Target(values, singles, pairs, np.diag(weights), of_pairs, first, penalty)
 
     def tables(self, mixture: Mixture, absorbed: Floats, seen: Seen | None) -> tuple[Floats, Floats, _Notes]:
         """Singles, pairs, and what was noted of them."""

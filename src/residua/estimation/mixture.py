@@ -19,13 +19,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 from residua.linalg.arrays import Floats
 
 Singles = NDArray[np.float32]
 COMPONENTS, ROUNDS = 300, 300
 _FEWEST = 32
-_THRESHOLD = 2.0
+THRESHOLD = 2.0  # λ N √τ̄
 _STEP, _WARM, _SPREAD = 0.1, 20, 0.2
 _LEAST_SHARE = 1e-6
 
@@ -102,11 +103,6 @@ class Mixture:
         return self.shares.T @ (self.weights[:, None] * self.shares)
 
 
-def penalty(total: float, mean_root_precision: float) -> float:
-    """λ for a total and the mean of √τ over the pairs."""
-    return _THRESHOLD / max(total * mean_root_precision, 1e-300)
-
-
 def fit_mixture(
     target: Target,
     components: int | None = None,
@@ -127,7 +123,7 @@ def fit_mixture(
     pairs, singles = target.pairs.astype(single), target.singles.astype(single)
     averages = [(np.zeros_like(one), np.zeros_like(one)) for one in (logits, levels)]
     for number in range(rounds):
-        shares, weights = _shares(logits, starts, owner), _weights(levels)
+        shares, weights = _shares(logits, starts, owner), softmax(levels)
         moved = shares - centre  # rows sum to one, so that this centres them
         gap = moved.T @ (weights[:, None] * moved)
         gap -= pairs
@@ -151,13 +147,7 @@ def fit_mixture(
             progress(number, float(rounds))
     exact = _shares(logits, starts, owner).astype(np.float64)
     exact /= np.add.reduceat(exact, starts, axis=1)[:, owner]
-    weights64 = _weights(levels).astype(np.float64)
-    return Mixture(weights64 / weights64.sum(), exact)
-
-
-def independent_mixture(target: Target) -> Mixture:
-    """One component: no interactions."""
-    return Mixture(np.ones(1), target.first[None, :].copy())
+    return Mixture(softmax(levels.astype(np.float64)), exact)
 
 
 def _adam(parameter: Singles, gradient: Singles, state: tuple[Singles, Singles], number: int, step: float) -> None:
@@ -179,11 +169,6 @@ def _shares(logits: Singles, starts: NDArray[np.int64], owner: NDArray[np.int64]
     np.exp(shares, out=shares)
     shares /= np.add.reduceat(shares, starts, axis=1)[:, owner]
     return shares
-
-
-def _weights(levels: Singles) -> Singles:
-    weights = np.exp(levels - levels.max())
-    return np.asarray(weights / weights.sum())
 
 
 def first_shares(values: Values, singles: Floats) -> Floats:

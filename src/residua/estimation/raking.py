@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from itertools import combinations
 
 import numpy as np
+from scipy.special import entr
 
 from residua.estimation.mixture import Values
 from residua.estimation.observed import Public
@@ -99,8 +100,7 @@ def _suspects(values: Values, singles: Floats, pairs: Floats) -> list[Triple]:
 
 
 def _entropy(table: Floats) -> float:
-    p = table.ravel()[table.ravel() > 0] / max(float(table.sum()), 1e-300)
-    return float(-(p * np.log(p)).sum())
+    return float(entr(table / max(float(table.sum()), 1e-300)).sum())
 
 
 def _margins(values: Values, pairs: Floats, triple: Triple) -> list[Floats]:

@@ -20,6 +20,7 @@ from residua.estimation.raking import raked
 from residua.estimation.shrinkage import Prior, expected, pooled_prior
 from residua.linalg.arrays import Floats
 from residua.linalg.modes import centred
+from residua.projection.facts import listed
 
 _SAMPLED = 48
 _SURELY = 4.0  # standard deviations: the noise of larger tables is large, and a little of it by mistake is much
@@ -160,19 +161,19 @@ class TableAccuracy:
     def __str__(self) -> str:
         words = [f"root mean square error about {self.rmse:,.3g}"]
         if self.unknown:
-            words.append(f"more if {_listed(self.unknown)} interact")
+            words.append(f"more if {crossed_names(self.unknown)} interact")
         if self.shrunk is not None:
             words.append(f"interactions shrunk by {self.shrunk:.0%}")
         if self.unmeasured:
-            words.append(f"not measured: {_listed(self.unmeasured)}")
+            words.append(f"not measured: {crossed_names(self.unmeasured)}")
         if self.contradicted:
-            words.append(f"measurements contradict the model: {_listed(self.contradicted)}")
+            words.append(f"measurements contradict the model: {crossed_names(self.contradicted)}")
         return "; ".join(words)
 
 
-def _listed(sets: tuple[tuple[str, ...], ...], most: int = 5) -> str:
-    shown = ", ".join(" × ".join(names) for names in sets[:most])
-    return f"{shown} and {len(sets) - most:,} more" if len(sets) > most else shown
+def crossed_names(sets: tuple[tuple[str, ...], ...], most: int = 5) -> str:
+    """Sets of attributes in words."""
+    return listed([" × ".join(names) for names in sets], most)
 
 
 def _passed_on(errors: dict[Members, float], members: Members, sizes: dict[int, int], uneven: Floats) -> float:

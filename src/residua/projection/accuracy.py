@@ -22,7 +22,7 @@ import numpy as np
 
 from residua.linalg.arrays import Floats
 from residua.privacy.currencies import stated
-from residua.projection.facts import shown
+from residua.projection.facts import listed, shown
 from residua.projection.problem import Fit, Progress, ProjectionProblem
 from residua.published.table import what_is_counted
 from residua.showing import printable
@@ -272,10 +272,9 @@ def _left_out(projected: Projected) -> list[str]:
     missing = projected.left_out
     if not missing:
         return []
-    named = ", ".join(shown(projected.domain, members) for members in missing[:_MOST_NAMED])
-    more = f" and {len(missing) - _MOST_NAMED:,} more" if len(missing) > _MOST_NAMED else ""
+    named = listed([shown(projected.domain, members) for members in missing], _MOST_NAMED)
     return [
-        f"Not among them, because the release does not tell all their cells: {named}{more}.",
+        f"Not among them, because the release does not tell all their cells: {named}.",
         "Take what was asked of these from the release.",
         "",
     ]

@@ -16,7 +16,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy.linalg import eigvalsh, solve
@@ -88,16 +88,8 @@ class PrefixMetric:
     """A long ordered attribute in the metric: squares over all prefixes, with bounds in place of eigenvalues."""
 
     axis: Coordinates
-
-    @property
-    def factors(self) -> dict[AttributeQueries, float]:
-        """Prefixes alone, once."""
-        return {}
-
-    @property
-    def least(self) -> float:
-        """All of the total in the last value, which is in one prefix."""
-        return 1.0
+    factors: ClassVar[Mapping[AttributeQueries, float]] = {}  # prefixes alone, once
+    least: ClassVar[float] = 1.0  # all of the total in the last value, which is in one prefix
 
     def noise(self, strategy: Strategy) -> NoiseInMetric:
         """Of a long axis, no eigenvalue is above the largest sum of a row of covariances, which are positive."""

@@ -26,7 +26,6 @@ from scipy.fft import dct, idct
 
 from residua.linalg.arrays import Floats
 from residua.linalg.modes import along
-from residua.plans.strategy import Strategy
 
 _LEAST_SHARE = 0.2  # of an equal share: smaller ones would weigh cells too differently
 
@@ -75,11 +74,6 @@ class MatrixCoordinates:
     def own(self, values: Floats, axis: int) -> Floats:
         """From values to the coordinates beside the total, along one axis."""
         return along(self.down[1:], values, axis)
-
-
-def axis_of(strategy: Strategy) -> MatrixCoordinates:
-    """The coordinates of an attribute all of whose values a strategy tells apart."""
-    return axis_along(strategy.spread, strategy.inverse)
 
 
 def axis_along(v: Floats, inverse: Floats) -> MatrixCoordinates:

@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 from residua.linalg.arrays import Booleans, Floats
 from residua.linalg.lattice import SetFamily
 from residua.linalg.layout import layout_of
-from residua.projection import fibre_kernels
+from residua.projection import axis_kernels
 from residua.projection.alternating import (
     NO_FLOOR,
     RELAXATION,
@@ -168,7 +168,7 @@ class _Crossed(Alternating[Alike]):
         if not self.nonnegative and part.sums_axis is not None:
             return w
         if part.sums_axis is not None:
-            rising = fibre_kernels.nearest_rising(
+            rising = axis_kernels.nearest_rising(
                 part.fibres(w), self._ties(part), part.fibres(even), floor, part.last_weight
             )
             return np.asarray(rising.reshape(w.shape))
@@ -183,7 +183,7 @@ class _Crossed(Alternating[Alike]):
 
     def _ties(self, part: Alike) -> Booleans:
         """The zeros of tables kept as prefix sums, (tables, outer, n, inner), or nothing."""
-        return part.fibres(part.rows(self.zeros)) if self.has_zeros else fibre_kernels.NO_ZEROS
+        return part.fibres(part.rows(self.zeros)) if self.has_zeros else axis_kernels.NO_ZEROS
 
     def step(self) -> tuple[float, float]:
         """One step: how far tables and coordinates are apart, and how far the tables moved."""
@@ -196,7 +196,7 @@ class _Crossed(Alternating[Alike]):
             self._reflect(part, tables, norms)
             pull = part.down(tables)
             self.below.collect(part, pull, pulled)
-            fibre_kernels.follow(
+            axis_kernels.follow(
                 part.rows(self.top), part.rows(self.wanted), pull, self.weights[part.numbers],
                 self.pulls[part.numbers], part.lengths, ~self.is_fixed[part.numbers],
             )  # fmt: skip
@@ -212,10 +212,10 @@ class _Crossed(Alternating[Alike]):
         penalties, weights, w = self.penalties[part.numbers], part.cell_weights, part.rows(self.w)
         if part.sums_axis is None:
             zeros = part.rows(self.zeros) if self.has_zeros else _NO_ZEROS
-            fibre_kernels.reflect(tables, w, zeros, part.even, self._floor, weights, penalties, RELAXATION, norms)
+            axis_kernels.reflect(tables, w, zeros, part.even, self._floor, weights, penalties, RELAXATION, norms)
             return
         m, w, even, weights = (part.fibres(each) for each in (tables, w, self._even(part), weights))
-        fibre_kernels.reflect_rising(
+        axis_kernels.reflect_rising(
             m, w, self._ties(part), even, self._floor, part.last_weight, weights, penalties, RELAXATION, norms
         )  # fmt: skip
 
@@ -294,7 +294,7 @@ class _Crossed(Alternating[Alike]):
         table = self.allowed(part)
         coordinates = part.inverse(table)
         if self.is_fixed[0] and coordinates[0, 0] > 0:
-            fibre_kernels.give_total(part.fibres(table), self._ties(part), self.total / coordinates[0, 0])
+            axis_kernels.give_total(part.fibres(table), self._ties(part), self.total / coordinates[0, 0])
             coordinates = part.inverse(table)
         return np.asarray(coordinates.ravel())
 

@@ -272,7 +272,7 @@ def weighed(crossing: Crossing, coordinates: Floats, zeros: Booleans) -> Crossin
         coordinates: of every set, (cells,).
         zeros: which cells of the tables are impossible, in the order of the crossing's buffer, or nothing.
     """
-    from residua.projection import fibre_kernels  # loads Numba
+    from residua.projection import axis_kernels  # loads Numba
 
     buffer = crossing.gather(coordinates)
     level_of: dict[int, float] = {}
@@ -280,8 +280,8 @@ def weighed(crossing: Crossing, coordinates: Floats, zeros: Booleans) -> Crossin
         if part.sums_axis is None:
             continue
         sums, even = part.fibres(part.up(part.rows(buffer))), part.fibres(part.even[None])
-        ties = part.fibres(part.rows(zeros)) if zeros.size else fibre_kernels.NO_ZEROS
-        rising = fibre_kernels.nearest_rising(sums, ties, even, 0.0, 1.0)
+        ties = part.fibres(part.rows(zeros)) if zeros.size else axis_kernels.NO_ZEROS
+        rising = axis_kernels.nearest_rising(sums, ties, even, 0.0, 1.0)
         level = float((rising == rising[:, :, :1]).sum(axis=2).mean())
         axis = id(part.axes[part.sums_axis])
         level_of[axis] = min(level_of.get(axis, np.inf), level)

@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
 from residua.domain import Domain, impossible_cells
 from residua.errors import PlanError
@@ -37,6 +38,12 @@ def shown(domain: Domain, members: Sequence[int], at: Sequence[int] = ()) -> str
     if not len(at):
         return f"({', '.join(map(repr, names))})"
     return ", ".join(f"{name} = {domain[name].labels[code]!r}" for name, code in zip(names, at, strict=True))
+
+
+def listed(words: Sequence[str], most: int) -> str:
+    """The first few of many words, and how many more there are."""
+    more = f" and {len(words) - most:,} more" if len(words) > most else ""
+    return ", ".join(words[:most]) + more
 
 
 def place(values: NDArray[Any]) -> tuple[int, ...]:
@@ -250,5 +257,4 @@ def _evidence(squares: float, size: int, variance: float, totals: Floats) -> Flo
     w = 1.0 / (size * (size * _SPREADS + 1.0))
     each = variance + totals[:, None] ** 2 * w  # (totals, spreads)
     log = -0.5 * ((size - 1) * np.log(each / variance) + squares / each)
-    most = log.max(axis=1, keepdims=True)
-    return np.asarray(most[:, 0] + np.log(np.exp(log - most).mean(axis=1)))
+    return np.asarray(logsumexp(log, axis=1))

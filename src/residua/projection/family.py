@@ -139,8 +139,6 @@ class FamilyProblem(ProjectionProblem):
     @cached_property
     def _numbers(self) -> Integers:
         """Each set's number in the plan's own family."""
-        if self.lattice.same_sets(self.plan.lattice):
-            return np.arange(len(self.lattice))
         return renumber(self.lattice, self.plan.lattice)
 
     # ---- the metric
@@ -243,14 +241,11 @@ class FamilyProblem(ProjectionProblem):
         shrunk, k = np.array(observed), self._dimensions
         c = k + 3.0 * np.sqrt(2.0 * k)
         away = c * self._finite_variances
+        away[0] = 0.0  # the total stays
         for group in self.layout:
-            tables = group.view(shrunk)
-            if not group.shape:
-                continue  # the total stays
-            for part in batches(len(group.numbers), group.cells, _BATCH_CELLS):
-                squares = (tables[part].reshape(-1, group.cells) ** 2).sum(axis=1)
-                kept = np.maximum(1.0 - away[group.numbers[part]] / np.maximum(squares, 1e-300), 0.0)
-                tables[part] *= kept.reshape(-1, *[1] * len(group.shape))
+            rows = group.rows(shrunk)
+            squares = np.einsum("ti,ti->t", rows, rows)
+            rows *= np.maximum(1.0 - away[group.numbers] / np.maximum(squares, 1e-300), 0.0)[:, None]
         return shrunk
 
     def solve(self, observed: Floats, progress: Progress | None = None) -> ConsistentTables:

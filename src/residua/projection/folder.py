@@ -17,6 +17,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
+import msgspec
 import numpy as np
 import tomli_w
 
@@ -34,7 +35,7 @@ from residua.folders import (
     write_synced,
 )
 from residua.plans.contract import Plan
-from residua.projection.accuracy import CONFIDENCE, Bound, SimulatedError
+from residua.projection.accuracy import Bound, SimulatedError
 from residua.projection.facts import Fact
 from residua.projection.problem import Metric, Terms
 from residua.projection.problems import problem_of
@@ -108,20 +109,11 @@ def load_projection(path: Path) -> tuple[Any, ...]:
         estimates = mapped_array(path / "estimates.npy", ArrayForm(np.dtype(np.float64), None))
         fit = problem_of(plan, terms).fit_of(estimates, gap, float(body["infeasibility"]))
         check_digests(path, stated, {"estimates.npy": _MOST_HEADER + estimates.nbytes}, "projection")
-        bound = None if body["bound"] is None else _bound(**body["bound"])
-        simulated = None if body["simulated"] is None else _simulated(**body["simulated"])
+        if body["bound"] is not None and body["bound"]["projected"] is None:
+            body["bound"]["projected"] = math.inf  # JSON has no number for what is infinite
+        bound = msgspec.convert(body["bound"], Bound | None)
+        simulated = msgspec.convert(body["simulated"], SimulatedError | None)
         return plan, terms, fit, float(body["distance"]), bound, receipt, simulated
-
-
-def _bound(
-    released: float, projected: float | None, unit: str, confidence: float = CONFIDENCE, doubtful: bool = False
-) -> Bound:
-    reached = math.inf if projected is None else float(projected)  # JSON has no number for what is infinite
-    return Bound(float(released), reached, str(unit), float(confidence), bool(doubtful))
-
-
-def _simulated(released: float, projected: float, simulations: int) -> SimulatedError:
-    return SimulatedError(float(released), float(projected), int(simulations))
 
 
 def write_beside(folder: Path, domain: Domain, facts: Sequence[Fact], name: str, statement: str) -> None:

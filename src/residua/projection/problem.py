@@ -131,7 +131,7 @@ class ProjectionProblem(ABC):
     plan: Any
     terms: Terms
     bounded: ClassVar[bool] = True  # whether the error can be bounded, with normal noise around unbiased answers
-    by_groups: ClassVar[bool] = False  # whether each group of people has a total of its own
+    by_strata: ClassVar[bool] = False  # whether each stratum has a total of its own
     in_metrics: ClassVar[tuple[Metric, ...]] = ("plain",)  # those that there are, the usual one first
     no_other: ClassVar[str] = "leave metric out."  # why there is no other
 

@@ -19,7 +19,7 @@ PROBLEMS: dict[str, type[ProjectionProblem]] = {
     "an axis": AxisProblem,
     "a tree": TreeProblem,
     "noise per set": NoisePerSetProblem,
-    "groups": StrataProblem,
+    "strata": StrataProblem,
     "blocks": BlockwiseProblem,
     "a histogram": MatrixProblem,
 }

@@ -26,7 +26,7 @@ from residua.plans.operators.path import CorrelatedPath
 from residua.plans.product.plan import ProductPlan
 from residua.plans.strategy import Plain, Strategy
 from residua.projection.asked import AskedMetric, asked_metric
-from residua.projection.axes import Coordinates, CosineBasis, PrefixSums, axis_of
+from residua.projection.axes import Coordinates, CosineBasis, PrefixSums, axis_along
 from residua.projection.crossing import Crossing
 from residua.projection.family import ConsistentTables, FamilyProblem
 from residua.projection.problem import MANY_CELLS, Fit, Metric, Progress, ProjectionProblem, Terms, noise_alone
@@ -50,7 +50,7 @@ class ProductProblem(FamilyProblem):
     def posed(cls, plan: Any, terms: Terms) -> ProjectionProblem:
         """The problem in the metric of the terms."""
         plain = terms.metric == "plain"
-        return PlainProblem(plan, terms, longest(plan)) if plain else cls(plan, terms)
+        return PlainProblem(plan, terms) if plain else cls(plan, terms)
 
     @classmethod
     def metrics(cls, plan: Any) -> tuple[tuple[Metric, ...], str]:
@@ -105,7 +105,7 @@ class ProductProblem(FamilyProblem):
         """The coordinates along each attribute, the same object where the strategy is the same."""
         answered = {int(i) for i in self.lattice.levels[1].ravel()} if len(self.lattice.levels) > 1 else set()
         chosen = [one if i in answered else Plain(one.size) for i, one in enumerate(self.plan.strategies)]
-        known = {strategy: axis_of(strategy) for strategy in dict.fromkeys(chosen)}
+        known = {strategy: axis_along(strategy.spread, strategy.inverse) for strategy in dict.fromkeys(chosen)}
         return tuple(known[strategy] for strategy in chosen)
 
     def _own(self, members: tuple[int, ...], table: Floats) -> Floats:
@@ -160,15 +160,8 @@ class ProductProblem(FamilyProblem):
         return residuals
 
 
-@dataclass(frozen=True, eq=False)
 class PlainProblem(ProductProblem):
-    """Projection in plain squares over all that was asked (`asked.py`); along long axes over all prefixes.
-
-    Args:
-        longest: of axes of more values all prefixes count (`axes.py`), whatever is asked of them.
-    """
-
-    longest: int
+    """Projection in plain squares over all that was asked (`asked.py`); over all prefixes of long axes (`axes.py`)."""
 
     @cached_property
     def long(self) -> dict[int, Coordinates]:
@@ -187,7 +180,7 @@ class PlainProblem(ProductProblem):
         """From how many values on all prefixes count: sooner where levels are asked too, which take many rounds."""
         families = () if self.plan.workload is None else self.plan.workload.families
         levels = any(each.queries[i].by_levels for each in families if i in each.used)
-        return min(self.longest, _LONGEST_WITH_LEVELS) if levels else self.longest
+        return min(longest(self.plan), _LONGEST_WITH_LEVELS) if levels else longest(self.plan)
 
     def _metric_term(self, term: Sequence[tuple[int, AttributeQueries]]) -> Sequence[tuple[int, AttributeQueries]]:
         return [(i, Prefixes(int(self.plan.domain.sizes[i])) if i in self.long else asked) for i, asked in term]
@@ -256,8 +249,7 @@ class NoisePerSetProblem(PlainProblem):
     @classmethod
     def posed(cls, plan: Any, terms: Terms) -> ProjectionProblem:
         """The problem of the same tables with one noise along the axis."""
-        one = with_one_noise(plan)
-        return cls(one, terms, longest(one), plan)
+        return cls(with_one_noise(plan), terms, plan)
 
     @classmethod
     def is_small(cls, plan: Any) -> bool:

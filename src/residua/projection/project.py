@@ -308,7 +308,7 @@ def _shrunk(release: Release, terms: Terms, wanted: bool | None) -> bool:
 def _total(release: Release, total: Any) -> tuple[float | None, float]:
     """The total to be met, and its standard deviation: as given, as released, or estimated from all that was."""
     if total is None:
-        return (None, 0.0) if kind_of(release.plan).by_groups else estimated_total(release) or (None, 0.0)
+        return (None, 0.0) if kind_of(release.plan).by_strata else estimated_total(release) or (None, 0.0)
     if total == "free":
         return None, 0.0
     if total != "released":

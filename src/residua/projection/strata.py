@@ -1,10 +1,10 @@
-"""Projection of releases that differ by group: in each group, the nearest histogram without negative cells.
+"""Projection of releases of strata: in each stratum, the nearest histogram without negative cells.
 
-Groups have no cell in common, so that each is projected by itself, all groups of one kind at once: accelerated
-projected gradients for `‖L h − y‖²` over `h ≥ 0`, L the rows that the group's plan measures with noise of variance one.
-Multipliers that prove a gap come from the gradient, as in `simplex.py`; what is stated is the sum over groups. A
-group's total is what its cells add up to; what its plan does not tell apart is spread evenly. Of a group that measured
-nothing, nothing is said.
+Strata have no cell in common, so that each is projected by itself, all strata of one plan at once: accelerated
+projected gradients for `‖L h − y‖²` over `h ≥ 0`, L the rows that the plan measures with noise of variance one.
+Multipliers that prove a gap come from the gradient, as in `simplex.py`; what is stated is the sum over strata. The
+total of a stratum is what its cells add up to; what its plan does not distinguish is spread evenly. Of a stratum that
+measured nothing, nothing is said.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _BATCH_CELLS = 2**21
 
 
 class StrataProblem(ProjectionProblem):
-    """Projection of releases of a plan for groups; observed are all groups' rows, one group after the other."""
+    """Projection of releases of strata; observed are the rows of all strata, one stratum after the other."""
 
     plan: StrataPlan
-    by_groups = True
+    by_strata = True
     in_metrics = ("covariance",)
     no_other = "groups are projected by their covariance; leave metric out."
 
@@ -53,7 +53,7 @@ class StrataProblem(ProjectionProblem):
 
     @cached_property
     def attributes(self) -> tuple[int, ...]:
-        """The attributes whose cells are counted within a group."""
+        """The attributes whose cells are counted within a stratum."""
         return tuple(i for i in self.plan.measured_attributes if i not in self.plan.by)
 
     @cached_property
@@ -70,7 +70,7 @@ class StrataProblem(ProjectionProblem):
 
     @cached_property
     def _rows(self) -> list[Floats]:
-        """What each member measures over all cells within a group, with noise of variance one, (rows, cells)."""
+        """What each member measures over all cells within a stratum, with noise of variance one, (rows, cells)."""
         measured = []
         for plan in self.plan.members:
             grouping, rows = plan.over_cells()
@@ -82,32 +82,32 @@ class StrataProblem(ProjectionProblem):
 
     @property
     def _order(self) -> tuple[int, ...]:
-        """The attributes of groups, then of cells within one."""
+        """The attributes of strata, then of cells within one."""
         return (*self.plan.by, *self.attributes)
 
-    def _by_group(self, cells: NDArray[T]) -> NDArray[T]:
-        """Cells of all attributes, one axis each, as (groups, cells of a group)."""
+    def _by_stratum(self, cells: NDArray[T]) -> NDArray[T]:
+        """Cells of all attributes, one axis each, as (strata, cells of a stratum)."""
         return cells.transpose(np.argsort(np.argsort(self._order))).reshape(self.plan.groups, -1)
 
     @cached_property
     def _possible(self) -> Booleans | None:
-        """Whether each cell of each group may hold anyone, (groups, cells); None if all may."""
+        """Whether each cell of each stratum may hold anyone, (strata, cells); None if all may."""
         mask = impossible_cells(self.plan.domain, [self.plan.domain.names[i] for i in sorted(self._order)])
-        return None if mask is None else ~self._by_group(mask)
+        return None if mask is None else ~self._by_stratum(mask)
 
     # ---- the work
 
     def observed(self, release: Release) -> Floats:
-        """Every group's rows, member by member."""
+        """The rows of every stratum, member by member."""
         blocks = release.blocks
         parts = []
         for k, plan in enumerate(self.plan.members):
-            measured = blocks.of_member(release.measurements, k)  # type: ignore[attr-defined]  # of groups
+            measured = blocks.of_member(release.measurements, k)  # type: ignore[attr-defined]  # of strata
             parts.append(seen_in_groups(plan, blocks.members[k], measured)[2].ravel())  # type: ignore[attr-defined]
         return np.concatenate([np.zeros(0), *parts])
 
     def _split(self, observed: Floats) -> list[Floats]:
-        """The rows of the groups of each member, (groups, rows)."""
+        """The rows of the strata of each member, (strata, rows)."""
         sizes = [len(places) * len(rows) for places, rows in zip(self._places, self._rows, strict=True)]
         cut = np.split(observed, np.cumsum(sizes)[:-1])
         return [part.reshape(len(p), -1) for part, p in zip(cut, self._places, strict=True)]
@@ -134,7 +134,7 @@ class StrataProblem(ProjectionProblem):
         return self._fit(counts, 0.0)
 
     def _fit(self, counts: Floats, gap: float) -> Histogram:
-        """The histograms of all groups, (groups, cells), as one."""
+        """The histograms of all strata, (strata, cells), as one."""
         order = self._order
         tensor = counts.reshape([int(self.plan.domain.sizes[i]) for i in order]).transpose(np.argsort(order))
         return self.fit_of(np.ascontiguousarray(tensor), gap, 0.0)
@@ -148,7 +148,7 @@ class StrataProblem(ProjectionProblem):
 
     def seen(self, fit: Fit) -> Floats:
         """What a fit says of every row."""
-        flat = self._by_group(fit.array)
+        flat = self._by_stratum(fit.array)
         parts = [(flat[p] @ rows.T).ravel() for p, rows in zip(self._places, self._rows, strict=True)]
         return np.concatenate([np.zeros(0), *parts])
 
@@ -159,7 +159,7 @@ class StrataProblem(ProjectionProblem):
         return float(sum(ranks))
 
     def error(self, fit: Fit, truth: Fit) -> float:
-        """The mean absolute difference over the cells of all groups."""
+        """The mean absolute difference over the cells of all strata."""
         return float(np.nanmean(np.abs(fit.array - truth.array)))
 
 
@@ -168,8 +168,8 @@ def nearest(rows: Floats, seen: Floats, possible: Booleans | None, tolerance: fl
 
     Args:
         rows: L, (rows, cells).
-        seen: y, (groups, rows).
-        possible: which cells may hold anyone, (groups, cells); None if all may.
+        seen: y, (strata, rows).
+        possible: which cells may hold anyone, (strata, cells); None if all may.
         tolerance: the gap that is good enough, relative to the squared distances, or to a row's noise.
     """
     gram, pull = rows.T @ rows, rows.T @ seen.T

@@ -164,7 +164,7 @@ class TreeProblem(ProjectionProblem):
 
     def _root(self, root: Floats) -> None:
         """The root's table, not negative, with its total, in place."""
-        from residua.projection.fibre_kernels import split_among  # loads Numba
+        from residua.projection.axis_kernels import split_among  # loads Numba
 
         if self.terms.facts:
             cells, total = np.arange(root.size), np.full((1, 1), float(self.terms.facts[0].values))
@@ -175,7 +175,7 @@ class TreeProblem(ProjectionProblem):
 
     def _split(self, tables: Floats, level: int, above: Floats) -> None:
         """The children's tables, in place, such that they add up to their parents'."""
-        from residua.projection.fibre_kernels import split_among  # loads Numba
+        from residua.projection.axis_kernels import split_among  # loads Numba
 
         gone = tuple(1 + k for k, i in enumerate(self.short[level + 1]) if i not in self.short[level])
         wanted = above.reshape(-1, *self.sizes(level + 1)).sum(axis=gone) if gone else above

@@ -184,7 +184,7 @@ class StrataPlan(Plan):
         """As compiled, with the grids and scales that a file keeps."""
         return self.compile().with_arrays(arrays, self.members)
 
-    poses = "groups"
+    poses = "strata"
 
     def reading(self, blocks: Blocks, measurements: NDArray[Any]) -> StrataReading:
         """Tables of each group from what was measured in it."""
