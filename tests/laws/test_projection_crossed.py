@@ -6,7 +6,7 @@ import pytest
 import residua as rs
 from residua.errors import PlanError
 from residua.plans.strategy import Plain, Rows
-from residua.projection.axes import axis_of
+from residua.projection.axes import axis_along
 from residua.projection.crossed import nearest_crossed
 from residua.projection.crossing import Below, Crossing
 from residua.projection.facts import Fact
@@ -17,6 +17,10 @@ from tests.laws.projections import IMPOSSIBLE, all_two_way
 
 POSITIVE = np.array([[2, -1, 0, 0], [0, 3, -2, 0], [0, 0, 2, -3]])  # v = (1, 2, 3, 2)/8
 NEGATIVE = np.array([[2, 1, 0, 0], [0, 1, -2, 0], [0, 0, 1, -1]])
+
+
+def axis_of(strategy):
+    return axis_along(strategy.spread, strategy.inverse)
 
 
 @pytest.mark.parametrize("rows", [None, POSITIVE, NEGATIVE], ids=["plain", "positive", "negative"])
