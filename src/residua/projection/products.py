@@ -50,7 +50,7 @@ class ProductProblem(FamilyProblem):
     def posed(cls, plan: Any, terms: Terms) -> ProjectionProblem:
         """The problem in the metric of the terms."""
         plain = terms.metric == "plain"
-        return PlainProblem(plan, terms) if plain else cls(plan, terms)
+        return PlainProblem(plan, terms, longest(plan)) if plain else cls(plan, terms)
 
     @classmethod
     def metrics(cls, plan: Any) -> tuple[tuple[Metric, ...], str]:
@@ -160,8 +160,15 @@ class ProductProblem(FamilyProblem):
         return residuals
 
 
+@dataclass(frozen=True, eq=False)
 class PlainProblem(ProductProblem):
-    """Projection in plain squares over all that was asked (`asked.py`); over all prefixes of long axes (`axes.py`)."""
+    """Projection in plain squares over all that was asked (`asked.py`); along long axes over all prefixes.
+
+    Args:
+        longest: of axes of more values all prefixes count (`axes.py`), whatever is asked of them.
+    """
+
+    longest: int
 
     @cached_property
     def long(self) -> dict[int, Coordinates]:
@@ -180,7 +187,7 @@ class PlainProblem(ProductProblem):
         """From how many values on all prefixes count: sooner where levels are asked too, which take many rounds."""
         families = () if self.plan.workload is None else self.plan.workload.families
         levels = any(each.queries[i].by_levels for each in families if i in each.used)
-        return min(longest(self.plan), _LONGEST_WITH_LEVELS) if levels else longest(self.plan)
+        return min(self.longest, _LONGEST_WITH_LEVELS) if levels else self.longest
 
     def _metric_term(self, term: Sequence[tuple[int, AttributeQueries]]) -> Sequence[tuple[int, AttributeQueries]]:
         return [(i, Prefixes(int(self.plan.domain.sizes[i])) if i in self.long else asked) for i, asked in term]
@@ -249,7 +256,8 @@ class NoisePerSetProblem(PlainProblem):
     @classmethod
     def posed(cls, plan: Any, terms: Terms) -> ProjectionProblem:
         """The problem of the same tables with one noise along the axis."""
-        return cls(with_one_noise(plan), terms, plan)
+        one = with_one_noise(plan)
+        return cls(one, terms, longest(one), plan)
 
     @classmethod
     def is_small(cls, plan: Any) -> bool:
