@@ -37,8 +37,8 @@ class Grouping:
         asked = np.flatnonzero(self.columns >= 0)
         ones = np.ones(len(asked), dtype=tables.dtype)
         merging = csr_array((ones, (self.columns[asked], asked)), shape=(groups, len(self.columns)))
-        found: NDArray[T] = (merging @ tables.reshape(len(tables), -1).T).T  # type: ignore[operator]  # of any numbers
-        return np.ascontiguousarray(found)
+        merged: NDArray[T] = (merging @ tables.reshape(len(tables), -1).T).T  # type: ignore[operator]  # of any numbers
+        return np.ascontiguousarray(merged)
 
 
 @dataclass(frozen=True, eq=False)

@@ -131,10 +131,10 @@ class Plan(ReportedPlan, Forecasts, ABC):
 
     def combination_variance(self, combination: Mapping[Sequence[str], ArrayLike]) -> float:
         """Variance of a linear combination of cells that can be answered: attribute set → an array over its cells."""
-        found = float(self._variances(combination_query(self.domain, combination))[0])
-        if not np.isfinite(found):
+        variance = float(self._variances(combination_query(self.domain, combination))[0])
+        if not np.isfinite(variance):
             raise PlanError("this plan does not answer this combination; plan for a workload that asks for it.")
-        return found
+        return variance
 
     def _term_variances(self, workload: Workload) -> Floats:
         """The mean variance of each term's queries, (terms,); infinite where some cannot be answered."""

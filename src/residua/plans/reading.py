@@ -65,10 +65,10 @@ class Reading(ABC):
         """The estimate of every query, whether it can be answered or not, (…, queries)."""
         many = self.measurements.shape[:-1]
         if workload.in_parts:
-            found = np.empty((*many, workload.queries))
+            estimates = np.empty((*many, workload.queries))
             for part, places in workload.placed():
-                found[..., places] = self.estimates(part)
-            return found
+                estimates[..., places] = self.estimates(part)
+            return estimates
         if not workload.tabular:
             return np.asarray(self.marginal(workload.attributes).reshape(*many, -1) @ workload.matrix.T)
         tables = [self.of_term(term).reshape(*many, -1) for term in workload.terms()]

@@ -134,12 +134,12 @@ class BlockwiseBlocks(Blocks):
         alike: dict[tuple[object, ...], list[int]] = {}
         for number, (block, own) in enumerate(zip(self.measured, self.rows, strict=True)):
             alike.setdefault((own, *((self.axes[i], level) for i, level in block)), []).append(number)
-        found = []
+        some_batches = []
         for numbers in alike.values():
             for start in range(0, len(numbers), _BATCH_TABLES):
                 some = numbers[start : start + _BATCH_TABLES]
-                found.append(Batch(0, self.scales[some], some))
-        return found
+                some_batches.append(Batch(0, self.scales[some], some))
+        return some_batches
 
     def integers(self, batch: Batch, tables: Integers) -> Integers:
         """`B m` for blocks that are measured alike, exactly, (blocks, rows)."""

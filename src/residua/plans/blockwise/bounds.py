@@ -113,7 +113,7 @@ def _paired(
 ) -> Floats:
     """`Σ M ∘ ⊗_{j≠i} K_j`, summed over all coordinates but the attribute's own, (functions, functions) of it."""
     n = axes[attribute].starts[-1]
-    found = np.zeros((n, n))
+    gram = np.zeros((n, n))
     for (one, a), (other, b) in crossed(spans.items(), repeat=2):
         mine, its = dict(one), dict(other)
         order = sorted({*mine, *its})
@@ -129,5 +129,5 @@ def _paired(
                 continue
             weight = inner[i][slice(*left), slice(*right)]
             part = np.tensordot(weight, part, axes=([0, 1], [at, half + at]))
-        found[slice(*rows), slice(*columns)] += part.reshape(rows[1] - rows[0], columns[1] - columns[0])
-    return found
+        gram[slice(*rows), slice(*columns)] += part.reshape(rows[1] - rows[0], columns[1] - columns[0])
+    return gram

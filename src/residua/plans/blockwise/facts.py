@@ -46,13 +46,13 @@ class BlockFacts:
     def splits(self) -> dict[Block, Split]:
         """Every block's rows in coordinates, computed once for blocks that are alike."""
         known: dict[tuple[object, ...], Split] = {}
-        found = {}
+        numbers = {}
         for block, number in zip(self.blocks, self.numbers, strict=True):
             key = (number, *((self.axes[i], level) for i, level in block))
             if key not in known:
                 known[key] = split(self.axes, block, self.strategies[number])
-            found[block] = known[key]
-        return found
+            numbers[block] = known[key]
+        return numbers
 
     @cached_property
     def variance_of(self) -> dict[Block, float]:
@@ -81,7 +81,7 @@ class BlockFacts:
     def _down(self, table: Block, left: Floats, size: Floats, lost: Booleans) -> tuple[Parts, Booleans]:
         """Queries in coordinates of a table, which are used up, from the finest block down."""
         unseen = np.ones(left.shape[1], dtype=bool)
-        found: Parts = {}
+        taken: Parts = {}
         for block in self.inside(table):
             at = self._places(table, block)
             unseen[at] = False
@@ -90,13 +90,13 @@ class BlockFacts:
             if not np.isfinite(self.variance_of[block]):
                 lost |= np.abs(left[:, at]).max(axis=1) > SUPPORT_TOLERANCE * size
                 continue
-            found[block] = part
+            taken[block] = part
             if own.lower.shape[1]:
                 lower = np.concatenate([self._places(table, each) for each in below(block)[:-1]])
                 left[:, lower] -= part @ own.lower
         if unseen.any():
             lost |= np.abs(left[:, unseen]).max(axis=1) > SUPPORT_TOLERANCE * size
-        return found, lost
+        return taken, lost
 
     def _product(self, term: Sequence[tuple[int, AttributeQueries]]) -> Iterator[tuple[Parts, Booleans]]:
         """The same of a product, some queries at a time, its rows in coordinates of the coarsest levels they need."""
@@ -142,13 +142,13 @@ class BlockFacts:
 
     def variances(self, workload: Workload) -> Floats:
         """The variance of every query, (queries,); infinite where it cannot be answered."""
-        found = np.empty(workload.queries)
+        variances = np.empty(workload.queries)
         for at, parts, lost in self._asked(workload):
             total = np.zeros(len(at))
             for block, part in parts.items():
                 total += self.variance_of[block] * (part**2).sum(axis=1)
-            found[at] = np.where(lost, np.inf, total)
-        return found
+            variances[at] = np.where(lost, np.inf, total)
+        return variances
 
     def covariance(self, first: Workload, second: Workload) -> Floats:
         """Covariances between the queries of two workloads, all answerable, (queries, queries)."""
@@ -299,8 +299,8 @@ def split(axes: Sequence[AttributeLevels], block: Block, measured: BlockRows) ->
         raise PlanError(f"the rows of a block have shape {measured.rows.shape}, not {(d, cells)}; plan again.")
     inside = in_coordinates(axes, block, measured.rows / measured.unit)
     R = inside[:, places(axes, block, block)]
-    found = np.linalg.svd(R, compute_uv=False)
-    if not found[-1] > _SINGULAR * found[0]:
+    singular = np.linalg.svd(R, compute_uv=False)
+    if not singular[-1] > _SINGULAR * singular[0]:
         raise PlanError("the rows of a block depend on each other or on the blocks below; plan again.")
     others = [places(axes, block, each) for each in below(block)[:-1]]
     return Split(np.asarray(np.linalg.inv(R)), inside[:, np.concatenate(others)] if others else np.zeros((d, 0)))

@@ -280,14 +280,14 @@ class BlockwisePlan(Plan):
                 "with form=rs.Blockwise(like=other)."
             )
         codes = np.indices(sizes).reshape(len(sizes), cells)
-        found = [np.zeros((0, cells))]
+        rows_of_blocks = [np.zeros((0, cells))]
         for k in self._measured:
             block = self.blocks_of[k]
             shape = [int(self.domain.sizes[i]) for i, _ in block]
             at = tuple(codes[attributes.index(i)] for i, _ in block)
             columns = np.ravel_multi_index(at, shape) if block else np.zeros(cells, dtype=np.int64)
-            found.append(math.sqrt(float(self.precisions[k])) * self.value_rows(block)[:, columns])
-        return Grouping(attributes, np.arange(cells)), np.vstack(found)
+            rows_of_blocks.append(math.sqrt(float(self.precisions[k])) * self.value_rows(block)[:, columns])
+        return Grouping(attributes, np.arange(cells)), np.vstack(rows_of_blocks)
 
     # ---- files
 
@@ -316,7 +316,7 @@ class BlockwisePlan(Plan):
         blocks = tuple(tuple((int(i), int(level)) for i, level in block) for block in body["blocks"])
         if any(not 0 <= i < len(axes) for block in blocks for i, _ in block):
             raise ValueError("a block names an attribute the domain lacks")
-        made = cls(
+        plan = cls(
             domain,
             axes,
             blocks,
@@ -326,9 +326,9 @@ class BlockwisePlan(Plan):
             workload=workload_of_body(domain, body["workload"]),
             **head_of_body(body),
         )
-        assert made.facts.splits  # refuses rows that do not fit
-        check_claims(made)
-        return made
+        assert plan.facts.splits  # refuses rows that do not fit
+        check_claims(plan)
+        return plan
 
 
 def _packed(rows: Integers) -> str:

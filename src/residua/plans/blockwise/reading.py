@@ -55,27 +55,27 @@ class BlockwiseReading(Reading):
     def coordinates(self) -> dict[Block, Floats]:
         """The estimate of every block's coordinates; 0 of those that are not measured."""
         axes, many = self.plan.axes, self.measurements.shape[:-1]
-        found: dict[Block, Floats] = {}
+        coordinates: dict[Block, Floats] = {}
         for block in self.plan.blocks_of:  # smallest first
             if block not in self.measured:
-                found[block] = np.zeros((*many, dimensions(axes, block)))
+                coordinates[block] = np.zeros((*many, dimensions(axes, block)))
                 continue
             own = self.plan.facts.splits[block]
             y = self.measured[block]
             if own.lower.shape[1]:
-                y = y - np.concatenate([found[each] for each in below(block)[:-1]], axis=-1) @ own.lower.T
-            found[block] = y @ own.recovery.T
-        return found
+                y = y - np.concatenate([coordinates[each] for each in below(block)[:-1]], axis=-1) @ own.lower.T
+            coordinates[block] = y @ own.recovery.T
+        return coordinates
 
     def marginal(self, positions: tuple[int, ...]) -> Floats:
         """From the coordinates of the blocks of these attributes."""
         axes, many = self.plan.axes, self.measurements.shape[:-1]
         table = tuple((i, axes[i].depth) for i in positions)
         shape = [axes[i].starts[-1] for i in positions]
-        found = np.zeros((*many, math.prod(shape)))
+        cells = np.zeros((*many, math.prod(shape)))
         for block in self.plan.facts.inside(table):
-            found[..., places(axes, table, block)] = self.coordinates[block]
-        tensor = found.reshape((*many, *shape))
+            cells[..., places(axes, table, block)] = self.coordinates[block]
+        tensor = cells.reshape((*many, *shape))
         for axis, i in enumerate(positions, start=len(many)):
             tensor = axes[i].values(tensor, axis)
         return np.asarray(tensor)

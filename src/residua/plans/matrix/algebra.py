@@ -120,8 +120,8 @@ def common(plans: Sequence[Plan], progress: Progress | None = None) -> MatrixPla
     above = least_above(covariances(candidates, space), progress=progress)
     rows = rows_of(space, above.covariance)
     rows = rows / np.sqrt(max(1.0, *(loewner.excess(one, rows) for one in candidates)))
-    made = realised(plans[0], together.cells, rows / together.weights, "common to all candidates", gap=above.gap)
-    return _below(made, plans[0], candidates, together)
+    shared = realised(plans[0], together.cells, rows / together.weights, "common to all candidates", gap=above.gap)
+    return _below(shared, plans[0], candidates, together)
 
 
 def residual(plan: Plan, given: Plan) -> MatrixPlan:
@@ -133,10 +133,10 @@ def residual(plan: Plan, given: Plan) -> MatrixPlan:
     if not exact and not _nearly(wanted, have):
         raise PlanError("given is not answered by the plan; use common([…]) first, or top_up for what is missing.")
     left = loewner.remainder(wanted, have) if exact else loewner.lacking(wanted, have)[0]
-    made = realised(
+    rest = realised(
         plan, together.cells, left / together.weights, "what is left", spaces=[wanted.space / together.weights]
     )
-    return within(made, plan, given)
+    return within(rest, plan, given)
 
 
 def top_up(plan: Plan, given: Sequence[Plan]) -> MatrixPlan:
@@ -151,8 +151,8 @@ def top_up(plan: Plan, given: Sequence[Plan]) -> MatrixPlan:
     ways = loewner.lacking(wanted, have)
     chosen = min(ways, key=lambda rows: _most_expensive((spent + (rows**2).sum(axis=0)) / together.cells.sizes))
     spaces = [space / together.weights for space in (wanted.space, standardise(np.vstack(together.rows)).space)]
-    made = realised(plan, together.cells, chosen / together.weights, "what is missing", spaces=spaces)
-    return within(made, plan, *given) if loewner.answers(wanted, have) else made
+    missing = realised(plan, together.cells, chosen / together.weights, "what is missing", spaces=spaces)
+    return within(missing, plan, *given) if loewner.answers(wanted, have) else missing
 
 
 def _below(made: MatrixPlan, like: Plan, candidates: Sequence[Standard], together: Compared) -> MatrixPlan:

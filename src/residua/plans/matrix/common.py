@@ -116,11 +116,11 @@ def least_above(
     """
     kept = _undominated(matrices)
     if len(kept) <= 2:
-        found = kept[0] if len(kept) == 1 else least_above_two(*kept)
-        return Above(found, float(np.trace(found)), 0)
+        least = kept[0] if len(kept) == 1 else least_above_two(*kept)
+        return Above(least, float(np.trace(least)), 0)
     scale = max(float(np.trace(S)) for S in kept) / len(kept[0])
-    found, bound, rounds = _alternate(np.array(kept) / scale, tolerance, progress, limit)
-    return Above(found * scale, bound * scale, rounds)
+    least, bound, rounds = _alternate(np.array(kept) / scale, tolerance, progress, limit)
+    return Above(least * scale, bound * scale, rounds)
 
 
 def _alternate(targets: Floats, tolerance: float, progress: Progress | None, limit: int) -> tuple[Floats, float, int]:
@@ -137,8 +137,8 @@ def _alternate(targets: Floats, tolerance: float, progress: Progress | None, lim
         U = U + (ahead - Y)
         primal, dual = np.linalg.norm(S - targets - Y), rho * np.linalg.norm((Y - before).sum(axis=0))
         if iteration % _CHECK == 0:
-            made = _feasible(S, targets)
-            best = made if np.trace(made) < np.trace(best) else best
+            feasible = _feasible(S, targets)
+            best = feasible if np.trace(feasible) < np.trace(best) else best
             bound = max(bound, _dual_bound(-rho * U, targets))
             gap = float(np.trace(best)) / bound - 1.0 if bound > 0 else np.inf
             if progress:

@@ -53,18 +53,18 @@ def integer_rows(space: Floats) -> Integers | None:
     if not rank:
         return np.zeros((0, cells), dtype=np.int64)
     for pivots in (_leftmost(space), linalg.qr(space, mode="r", pivoting=True)[1][:rank]):
-        found = _fractions(np.asarray(np.linalg.solve(space[:, pivots], space), dtype=np.float64))
-        if found is not None and _inside(found, space):
-            return found.astype(np.int64)
+        fractions = _fractions(np.asarray(np.linalg.solve(space[:, pivots], space), dtype=np.float64))
+        if fractions is not None and _inside(fractions, space):
+            return fractions.astype(np.int64)
     return None
 
 
 def joint_integer_rows(spaces: Sequence[Floats]) -> Integers | None:
     """Independent integer rows that span several spaces together, if each of them is recognised."""
-    found = [integer_rows(space) for space in spaces]
-    if not found or any(rows is None for rows in found):
+    whole_rows = [integer_rows(space) for space in spaces]
+    if not whole_rows or any(rows is None for rows in whole_rows):
         return None
-    stacked = np.vstack([rows for rows in found if rows is not None])
+    stacked = np.vstack([rows for rows in whole_rows if rows is not None])
     rank = int(np.linalg.matrix_rank(stacked.astype(np.float64)))
     return np.asarray(stacked[np.sort(linalg.qr(stacked.T.astype(np.float64), mode="r", pivoting=True)[1][:rank])])
 
@@ -90,7 +90,7 @@ def _leftmost(space: Floats) -> Integers:
 def _fractions(reduced: Floats) -> Floats | None:
     """Rows times their common denominators, None if one has none that is small."""
     rank, cells = reduced.shape
-    found = np.zeros((rank, cells))
+    basis = np.zeros((rank, cells))
     left = np.arange(rank)
     for denominator in range(1, LARGEST_DENOMINATOR + 1):
         if len(left) * cells * (LARGEST_DENOMINATOR - denominator) > _MOST_WORK and denominator > 16:
@@ -98,10 +98,10 @@ def _fractions(reduced: Floats) -> Floats | None:
         scaled = reduced[left] * denominator
         whole = np.rint(scaled)
         good = np.abs(scaled - whole).max(axis=1) <= _RECOGNISED * denominator
-        found[left[good]] = whole[good]
+        basis[left[good]] = whole[good]
         left = left[~good]
         if not len(left):
-            return found if np.abs(found).max() <= _LARGEST_ENTRY else None
+            return basis if np.abs(basis).max() <= _LARGEST_ENTRY else None
     return None
 
 
@@ -155,11 +155,11 @@ def _nearest(rows: Floats, basis: Floats) -> Floats:
     order = np.argsort(-np.linalg.norm(basis, axis=1), kind="stable")
     Q, R = linalg.qr(basis[order].T, mode="economic")
     left = rows @ Q
-    found = np.zeros(left.shape)
+    rounded = np.zeros(left.shape)
     for k in range(len(order) - 1, -1, -1):
-        found[:, order[k]] = np.rint(left[:, k] / R[k, k])
-        left[:, : k + 1] -= np.multiply.outer(found[:, order[k]], R[: k + 1, k])
-    return found
+        rounded[:, order[k]] = np.rint(left[:, k] / R[k, k])
+        left[:, : k + 1] -= np.multiply.outer(rounded[:, order[k]], R[: k + 1, k])
+    return rounded
 
 
 def filled_integers(strategy: Floats, pcost: float, largest: float = LARGEST_ENTRY) -> tuple[Integers, float]:
@@ -255,10 +255,10 @@ def realised(
         return nothing(like, objective)
     B, scale = _whole(rows, spaces, fill, largest)
     grouping, B = coarsened(like.domain.sizes, cells.attributes, cells.columns, B)
-    made = MatrixPlan(
+    plan = MatrixPlan(
         like.domain, grouping.attributes, grouping.columns, B, scale, None, like.unit, workload, objective, gap
     )
-    return guaranteed(made, like)
+    return guaranteed(plan, like)
 
 
 def nothing(like: Plan, objective: str) -> MatrixPlan:
@@ -293,14 +293,14 @@ def within(part: MatrixPlan, plan: Plan, *given: Plan) -> MatrixPlan:
     allowed, spent = (
         cells.lifted(profile.values, which) + profile.everywhere for which, profile in enumerate(profiles, start=1)
     )
-    made = _tight(part, norms, allowed - spent)
-    if made is None or made.scale > part.scale * (1.0 + SLACK / 2):
-        made = _tight(part, norms, allowed.max() - spent) or part
+    fitted = _tight(part, norms, allowed - spent)
+    if fitted is None or fitted.scale > part.scale * (1.0 + SLACK / 2):
+        fitted = _tight(part, norms, allowed.max() - spent) or part
     for step in range(13):  # what a replacement or a person with limits costs is not a matter of single cells
-        if by_cells(part.unit) or composed_cost([*given, made]) <= composed_cost([plan]):
+        if by_cells(part.unit) or composed_cost([*given, fitted]) <= composed_cost([plan]):
             break
-        made = made.replaced(scale=made.scale * (1.0 + 2.0 ** (step - 34)))
-    return guaranteed(made, plan)
+        fitted = fitted.replaced(scale=fitted.scale * (1.0 + 2.0 ** (step - 34)))
+    return guaranteed(fitted, plan)
 
 
 def _tight(part: MatrixPlan, norms: Objects, room: Objects) -> MatrixPlan | None:

@@ -300,7 +300,7 @@ class MatrixPlan(MeasuredSpace, Plan):
             raise ValueError("its bias, noise scale or lower bound means nothing")
         if min(body["columns"], default=0) < -1:
             raise ValueError("a cell belongs to no column")
-        made = cls(
+        plan = cls(
             domain=domain,
             attributes=positions_of_body(domain, body["attributes"]),
             columns=integers_of_body(body["columns"]),
@@ -314,8 +314,8 @@ class MatrixPlan(MeasuredSpace, Plan):
             lower_bound=bound,
             **head_of_body(body),
         )
-        check_claims(made)
-        return made
+        check_claims(plan)
+        return plan
 
     def __repr__(self) -> str:
         rows, cells = self.strategy.shape

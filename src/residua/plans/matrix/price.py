@@ -94,7 +94,7 @@ def limited_square(rows: Floats, grouping: Grouping, sizes: Integers, reach: Rea
     largest = float(np.diag(gram).max(initial=0.0))
     positive = np.maximum(gram, 0.0)
     columns = grouping.columns.reshape([int(sizes[i]) for i in grouping.attributes])
-    found = [
+    bounds = [
         _met(positive, np.moveaxis(columns, axis, 0).reshape(int(sizes[i]), -1), reach.records, reach.limits[i])
         for axis, i in enumerate(grouping.attributes)
         if i in reach.limits
@@ -102,7 +102,7 @@ def limited_square(rows: Floats, grouping: Grouping, sizes: Integers, reach: Rea
     squared = float(reach.records) ** 2
     # Each of K² entries is a product of k terms, off by at most (k + 4)·2^-52 of the largest; n are added, twice.
     slack = squared * largest * (len(rows) + 2 * max(columns.shape, default=1) + 16) * 2.0**-51
-    return Fraction(min([squared * largest, *found])) + Fraction(slack)
+    return Fraction(min([squared * largest, *bounds])) + Fraction(slack)
 
 
 def _met(positive: Floats, columns: Integers, records: int, limit: int) -> float:

@@ -59,10 +59,10 @@ class MeasuredSpace(ABC):
         """The variance of every query of a workload, (queries,); infinite where it cannot be answered."""
         asked = self.asked(workload)
         _, s, _ = self.factors
-        found = np.full(asked.queries, np.inf)
+        variances = np.full(asked.queries, np.inf)
         for rows, inside, good in self._projected(asked):
-            found[rows[good]] = ((inside[good] / s) ** 2).sum(axis=1) * self.noise_variance
-        return found
+            variances[rows[good]] = ((inside[good] / s) ** 2).sum(axis=1) * self.noise_variance
+        return variances
 
     def _covariance(self, first: Workload, second: Workload) -> Floats:
         """Covariances between the queries of two workloads, (queries, queries).
@@ -80,12 +80,12 @@ class MeasuredSpace(ABC):
         lead = len(order) - len(crossed)
         parts = []
         for term in (first, second):
-            found = (self.coordinates(term.workload) / self.factors[1]).reshape(*term.shape, -1)
-            found = found.transpose(*moved, len(order))
-            parts.append(found.reshape(*found.shape[:lead], -1, found.shape[-1]))
+            paired = (self.coordinates(term.workload) / self.factors[1]).reshape(*term.shape, -1)
+            paired = paired.transpose(*moved, len(order))
+            parts.append(paired.reshape(*paired.shape[:lead], -1, paired.shape[-1]))
         one, two = parts
-        found = np.matmul(one, np.swapaxes(two, -1, -2)) if crossed else (one * two).sum(axis=-1)[..., 0]
-        return np.asarray(found * self.noise_variance)
+        paired = np.matmul(one, np.swapaxes(two, -1, -2)) if crossed else (one * two).sum(axis=-1)[..., 0]
+        return np.asarray(paired * self.noise_variance)
 
     def coordinates(self, workload: Workload) -> Floats:
         """The queries in the orthonormal basis of the measured space (see `factors`), (queries, r).
@@ -189,18 +189,18 @@ class MatrixReading(Reading):
         """Least squares, the sum of merged cells at the first of them, as queries that are answered allow."""
         U, s, Vt = self.plan.factors
         many = self.measurements.shape[:-1]
-        found = np.zeros((*many, len(self.plan.columns)))
-        found[..., first_cells(self.plan.columns)] = (self.measurements.astype(np.float64) @ U / s) @ Vt
-        return found.reshape((*many, *self.plan.shape))
+        cells = np.zeros((*many, len(self.plan.columns)))
+        cells[..., first_cells(self.plan.columns)] = (self.measurements.astype(np.float64) @ U / s) @ Vt
+        return cells.reshape((*many, *self.plan.shape))
 
     def marginal(self, positions: tuple[int, ...]) -> Floats:
         """Sums of the estimated cells."""
         many, own = self.measurements.shape[:-1], self.plan.attributes
         sums = self.cells.sum(axis=tuple(axis for axis, i in enumerate(own, start=len(many)) if i not in positions))
-        found = np.zeros((*many, *(int(self.plan.domain.sizes[i]) for i in positions)))
+        table = np.zeros((*many, *(int(self.plan.domain.sizes[i]) for i in positions)))
         # An attribute that is not measured is asked evenly, if at all: all may stand at its first value.
-        found[(..., *(slice(None) if i in own else 0 for i in positions))] = sums
-        return found
+        table[(..., *(slice(None) if i in own else 0 for i in positions))] = sums
+        return table
 
     def whitened(self) -> tuple[Grouping, Floats, Floats]:
         """The measurements over the standard deviation of their noise."""
@@ -229,7 +229,7 @@ class MatrixReading(Reading):
         workload = combination_query(domain, asked) if isinstance(asked, Mapping) else self.plan.asked(asked)
         U, s, _ = self.plan.factors
         deviation = math.sqrt(self.plan.noise_variance)
-        found = np.empty(workload.queries)
+        widths = np.empty(workload.queries)
         step = max(1, _ENTRIES // len(U))
         for start in range(0, workload.queries, step):
             rows = np.arange(start, min(start + step, workload.queries))
@@ -238,8 +238,8 @@ class MatrixReading(Reading):
             # Rounding leaves traces where a coefficient is 0; only leaving them in is safe.
             stddev = np.sqrt((coefficients**2).sum(axis=1)) * deviation
             with np.errstate(invalid="ignore", divide="ignore"):
-                found[rows] = np.where(stddev > 0, _reach(coefficients, self.plan.scale, miss) / stddev, 0.0)
-        return self._in_order(asked, found)
+                widths[rows] = np.where(stddev > 0, _reach(coefficients, self.plan.scale, miss) / stddev, 0.0)
+        return self._in_order(asked, widths)
 
     def _in_order(self, asked: Answerable, found: Floats) -> Floats:
         """Widths of a table in the order in which its attributes were asked for."""
@@ -254,9 +254,9 @@ def _reach(coefficients: Floats, scale: float, miss: float) -> Floats:
     """How far `Σ_k c_k N_k` strays, N_k rounded Laplace of this scale: each is within 1/2 of its Laplace variable."""
     largest = coefficients.max(axis=1, initial=0.0)
     rest = coefficients.sum(axis=1) - largest
-    found = reaches(coefficients * scale, miss) + coefficients.sum(axis=1) / 2
+    reach = reaches(coefficients * scale, miss) + coefficients.sum(axis=1) / 2
     alone = rest <= 1e-12 * largest
-    return np.asarray(np.where(alone, (largest + rest) * single_reach(scale, miss), found))
+    return np.asarray(np.where(alone, (largest + rest) * single_reach(scale, miss), reach))
 
 
 def _rows(workload: Workload, rows: Integers) -> Workload:

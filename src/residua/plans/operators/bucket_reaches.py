@@ -62,14 +62,14 @@ def coefficients(solved: BucketSquares, given: Floats) -> Floats:
         shares.append(np.einsum("ri,rik->rk", level.a[shape.kind_of(number)], v))
         if number + 1 < len(shape.parts):
             v = shares[-1].reshape(-1, shape.parts[number + 1], given.shape[1])
-    beta, found = shares[-1], []
+    beta, reached = shares[-1], []
     for number in range(len(own) - 1, -1, -1):
         level, kinds = solved.levels[number], shape.kind_of(number)
         w = own[number] + (beta - shares[number])[:, None, :]
         spread = np.einsum("rij,rjk->rik", level.C[kinds], w)
-        found.append(np.einsum("pi,rik->rpk", solved.rows[number], spread).reshape(-1, given.shape[1]))
+        reached.append(np.einsum("pi,rik->rpk", solved.rows[number], spread).reshape(-1, given.shape[1]))
         beta = (spread * level.below[kinds][:, :, None]).reshape(-1, given.shape[1])
-    return np.concatenate(found[::-1])
+    return np.concatenate(reached[::-1])
 
 
 def largest_leverage(solved: BucketSquares) -> float:
@@ -113,8 +113,8 @@ def largest_coefficient(solved: BucketSquares) -> float:
                 w[:m] = v - (before + kappa * a)
                 ends.append(w)
             here.append((ends[0], ends[1]))
-            told = np.stack([before + low[parts] * a, before + high[parts] * a])
-            lows[kind], highs[kind] = told.min(), told.max()
+            ends_told = np.stack([before + low[parts] * a, before + high[parts] * a])
+            lows[kind], highs[kind] = ends_told.min(), ends_told.max()
         bends.append(here)
         low, high = lows, highs
     beta, most = float(max(abs(low[0]), abs(high[0]))), 0.0

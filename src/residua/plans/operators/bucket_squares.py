@@ -86,7 +86,7 @@ class BucketSquares:
         Raises:
             ValueError: some values are not measured.
         """
-        found: list[BucketLevel] = []
+        levels: list[BucketLevel] = []
         for number, R in enumerate(self.rows):
             b, kinds = self.shape.parts[number], self.shape.kinds(number)
             C, a = np.zeros((len(kinds), b, b)), np.zeros((len(kinds), b))
@@ -94,7 +94,7 @@ class BucketSquares:
             for kind in kinds:
                 m = self.shape.columns(number, kind)
                 if number:
-                    below[kind] = 1.0 / found[-1].u[self.shape.part_kinds(number, kind)]
+                    below[kind] = 1.0 / levels[-1].u[self.shape.part_kinds(number, kind)]
                 precision = R[:, :m].T @ R[:, :m] + np.diag(below[kind, :m])
                 try:
                     np.linalg.cholesky(precision)
@@ -103,8 +103,8 @@ class BucketSquares:
                 C[kind, :m, :m] = np.linalg.inv(precision)
                 u[kind] = C[kind].sum()
                 a[kind] = C[kind].sum(axis=1) / u[kind]
-            found.append(BucketLevel(C, u, a, below))
-        return tuple(found)
+            levels.append(BucketLevel(C, u, a, below))
+        return tuple(levels)
 
     # ---- sums of the first values
 
@@ -131,7 +131,7 @@ class BucketSquares:
         rows = csr_array(rows)
         rows.sum_duplicates()
         counts = np.diff(rows.indptr)
-        found = np.zeros(rows.shape[0])
+        squares = np.zeros(rows.shape[0])
         for many in range(1, _FEW + 1):
             for part in _parted(np.flatnonzero(counts == many), _PAIRS):
                 at = rows.indptr[part][:, None] + np.arange(many)
@@ -139,11 +139,11 @@ class BucketSquares:
                 for i in range(many):
                     for j in range(i, many):
                         twice = 2.0 if i < j else 1.0
-                        found[part] += twice * factors[:, i] * factors[:, j] * self.between(ends[:, i], ends[:, j])
+                        squares[part] += twice * factors[:, i] * factors[:, j] * self.between(ends[:, i], ends[:, j])
         for part in _parted(np.flatnonzero(counts > _FEW), max(_ENTRIES // self.shape.size, 1)):
             given = over_values(rows[part])
-            found[part] = np.diagonal(self.combined(given, given))
-        return np.maximum(found, 0.0)
+            squares[part] = np.diagonal(self.combined(given, given))
+        return np.maximum(squares, 0.0)
 
     def covariance(self, first: csr_array, second: csr_array) -> Floats:
         """Covariances of combinations of running sums, (rows, rows)."""
@@ -273,11 +273,11 @@ class BucketShape:
     @cached_property
     def sizes(self) -> tuple[Integers, ...]:
         """How many values each run has, (runs,) per level."""
-        found = [np.array([self.size])]
+        sizes = [np.array([self.size])]
         for b in self.parts[:0:-1]:
-            whole, more = np.divmod(found[0][:, None], b)
-            found.insert(0, (whole + (np.arange(b) < more)).ravel())
-        return tuple(found)
+            whole, more = np.divmod(sizes[0][:, None], b)
+            sizes.insert(0, (whole + (np.arange(b) < more)).ravel())
+        return tuple(sizes)
 
     def kinds(self, level: int) -> tuple[int, ...]:
         """The kinds of run on a level: 0 for the shorter, 1 for the longer one."""
@@ -304,18 +304,18 @@ class BucketShape:
     def places(self, values: Integers) -> list[tuple[Integers, Integers]]:
         """For each level the run that holds each value, and in which of its parts, from fine to coarse."""
         run = np.searchsorted(self.starts, values, side="right") - 1
-        found = [(run, values - self.starts[run])]
+        places = [(run, values - self.starts[run])]
         for b in self.parts[1:]:
             run, part = np.divmod(run, b)
-            found.append((run, part))
-        return found
+            places.append((run, part))
+        return places
 
     def padded(self, coefficients: np.ndarray, runs: slice = slice(None)) -> np.ndarray:
         """Something of the values of some runs, with nothing where a run is shorter, (runs, parts, …)."""
         sizes = self.sizes[0][runs]
-        found = np.zeros((len(sizes), self.parts[0], *coefficients.shape[1:]), dtype=coefficients.dtype)
-        found[self.filled(runs)] = coefficients
-        return found
+        padded = np.zeros((len(sizes), self.parts[0], *coefficients.shape[1:]), dtype=coefficients.dtype)
+        padded[self.filled(runs)] = coefficients
+        return padded
 
     def filled(self, runs: slice = slice(None)) -> np.ndarray:
         """Which parts of some runs of the finest level are values, (runs, parts)."""

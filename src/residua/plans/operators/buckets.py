@@ -147,14 +147,14 @@ class NestedBuckets(PrefixOperator):
     def of_body(cls, body: dict[str, Any], attribute: Attribute, known: dict[str, Any]) -> NestedBuckets:
         """The operator that plain values describe; rows that do not tell the values are refused."""
         scales = np.array(body["scales"], dtype=np.float64)
-        made = cls(attribute.size, tuple(_whole(rows) for rows in body["strategies"]), scales)
+        buckets = cls(attribute.size, tuple(_whole(rows) for rows in body["strategies"]), scales)
         try:
-            made.piece((), ()).record_costs(attribute.size)
+            buckets.piece((), ()).record_costs(attribute.size)
         except VerificationError as problem:
             raise ValueError(str(problem)) from None
-        if not all(np.isfinite(level.u).all() and (level.u > 0).all() for level in made.solved.levels):
+        if not all(np.isfinite(level.u).all() and (level.u > 0).all() for level in buckets.solved.levels):
             raise ValueError("its rows do not tell the values")
-        return made
+        return buckets
 
 
 @dataclass(frozen=True, eq=False)

@@ -226,8 +226,8 @@ def total_row(n: int) -> csr_array:
 
 def operator_of_body(body: dict[str, Any], attribute: Attribute, known: dict[str, Any]) -> Operator:
     """The operator that plain values describe."""
-    made: Operator = Operator.readers[body["kind"]](body, attribute, known)
-    return made
+    operator: Operator = Operator.readers[body["kind"]](body, attribute, known)
+    return operator
 
 
 @dataclass(frozen=True)

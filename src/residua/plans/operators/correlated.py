@@ -156,11 +156,11 @@ class Ordered(Strategy):
         if asked.along in ("prefixes", "values"):
             sums, single = self._known
             one = asked.along == "values"
-            found, along = (single, np.diff(total, prepend=0.0)) if one else (sums, total)
+            variances, along = (single, np.diff(total, prepend=0.0)) if one else (sums, total)
         else:
             rows = running_rows(asked)
-            found, along = self.noise.row_variances(rows), np.asarray(rows @ total)
-        return _cleaned(found, along**2 / total[-1]), np.asarray((along / total[-1]) ** 2)
+            variances, along = self.noise.row_variances(rows), np.asarray(rows @ total)
+        return _cleaned(variances, along**2 / total[-1]), np.asarray((along / total[-1]) ** 2)
 
     def means(self, asked: AttributeQueries) -> tuple[float, float]:
         """Of all ranges in closed form: differences of two running sums."""
@@ -187,8 +187,8 @@ class Ordered(Strategy):
 
     def beside_total(self, q: float) -> Floats:
         """The variances of `C_j − q N`, C the running sums of the noise and N the last of them, (n,)."""
-        found = self.sum_variances + q**2 * self._total[-1] - 2 * q * self._total
-        return np.asarray(np.maximum(found, 0.0))
+        variances = self.sum_variances + q**2 * self._total[-1] - 2 * q * self._total
+        return np.asarray(np.maximum(variances, 0.0))
 
     def covariances(self, rows: Floats, others: Floats) -> Floats:
         """From passes along the axis."""
@@ -206,8 +206,8 @@ class Ordered(Strategy):
         """K along one axis of tables."""
         rows = np.moveaxis(tables, axis, -1)
         flat = over_running_sums(csr_array(rows.reshape(-1, self.size)))
-        found = self.noise.applied(flat) - np.outer(flat @ self._total, self._total) / self._total[-1]
-        return np.moveaxis(np.diff(found, axis=1, prepend=0.0).reshape(rows.shape), -1, axis)
+        weighed = self.noise.applied(flat) - np.outer(flat @ self._total, self._total) / self._total[-1]
+        return np.moveaxis(np.diff(weighed, axis=1, prepend=0.0).reshape(rows.shape), -1, axis)
 
     def outside(self, rows: Floats) -> Floats:
         """Nothing."""
@@ -281,16 +281,16 @@ def held_along(noise: AxisNoise) -> int:
 def ordered_of_body(body: dict[str, Any], size: int) -> Ordered:
     """The strategy that plain values describe; it is priced again."""
     numbers = (np.array(body[name], dtype=np.float64) for name in ("poles", "weights"))
-    made = Ordered(size, Asked.of_body(body["asked"], size), unpacked(body["q"], size), *numbers)
-    if not math.isfinite(float(made.price)):
+    ordered = Ordered(size, Asked.of_body(body["asked"], size), unpacked(body["q"], size), *numbers)
+    if not math.isfinite(float(ordered.price)):
         raise ValueError("the noise along an axis has no price")
-    return made
+    return ordered
 
 
 def _cleaned(variances: Floats, shared: Floats) -> Floats:
     """Their difference, in which what is rounding is nothing."""
-    found = variances - shared
-    return np.where(found > _NOTHING * variances, found, 0.0)
+    rest = variances - shared
+    return np.where(rest > _NOTHING * variances, rest, 0.0)
 
 
 OTHERS["axis"] = ordered_of_body

@@ -34,8 +34,8 @@ def price(noise: AxisNoise) -> Fraction:
     Raises:
         VerificationError: numbers that are no noise, or beyond what is proven.
     """
-    found, error = costs(noise)
-    return Fraction(float(found.max())) * (1 + error)
+    each, error = costs(noise)
+    return Fraction(float(each.max())) * (1 + error)
 
 
 def costs(noise: AxisNoise) -> tuple[Floats, Fraction]:
@@ -47,8 +47,8 @@ def costs(noise: AxisNoise) -> tuple[Floats, Fraction]:
     _check(noise)
     constant, slope, zeros, weights = reciprocal(noise.poles, noise.weights)
     shares = noise.queries.shares(noise.q, zeros, weights)
-    found = constant / noise.q + slope * noise.queries.gram_diagonal + shares / noise.q
-    return found, Fraction(noise.relative_error) + Fraction(len(zeros) + 8, 2**52)
+    costs_of_values = constant / noise.q + slope * noise.queries.gram_diagonal + shares / noise.q
+    return costs_of_values, Fraction(noise.relative_error) + Fraction(len(zeros) + 8, 2**52)
 
 
 def opposed(noise: AxisNoise) -> int:

@@ -58,10 +58,10 @@ class Nesting:
     def between(self, low: int, high: int) -> Places:
         """For each node of a level the node of a coarser one that it lies in, (nodes,)."""
         if (low, high) not in self._ancestors:
-            found = np.arange(self.sizes[low], dtype=np.int32) if low == high else self.parents[low]
+            ancestors = np.arange(self.sizes[low], dtype=np.int32) if low == high else self.parents[low]
             for level in range(low + 1, high):
-                found = self.parents[level][found]
-            self._ancestors[low, high] = found
+                ancestors = self.parents[level][ancestors]
+            self._ancestors[low, high] = ancestors
         return self._ancestors[low, high]
 
     @cached_property

@@ -71,10 +71,10 @@ class Asked:
             raise VerificationError("the groups along the axis cross, or its weights do not fit it; plan again.")
         held = np.array([group[2] for group in self.groups], dtype=np.float64)
         with np.errstate(over="ignore"):
-            found = star_network(nesting, prefixes, self.ranges, values, held)
-        if self.ranges and not math.isfinite(found.first):  # infinite is what stands for no ranges at all
+            network = star_network(nesting, prefixes, self.ranges, values, held)
+        if self.ranges and not math.isfinite(network.first):  # infinite is what stands for no ranges at all
             raise VerificationError("the weight of ranges along the axis is out of range; plan again.")
-        return found
+        return network
 
     def to_body(self) -> dict[str, Any]:
         """The weights as plain values."""

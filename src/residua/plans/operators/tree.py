@@ -285,12 +285,12 @@ class TreeNodes(Operator):
             unpacked(text, nesting.sizes[level]) for text, level in zip(body["precisions"], levels, strict=True)
         )
         noise = NOISES[body["noise"]]
-        made = cls(nesting, start, precisions, noise, counts)
+        tree = cls(nesting, start, precisions, noise, counts)
         try:
-            made.piece((), ()).record_costs(attribute.size)
+            tree.piece((), ()).record_costs(attribute.size)
         except VerificationError as problem:
             raise ValueError(str(problem)) from None
-        return made
+        return tree
 
 
 def _pushed(values: Floats, parent: np.ndarray, size: int) -> Floats:

@@ -39,16 +39,16 @@ class Order:
     @cached_property
     def _before(self) -> tuple[Floats, ...]:
         """Of every level but the root: `Σ z` over the earlier children of the same parent."""
-        found: list[Floats] = []
+        variances: list[Floats] = []
         for level, parent in enumerate(self.nesting.parents):
             z = self._of(level, self.solved.z)
             first = np.searchsorted(parent, np.arange(self.nesting.sizes[level + 1]))
             if level == 0:
-                found.append((np.arange(len(parent)) - first[parent]) * z)
+                variances.append((np.arange(len(parent)) - first[parent]) * z)
             else:
                 sums = np.cumsum(z) - z
-                found.append(sums - sums[first][parent])
-        return tuple(found)
+                variances.append(sums - sums[first][parent])
+        return tuple(variances)
 
     def prefixes(self) -> Floats:
         """The variance of every prefix, (values,)."""
@@ -64,7 +64,7 @@ class Order:
 
     def ranges(self, first: Integers, last: Integers) -> Floats:
         """The variance of the sum from one value to another, both included, (ranges,)."""
-        found = self._of(0, self.solved.V)[first]
+        variance = self._of(0, self.solved.V)[first]
         open_ = np.flatnonzero(first != last)
         left: Any = first[open_]
         right: Any = last[open_]
@@ -83,7 +83,7 @@ class Order:
             total = ends * z[left] + between + kappa_last * z[right]
             squares = ends**2 * z[left] + between + kappa_last**2 * z[right]
             here = rest + squares - total**2 / u + (total / u) ** 2 * self.solved.V[level + 1][up]
-            found[open_[met]] = here[met]
+            variance[open_[met]] = here[met]
             # Ends that have not met: what lies before each inside its parent.
             own, own_last = S[left] + kappa * z[left], S[right] + kappa_last * z[right]
             rest = rest + S[left] + kappa**2 * z[left] - own**2 / u
@@ -92,7 +92,7 @@ class Order:
             go = ~met
             open_, left, right = open_[go], left[go], right[go]
             kappa, kappa_last, rest = kappa[go], kappa_last[go], rest[go]
-        return found
+        return variance
 
     def sum_over_ranges(self) -> float:
         """The variances of all ranges, added up: `(n + 1) Σ Var P_j − Var Σ P_j` with P the prefixes."""

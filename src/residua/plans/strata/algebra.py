@@ -66,8 +66,8 @@ def residual(plan: StrataPlan, given: StrataPlan) -> StrataPlan:
             return wanted
         if wanted is None:
             raise PlanError("given is not answered by the plan; use common([…]) first, or top_up for what is missing.")
-        made: Plan = algebra_of([wanted, have]).residual(wanted, have)
-        return made
+        rest: Plan = algebra_of([wanted, have]).residual(wanted, have)
+        return rest
 
     return by_kind([plan, given], left, "what is left").replaced(workload=plan.workload)
 
@@ -80,8 +80,8 @@ def top_up(plan: StrataPlan, given: Sequence[StrataPlan]) -> StrataPlan:
         held = [each for each in have if each is not None and each.pcost]
         if wanted is None or not held:
             return wanted
-        made: Plan = algebra_of([wanted, *held]).top_up(wanted, held)
-        return made
+        missing: Plan = algebra_of([wanted, *held]).top_up(wanted, held)
+        return missing
 
     return by_kind([plan, *given], missing, "what is missing").replaced(workload=plan.workload)
 
@@ -98,11 +98,11 @@ def by_kind(plans: Sequence[StrataPlan], combine: Callable[[Members], Plan | Non
     """Combines what meets in each kind of group; what measures nothing is left out."""
     like = plans[0]
     met, kind = kinds_of(plans)
-    found = [combine(members) for members in met]
-    kept = [k for k, plan in enumerate(found) if plan is not None and plan.pcost > 0]
-    number = np.full(len(found), -1, dtype=np.int64)
+    combined = [combine(members) for members in met]
+    kept = [k for k, plan in enumerate(combined) if plan is not None and plan.pcost > 0]
+    number = np.full(len(combined), -1, dtype=np.int64)
     number[kept] = np.arange(len(kept))
-    members = tuple(plan for plan in (found[k] for k in kept) if plan is not None)
+    members = tuple(plan for plan in (combined[k] for k in kept) if plan is not None)
     made = like.replaced(
         members=members, chosen=number[kind], workload=None, objective=objective, gap=np.inf, guarantee=None
     )

@@ -72,16 +72,16 @@ class GroupQueries:
         if self.mixed is not None:
             at = self.mixed.tocoo()
             group, query = np.divmod(at.coords[1], self.inner.queries)
-            found = np.bincount(at.coords[0], at.data**2 * known[kinds[group], query], minlength=self.queries)
+            variances = np.bincount(at.coords[0], at.data**2 * known[kinds[group], query], minlength=self.queries)
             lost = np.bincount(at.coords[0], unknown[kinds[group], query] & (at.data != 0), minlength=self.queries)
-            return np.where(lost > 0, np.inf, found)
+            return np.where(lost > 0, np.inf, variances)
         assert self.rows is not None
         assert self.order is not None
         of_kind = csr_array((np.ones(len(kinds)), (np.arange(len(kinds)), kinds)), shape=(len(kinds), len(squares)))
         weights = (self.rows.multiply(self.rows) @ of_kind).toarray()
-        found = np.asarray(weights @ known)
-        found[(weights > 0).astype(np.float32) @ unknown > 0] = np.inf
-        return np.asarray(found.ravel()[self.order])
+        variances = np.asarray(weights @ known)
+        variances[(weights > 0).astype(np.float32) @ unknown > 0] = np.inf
+        return np.asarray(variances.ravel()[self.order])
 
 
 def parts_of(domain: Domain, by: Sequence[int], workload: Workload) -> Iterator[GroupQueries]:
