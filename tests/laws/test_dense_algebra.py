@@ -198,7 +198,8 @@ def test_the_composed_cost_is_that_of_the_summed_matrices(candidates, unit):
     assert found >= Fraction(expected) * Fraction(10**12 - 1, 10**12)
     if unit != rs.ReplaceOne():
         profile = composed_profile(plans)
-        assert profile.largest == unit.scaled(1) ** -1 * found
+        largest = unit.scaled(1) * profile.largest  # each column is rounded up, then all; or all at once
+        assert found <= largest <= found + len(plans) * unit.scaled(1) * Fraction(1, 2**200)
         assert sum(plan.blocks.profile().largest for plan in plans) >= profile.largest
 
 

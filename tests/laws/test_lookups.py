@@ -98,8 +98,8 @@ def test_a_mapping_of_targets_is_read_at_once_as_one_by_one(asked, monkeypatch):
         (lambda m: (m.pop(("a0",)), m.update({("a0", "a0"): 1.0})), "names an attribute twice"),
         (lambda m: (m.pop(("a0",)), m.update({("nobody",): 1.0})), "nobody"),
         (lambda m: (m.pop(("a0",)), m.update({"a0": 1.0})), "not a set of attributes"),
-        (lambda m: m.update({("a0",): "much"}), "is not a variance"),
-        (lambda m: m.update({("a0",): -1.0}), r"of \('a0',\) is not a positive"),
+        (lambda m: m.update({("a0",): "much"}), "is not a"),
+        (lambda m: m.update({("a0",): -1.0}), r"for \('a0',\) is not a positive"),
     ],
 )
 def test_a_wrong_mapping_of_targets_is_told(asked, change, words):

@@ -156,11 +156,11 @@ class BlockFacts:
         others = [(at, parts) for at, parts, _ in self._asked(second)]
         for at, own, _ in self._asked(first):
             for there, parts in others:
-                found = sum(
+                sums = sum(
                     (self.variance_of[block] * (own[block] @ parts[block].T) for block in own.keys() & parts.keys()),
                     np.zeros((len(at), len(there))),
                 )
-                total[np.ix_(at, there)] = found
+                total[np.ix_(at, there)] = sums
         return total
 
 

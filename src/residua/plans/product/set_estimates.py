@@ -46,7 +46,7 @@ class _Measured(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class SetsAlone:
     """What was measured of some sets alone."""
 
     lattice: SetFamily
@@ -122,7 +122,7 @@ class PlainEstimator:
             for part in batches(len(tables), group.cells, _BATCH_CELLS):
                 tables[part] = self._integers(numbers[group.numbers[part]], tables[part])
         measured = np.flatnonzero(chosen)
-        return PlainEstimator(Part(family, own.sizes, measured, units[numbers[measured]], layout), needed)
+        return PlainEstimator(SetsAlone(family, own.sizes, measured, units[numbers[measured]], layout), needed)
 
     def all_marginals(self) -> Iterator[tuple[Group, slice, Floats]]:
         """All marginals of the family, smallest first, in batches: (group, which of its tables, estimates).

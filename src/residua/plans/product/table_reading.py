@@ -28,7 +28,7 @@ from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import SetFamily, closure
 from residua.linalg.layout import Group, Layout, batches, layout_of
 from residua.plans.cells import Grouping
-from residua.plans.product.set_estimates import Part, PlainEstimator
+from residua.plans.product.set_estimates import PlainEstimator, SetsAlone
 from residua.plans.product.set_reading import FamilyReading
 from residua.plans.product.table_blocks import MeasuredTables
 from residua.plans.reading import Answerable, Combination
@@ -287,7 +287,7 @@ class TablesReading(FamilyReading):
             view[top] = self.measurements[alone[top, None] + cells] * weights[own[top], None]
         tau = np.where(numbers >= 0, tables.pooled_precisions[numbers], 0.0)
         known = np.flatnonzero(tau > 0)
-        return PlainEstimator(Part(family, sizes, known, tau[known], layout), buffer)
+        return PlainEstimator(SetsAlone(family, sizes, known, tau[known], layout), buffer)
 
     @property
     def summary(self) -> str:

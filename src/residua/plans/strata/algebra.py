@@ -103,10 +103,10 @@ def by_kind(plans: Sequence[StrataPlan], combine: Callable[[Members], Plan | Non
     number = np.full(len(combined), -1, dtype=np.int64)
     number[kept] = np.arange(len(kept))
     members = tuple(plan for plan in (combined[k] for k in kept) if plan is not None)
-    made = like.replaced(
+    strata = like.replaced(
         members=members, chosen=number[kind], workload=None, objective=objective, gap=np.inf, guarantee=None
     )
-    return made.replaced(guarantee=guarantee_like(like.guarantee, made.unit_pcost))
+    return strata.replaced(guarantee=guarantee_like(like.guarantee, strata.unit_pcost))
 
 
 register_closed(agree, sys.modules[__name__])

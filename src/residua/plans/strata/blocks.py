@@ -87,14 +87,14 @@ class StrataBlocks(Blocks):
 
     def with_arrays(self, arrays: Mapping[str, NDArray[Any]], members: Sequence[Plan]) -> StrataBlocks:
         """The same measurements with the grids and scales that a file keeps."""
-        made, start = [], {"measured": len(self.chosen), "grids": 0, "scales": 0}
+        members_kept, start = [], {"measured": len(self.chosen), "grids": 0, "scales": 0}
         for blocks, plan in zip(self.members, members, strict=True):
             mine = {}
             for name, array in {"grids": blocks.arrays()["scales"], **blocks.arrays()}.items():
                 mine[name] = arrays[name][start[name] : start[name] + len(array)]
                 start[name] += len(array)
-            made.append(plan.saved_blocks(mine))
-        return StrataBlocks(self.sizes, self.by, tuple(made), self.chosen)
+            members_kept.append(plan.saved_blocks(mine))
+        return StrataBlocks(self.sizes, self.by, tuple(members_kept), self.chosen)
 
     # ---- price
 
@@ -173,19 +173,19 @@ class StrataBlocks(Blocks):
         held = [tuple(row) for group in self.counted for row in group.members.tolist()]
         held.sort(key=lambda row: math.prod(int(self.sizes[i]) for i in row))
         used = {rows.attributes for member in self.members for rows in member.tables}
-        found = {each: next((row for row in held if {*self.by, *each} <= {*row}), None) for each in used}
-        return {each: row for each, row in found.items() if row is not None}
+        smallest = {each: next((row for row in held if {*self.by, *each} <= {*row}), None) for each in used}
+        return {each: row for each, row in smallest.items() if row is not None}
 
     def batches(self) -> Sequence[Batch]:
         """One table of one member, some groups at a time."""
-        found = []
+        some_batches = []
         for k, member in enumerate(self.members):
             for rows in member.tables:
                 table = math.prod(int(self.sizes[i]) for i in rows.attributes)
                 for part in batches(self.counts[k], max(rows.cells, table), _BATCH_CELLS):
                     scales = np.full(part.stop - part.start, rows.scale)
-                    found.append(Batch(0, scales, (k, rows, part)))
-        return found
+                    some_batches.append(Batch(0, scales, (k, rows, part)))
+        return some_batches
 
     def integers(self, batch: Batch, tables: Integers) -> Integers:
         """What a batch measures, exactly and without noise, (groups, cells)."""

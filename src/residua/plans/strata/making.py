@@ -75,9 +75,9 @@ def grouped(plans: Sequence[Plan], by: tuple[int, ...], chosen: Integers, object
     used = np.unique(chosen[chosen >= 0])
     first = plans[0]
     asked = [lifted(workload, by) for workload in (plans[k].workload for k in used.tolist()) if workload is not None]
-    told = [each for each in asked if each is not None]
-    workload = None if not told or len(told) < len(used) else sum(told[1:], start=told[0])
-    made = StrataPlan(
+    given = [each for each in asked if each is not None]
+    workload = None if not given or len(given) < len(used) else sum(given[1:], start=given[0])
+    plan = StrataPlan(
         first.domain,
         by,
         tuple(plans),
@@ -88,7 +88,7 @@ def grouped(plans: Sequence[Plan], by: tuple[int, ...], chosen: Integers, object
         objective or first.objective,
         max((plans[k].gap for k in used.tolist()), default=math.inf),
     )
-    return made.replaced(guarantee=guarantee_like(first.guarantee, made.unit_pcost))
+    return plan.replaced(guarantee=guarantee_like(first.guarantee, plan.unit_pcost))
 
 
 def require_member(plan: Plan, first: Plan, by: tuple[int, ...], name: str) -> None:
@@ -133,7 +133,7 @@ def chosen_of(
     positions = [domain.position(name) for name in by]
     shape = [int(domain.sizes[i]) for i in positions]
     number = {name: k for k, name in enumerate(names)}
-    found = np.full(math.prod(shape), -1, dtype=np.int64)
+    numbers = np.full(math.prod(shape), -1, dtype=np.int64)
     if isinstance(chosen, Mapping):
         codes = [{label: k for k, label in enumerate(domain[name].labels)} for name in by]
         for group, name in chosen.items():
@@ -143,14 +143,14 @@ def chosen_of(
             place = 0
             for label, known, size in zip(labels, codes, shape, strict=True):
                 place = place * size + known[label]
-            found[place] = _number(name, number)
+            numbers[place] = _number(name, number)
     else:
         listed = list(chosen)
-        if isinstance(chosen, str) or len(listed) != len(found):
-            raise PlanError(f"chosen has {len(listed):,} entries; give one for each of {len(found):,} groups.")
-        found[:] = [_number(name, number) for name in listed]
+        if isinstance(chosen, str) or len(listed) != len(numbers):
+            raise PlanError(f"chosen has {len(listed):,} entries; give one for each of {len(numbers):,} groups.")
+        numbers[:] = [_number(name, number) for name in listed]
     moved = np.argsort(positions)
-    return np.ascontiguousarray(found.reshape(shape).transpose(moved)).ravel()
+    return np.ascontiguousarray(numbers.reshape(shape).transpose(moved)).ravel()
 
 
 def groups_of(domain: Domain, by: Sequence[str]) -> list[Any]:
@@ -171,9 +171,9 @@ def _positions(domain: Domain, by: object) -> tuple[int, ...]:
     if isinstance(by, str) or not isinstance(by, Sequence) or not by:
         raise PlanError(f"by={by!r} names no attributes; give a list, such as ['state'].")
     try:
-        found = sorted({domain.position(name) for name in by})
+        positions = sorted({domain.position(name) for name in by})
     except (TypeError, ValueError) as problem:
         raise PlanError(f"by: {problem}") from None
-    if len(found) < len(by):
+    if len(positions) < len(by):
         raise PlanError(f"by={by!r} names an attribute twice; name each once.")
-    return tuple(found)
+    return tuple(positions)

@@ -136,15 +136,15 @@ class StrataPlan(Plan):
             return super().variance(asked)
         names = self._names(asked)
         positions = self.domain.positions(names)
-        found = self._cell_variances(tuple(sorted(positions)))
-        if not np.isfinite(found).any():
+        variances = self._cell_variances(tuple(sorted(positions)))
+        if not np.isfinite(variances).any():
             raise PlanError(f"no group answers the marginal on {names!r}; plan for a workload that asks for it.")
-        return np.asarray(found.transpose(np.argsort(np.argsort(positions))))
+        return np.asarray(variances.transpose(np.argsort(np.argsort(positions))))
 
     def kinds_of(self, part: GroupQueries) -> tuple[Integers, Floats]:
         """The kind of each group, and the variances of the queries within a group of each kind."""
-        found = [plan.variances(part.inner) for plan in self.members]
-        return self.chosen % (len(self.members) + 1), np.stack([*found, np.full(part.inner.queries, np.inf)])
+        within = [plan.variances(part.inner) for plan in self.members]
+        return self.chosen % (len(self.members) + 1), np.stack([*within, np.full(part.inner.queries, np.inf)])
 
     def _variances(self, workload: Workload) -> Floats:
         return np.concatenate([part.summed(*self.kinds_of(part)) for part in self.parts(workload)])
@@ -160,7 +160,7 @@ class StrataPlan(Plan):
     def _between(self, first: GroupQueries, second: GroupQueries) -> Floats:
         """Covariances between the queries of two parts, summed over the groups of each kind."""
         one, two = first.over(), second.over()
-        found = np.zeros((first.queries, second.queries))
+        total = np.zeros((first.queries, second.queries))
         for k, plan in enumerate(self.members):
             here = np.flatnonzero(self.chosen == k)
             if not len(here):
@@ -171,8 +171,8 @@ class StrataPlan(Plan):
             if len(used) and len(used_too):
                 asked, other_asked = only(first.inner, used), only(second.inner, used_too)
                 covariance[np.ix_(used, used_too)] = plan.covariance(asked, other_asked)
-            found += _contracted(mine, covariance, other, len(here))
-        return found
+            total += _contracted(mine, covariance, other, len(here))
+        return total
 
     # ---- measuring
 
@@ -282,7 +282,7 @@ class StrataPlan(Plan):
             raise ValueError("its groups are made by attributes that the domain lacks")
         if any(each["kind"] == "groups" for each in body["members"]):
             raise ValueError("groups are not made within groups")
-        made = cls(
+        plan = cls(
             domain,
             by,
             tuple(Plan._forms[each["kind"]].of_body(each) for each in body["members"]),
@@ -290,8 +290,8 @@ class StrataPlan(Plan):
             workload=workload_of_body(domain, body["workload"]),
             **head_of_body(body),
         )
-        check_claims(made)
-        return made
+        check_claims(plan)
+        return plan
 
 
 def _told(plan: Plan) -> str:

@@ -49,22 +49,22 @@ class StrataReading(Reading):
             some: which groups are asked, all if left out.
         """
         first, stop, _ = (some or slice(None)).indices(self.plan.groups)
-        found = np.zeros((stop - first, part.inner.queries))
+        answers_within = np.zeros((stop - first, part.inner.queries))
         for k, everywhere in enumerate(self.blocks.places):
             low, high = np.searchsorted(everywhere, (first, stop)).tolist()
             if low < high:
                 member = replace(self.members[k], measurements=self.members[k].measurements[low:high])
-                found[everywhere[low:high] - first] = member.estimates(part.inner)
-        return found
+                answers_within[everywhere[low:high] - first] = member.estimates(part.inner)
+        return answers_within
 
     def marginal(self, positions: tuple[int, ...]) -> Floats:
         """The estimate of a marginal; not a number in groups of which it cannot be told."""
         domain = self.plan.domain
         workload = marginals(domain, [[domain.names[i] for i in positions]])
         (part,) = self.plan.parts(workload)
-        found = self._answered(part)
+        estimates = self._answered(part)
         known = np.isfinite(self.plan.variances(workload))
-        return np.where(known, found, np.nan).reshape([int(domain.sizes[i]) for i in positions])
+        return np.where(known, estimates, np.nan).reshape([int(domain.sizes[i]) for i in positions])
 
     def answers(self, workload: Workload) -> tuple[Floats, Floats]:
         """Sums over groups; of tables, not a number in the groups that cannot tell."""
@@ -72,8 +72,8 @@ class StrataReading(Reading):
         known = np.isfinite(variances)
         if not (known.any() if workload.tabular else known.all()):
             raise PlanError("what was measured in the groups does not answer these queries; ask of groups that do.")
-        found = np.concatenate([self._answered(part) for part in self.plan.parts(workload)])
-        return np.where(known, found, np.nan), variances
+        estimates = np.concatenate([self._answered(part) for part in self.plan.parts(workload)])
+        return np.where(known, estimates, np.nan), variances
 
     def _answered(self, part: GroupQueries) -> Floats:
         within = self.within(part)
