@@ -16,7 +16,7 @@ VICTIM = """
 import os, signal, sys
 import residua as rs
 from residua.release.folder import Reserved
-from residua.session import adapted, adapting
+from residua.session import adapting
 
 def dying(turn, owner, name, late):
     seen = [0]
@@ -35,8 +35,8 @@ POINTS = {
     "before the debit": (rs.Ledger, "debit", False),
     "after the debit": (rs.Ledger, "debit", True),
     "after writing": (Reserved, "commit", True),
-    "before a note": (adapted.Adaptation, "written", False),
-    "after a note": (adapted.Adaptation, "written", True),
+    "before a note": (adapting.Adaptation, "written", False),
+    "after a note": (adapting.Adaptation, "written", True),
 }
 def work(folder):
     domain = rs.Domain.of_sizes({"a": 3, "b": 4, "c": 2})

@@ -69,7 +69,7 @@ def scores(plan, blocks, x, y):
 def _cells(plan, blocks):
     if hasattr(plan, "scale"):
         return [(0, blocks.cells)]
-    order = [int(np.flatnonzero(plan.measured == n)[0]) for group in blocks.layout for n in group.numbers]
+    order = [int(np.flatnonzero(plan.tables.measured == n)[0]) for group in blocks.layout for n in group.numbers]
     sizes = [group.cells for group in blocks.layout for _ in group.numbers]
     return list(zip(order, sizes, strict=True))
 

@@ -38,9 +38,9 @@ def axis_labels(table: Any) -> Sequence[Sequence[Label]]:
 
 def label_columns(names: Sequence[str], labels: Sequence[Sequence[Label]]) -> dict[str, list[Any]]:
     """A column of labels per axis of a table, one per cell, row by row."""
-    cells, columns = math.prod(map(len, labels)), {}
-    for name, along, stride in zip(names, labels, _strides(labels), strict=True):
-        columns[name] = np.repeat(of_one_type(along), stride).tolist() * (cells // (stride * len(along)))
+    columns = {}
+    for axis, (name, along, stride) in enumerate(zip(names, labels, _strides(labels), strict=True)):
+        columns[name] = np.repeat(of_one_type(along), stride).tolist() * math.prod(map(len, labels[:axis]))
     return columns
 
 
