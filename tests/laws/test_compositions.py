@@ -58,3 +58,13 @@ def test_together_nobody_pays_less_than_the_truth_nor_more_than_each_by_itself(n
 def test_a_verifier_that_forgets_a_measurement_is_found(names):
     with pytest.raises(AssertionError, match="less than the truth"):
         check(names, lambda measured, unit: price(measured[1:], unit))
+
+
+@pytest.mark.parametrize("most_cells", [2**20, 0], ids=["listed", "too many to list"])
+def test_a_record_that_moves_from_one_plan_to_another_pays_both(monkeypatch, most_cells):
+    monkeypatch.setattr("residua.plans.cells.MOST_CELLS", most_cells)
+    domain = rs.Domain({"age": rs.Integers(0, 9)})
+    halves = [rs.plan(rs.queries(domain, [half]), rs.GDP(1.0)) for half in ("age < 5", "age >= 5")]
+    measured = [plan.blocks for plan in halves]
+    assert float(price(measured, rs.AddRemove())) == pytest.approx(1.0 if most_cells else 2.0, rel=1e-6)
+    assert float(price(measured, rs.ReplaceOne())) == pytest.approx(2.0, rel=1e-6)

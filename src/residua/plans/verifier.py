@@ -93,14 +93,9 @@ def price(several: Sequence[Measured], unit: Unit) -> Fraction:
     one = added[0] if len(alike) == 1 else min(_by_cells(several), sum(added, Fraction(0)))
     reach = reach_of(unit, several[0].names, several[0].sizes)
     if reach is None:
-        moved = [_together(group, type(group[0]).replaced) for group in alike]
-        # A record changed to a value that is left out, or that nobody asks about, is a record removed.
-        leaves = [any(each.removable for each in group) for group in alike]
-        changed = [
-            min(max(pair, cost if alone else 0), 4 * cost)  # ‖a − b‖² ≤ 2‖a‖² + 2‖b‖²
-            for pair, alone, cost in zip(moved, leaves, added, strict=True)
-        ]
-        return rounded_up(unit.scaled(one, sum(changed, Fraction(0))))
+        moved = [_together(group, changed) for group in alike]
+        bounds = [min(cost, 4 * each) for cost, each in zip(moved, added, strict=True)]  # ‖a − b‖² ≤ 2‖a‖² + 2‖b‖²
+        return rounded_up(unit.scaled(one, sum(bounds, Fraction(0))))
     many = reach.records ** (2 if several[0].noise.gaussian else 1)
     if not reach.limits:
         return rounded_up(many * one)
@@ -111,6 +106,15 @@ def price(several: Sequence[Measured], unit: Unit) -> Fraction:
         return whole if bound is None else min(bound, whole)
 
     return rounded_up(min(many * one, sum((_together(group, limited) for group in alike), Fraction(0))))
+
+
+def changed(group: Sequence[Measured]) -> Fraction:
+    """What a record costs that changes to any other: also one that is left out, or that these do not ask about.
+
+    To them that is a record removed, while others may count it where it went: so the sum over several stays a bound.
+    """
+    moved: Fraction = type(group[0]).replaced(group)
+    return max(moved, type(group[0]).added(group)) if any(each.removable for each in group) else moved
 
 
 def _together(group: Sequence[Measured], cost: Callable[[Sequence[Measured]], Fraction]) -> Fraction:

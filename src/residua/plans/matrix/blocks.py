@@ -21,7 +21,7 @@ from residua.plans.cells import Grouping, refine
 from residua.plans.matrix.price import column_sum, limited_square, moved_columns, replacement_square, replacement_sum
 from residua.plans.noise import NORMAL, Noise
 from residua.plans.persons import Reach
-from residua.plans.verifier import FEWEST_RECORDS, WORD, Profile, even, require_scales, share
+from residua.plans.verifier import FEWEST_RECORDS, WORD, Profile, changed, even, require_scales, share
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +93,7 @@ class MatrixBlocks(Blocks):
             return replacement_square(moved_columns(one.strategy)) / Fraction(one.scale) ** 2
         listed = _listed(several)
         if listed is None:
-            return sum((cls.replaced([each]) for each in several), Fraction(0))
+            return sum((changed([each]) for each in several), Fraction(0))
         return replacement_square(np.vstack([moved_columns(rows) / scale for rows, scale in listed[1]]))
 
     @classmethod
