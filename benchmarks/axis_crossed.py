@@ -61,7 +61,7 @@ def adult_rows(measured: bool) -> list[tuple[str, ...]]:
         ("plan, CPU s", f"{clock() - start:.1f}"),
         ("root mean square error at mu = 1", f"{np.sqrt(plan.total_variance(workload) / workload.queries):.3f}"),
         ("gap", f"{plan.gap:.2g} against {plan.comparison_class}"),
-        ("noisy integers", f"{plan.blocks.cells:,}"),
+        ("noisy integers", f"{plan.measurements.cells:,}"),
     ]
     if measured:
         with tempfile.TemporaryDirectory() as folder:

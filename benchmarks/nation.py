@@ -77,10 +77,10 @@ def geography(folder: Path, scale: float) -> Path:
     return path
 
 
-def people(folder: Path, blocks: pa.Array, scale: float) -> tuple[Path, int, int]:
+def people(folder: Path, measurements: pa.Array, scale: float) -> tuple[Path, int, int]:
     """Counts of people by block, sex and age, rows of zero left out; how many people and rows there are."""
     random = np.random.default_rng(2)
-    n = len(blocks)
+    n = len(measurements)
     size = random.gamma(0.6, 1.0, n) * (random.random(n) < 0.72)
     size *= PEOPLE * scale / size.sum() / 2  # of each sex
     pyramid = np.concatenate([np.full(15, 1.0), np.linspace(1.0, 0.1, 8)])
@@ -95,9 +95,9 @@ def people(folder: Path, blocks: pa.Array, scale: float) -> tuple[Path, int, int
             block, sex, age = np.nonzero(drawn)
             counts = drawn[block, sex, age]
             part = [
-                pa.DictionaryArray.from_arrays(pa.array(block.astype(np.int32)), blocks[low : low + len(here)]).cast(
-                    pa.string()
-                ),
+                pa.DictionaryArray.from_arrays(
+                    pa.array(block.astype(np.int32)), measurements[low : low + len(here)]
+                ).cast(pa.string()),
                 pa.DictionaryArray.from_arrays(pa.array(sex.astype(np.int8)), pa.array(SEXES)).cast(pa.string()),
                 pa.DictionaryArray.from_arrays(pa.array(age.astype(np.int8)), pa.array(AGES)).cast(pa.string()),
                 pa.array(counts.astype(np.int64)),
@@ -155,7 +155,7 @@ def run(folder: Path, scale: float) -> None:
     workload = rs.product(domain, asked) + rs.hierarchy(domain, "block")
     start = now()
     plan = rs.plan(workload, rs.ZCDP(rho=2.0), form=rs.Tree())
-    steps("plan", start, f"{plan.blocks.cells:,} integers, gap {plan.gap:.1e} against all plans")
+    steps("plan", start, f"{plan.measurements.cells:,} integers, gap {plan.gap:.1e} against all plans")
     accuracy(domain, plan)
     start = now()
     out = folder / "release"
@@ -179,7 +179,9 @@ def run(folder: Path, scale: float) -> None:
     steps("read the projected states", start, f"{len(states):,} rows")
     checks(release, projected, states)
     columns = ("step", "seconds", "CPU s", "GB so far", "")
-    print_rows(f"A nation of {len(block.labels):,} blocks, {plan.blocks.cells:,} measurements", columns, steps.rows)
+    print_rows(
+        f"A nation of {len(block.labels):,} blocks, {plan.measurements.cells:,} measurements", columns, steps.rows
+    )
 
 
 def reads(county: str) -> list[tuple[str, dict[str, Any]]]:
@@ -205,10 +207,10 @@ def accuracy(domain: rs.Domain, plan: rs.Plan) -> None:
 
 def checks(release: rs.Release, projected: rs.Projected, states: Any) -> None:
     """What must hold, looked at once."""
-    blocks = projected.estimates(["block"])
-    assert blocks.min() >= 0
-    assert abs(blocks.sum() - states.estimates.sum()) < 1e-6 * blocks.sum()
-    assert abs(float(release.estimates([])) - blocks.sum()) < 1e-6 * blocks.sum()
+    measurements = projected.estimates(["block"])
+    assert measurements.min() >= 0
+    assert abs(measurements.sum() - states.estimates.sum()) < 1e-6 * measurements.sum()
+    assert abs(float(release.estimates([])) - measurements.sum()) < 1e-6 * measurements.sum()
 
 
 if __name__ == "__main__":

@@ -98,7 +98,7 @@ def written(folder: Path, sizes: list[int], rows: int) -> Path:
 def run(session: Any, place: Path, sizes: list[int], rows: int) -> None:
     domain = rs.Domain.of_sizes({f"a{i}": n for i, n in enumerate(sizes)})
     plan = rs.plan(rs.marginals(domain, ways=[1, 2]), rs.ZCDP(rho=0.5))
-    layout, sets = plan.blocks.counted, [s for k in (1, 2) for s in combinations(domain.names, k)]
+    layout, sets = plan.measurements.counted, [s for k in (1, 2) for s in combinations(domain.names, k)]
     frame = session.read.parquet(str(place))
     lines, reference = [], None
 

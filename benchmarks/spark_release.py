@@ -106,7 +106,7 @@ def run(folder: Path, attributes: int, rows: int) -> None:
         session = started(cluster.master, settings(folder) | more)
         data = rs.Source.spark(session.read.parquet(str(folder / "records.parquet")).repartition(4))
         ledger = rs.Ledger(folder / "a.ledger", rs.ZCDP(rho=0.5))
-        watch = Watch(cluster, folder, plan.blocks.cells // (1 << 20) // 4)
+        watch = Watch(cluster, folder, plan.measurements.cells // (1 << 20) // 4)
         steps: dict[str, float] = {}
         begin = time.perf_counter()
         with watch.running():
@@ -147,7 +147,7 @@ def run(folder: Path, attributes: int, rows: int) -> None:
         )
         wrong += bool((np.abs(error) > own["stddev"] / 100).any())  # digits are cut there
     figures = [
-        ["cells", f"{release.blocks.cells:,}"],
+        ["cells", f"{release.measurements.cells:,}"],
         ["parts written, each once", f"{len(parts):,}"],
         ["bytes of parts", f"{sum(path.stat().st_size for path in parts) / 1e9:.2f} GB"],
         ["parts written when an executor was killed", str(watch.killed_after)],

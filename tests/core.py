@@ -18,8 +18,8 @@ CORE: dict[str, tuple[str, ...]] = {
     "test_public_names.py": ALL,
     "test_trust.py": ALL,
     # what is measured, and its price
-    "laws/test_blocks_and_verifier.py": ALL,
-    "laws/test_product_blocks.py": ALL,
+    "laws/test_measurements_and_verifier.py": ALL,
+    "laws/test_product_measurements.py": ALL,
     "laws/test_privacy_unit.py": ALL,
     "laws/test_person_prices.py": (
         "test_nobody_costs_more_than_the_price_and_the_price_is_no_more_than_k_squared",

@@ -54,7 +54,7 @@ def read_plan(folder: Path) -> object:
 
 def read_release(folder: Path) -> object:
     release = rs.Release.load(folder)
-    return plan_facts(release.planned), release.measurements.tobytes(), dict(release.receipt), release.summary
+    return plan_facts(release.planned), release.noisy.tobytes(), dict(release.receipt), release.summary
 
 
 def read_projection(folder: Path) -> object:

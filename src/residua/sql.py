@@ -302,8 +302,8 @@ def plain_select(text: str, dialect: str | None = None) -> str:
     text = text.strip().rstrip(";").strip()
     if re.fullmatch(r'("[^"]+"|[^\W\d]\w*)(\.("[^"]+"|[^\W\d]\w*)){0,2}', text):
         return f"SELECT * FROM {text}"
-    for reading in [_READINGS[dialect]] if dialect in _READINGS else _READINGS.values():
-        _require_select(reading.sub(_blank, text))
+    for estimator in [_READINGS[dialect]] if dialect in _READINGS else _READINGS.values():
+        _require_select(estimator.sub(_blank, text))
     return text
 
 

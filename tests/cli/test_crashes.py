@@ -134,9 +134,9 @@ def sound(folder: Path, name: str) -> str:
     debited = any(entry.purpose == f"released as {name}" for entry in entries)
     left = list(folder.glob(f".{name}.partial-*"))
     for partial in left:
-        measurements = partial / "measurements.npy"
-        if measurements.exists():
-            content = measurements.read_bytes()
+        noisy = partial / "measurements.npy"
+        if noisy.exists():
+            content = noisy.read_bytes()
             held = np.frombuffer(content[: len(content) // 8 * 8], dtype=np.int64)  # a header of 8k bytes, then cells
             assert np.count_nonzero(held == TRUTH) < 10
             assert debited or not held.any()  # before the debit, nothing at all

@@ -103,12 +103,12 @@ def test_all_estimates_streams_what_estimates_gives(make, domain):
 def test_estimates_equal_the_formula_of_the_paper(make, domain):
     """Σ_{S⊆A} spread(C_S z_S) / Π_{i∈A∖S} n_i, coded plainly."""
     release = make()
-    blocks, layout = release.blocks, release.blocks.layout
+    measurements, layout = release.measurements, release.measurements.layout
 
     def centred(number):
         group = next(g for g in layout if number in g.numbers)
         place = int(np.flatnonzero(group.numbers == number)[0])
-        z = group.view(release.measurements)[place] / blocks.units[np.flatnonzero(blocks.measured == number)[0]]
+        z = group.view(release.noisy)[place] / measurements.units[np.flatnonzero(measurements.measured == number)[0]]
         for axis in range(z.ndim):
             z = z - z.mean(axis=axis, keepdims=True)
         return z
@@ -117,7 +117,7 @@ def test_estimates_equal_the_formula_of_the_paper(make, domain):
     total = np.zeros([int(domain.sizes[i]) for i in members])
     for size in range(4):
         for subset in combinations(members, size):
-            number = int(blocks.lattice.find(np.array(subset, dtype=np.int32).reshape(1, -1))[0])
+            number = int(measurements.lattice.find(np.array(subset, dtype=np.int32).reshape(1, -1))[0])
             r = centred(number)
             shape = [int(domain.sizes[i]) if i in subset else 1 for i in members]
             total = total + r.reshape(shape) / np.prod([domain.sizes[i] for i in members if i not in subset])
@@ -143,7 +143,7 @@ def test_a_saved_release_loads_without_data_and_is_the_same(make, tmp_path):
     release = make()
     release.save(tmp_path / "out")
     loaded = rs.Release.load(tmp_path / "out")
-    assert np.array_equal(loaded.measurements, release.measurements)
+    assert np.array_equal(loaded.noisy, release.noisy)
     assert np.array_equal(loaded.estimates(("sex", "age")), release.estimates(("sex", "age")))
     assert np.array_equal(loaded.plan.variance(("sex", "age")), release.plan.variance(("sex", "age")))
     assert dict(loaded.receipt) == dict(release.receipt)
@@ -216,13 +216,13 @@ def test_nothing_confidential_leaves_the_measuring_step(tmp_path, capsys):
     release.table(["a", "b"]), release.count({"a": "x"})  # whatever is computed later is walked, too
     # Centred true measurements are as secret as the counts.
     layout = maximal_layout(plan.lattice, domain.sizes, plan.compile().measured)
-    true = margins(layout, np.array(list(cells.values())), release.blocks.layout)
+    true = margins(layout, np.array(list(cells.values())), release.measurements.layout)
     from residua.linalg.layout import centre
 
     grids = np.zeros(len(plan.lattice), dtype=np.int64)
-    grids[release.blocks.measured] = release.blocks.grids
+    grids[release.measurements.measured] = release.measurements.grids
     exact = []
-    for group in release.blocks.layout:
+    for group in release.measurements.layout:
         tables = group.view(true).copy()
         centre(tables)
         exact += (tables.reshape(len(tables), -1) * grids[group.numbers, None]).ravel().tolist()
@@ -276,7 +276,7 @@ def test_measuring_only_what_is_left_of_a_plan(domain, records, tmp_path):
     release = rs.measure(left, records, ledger=ledger)
     assert ledger.spent_exactly < 1
     assert not release.plan.supports(["sex", "age", "region"]) or (release.plan.variance(["sex"]) > 0).all()
-    assert release.reading.marginal((0, 1, 2)).shape == (2, 4, 4)
+    assert release.estimator.marginal((0, 1, 2)).shape == (2, 4, 4)
 
 
 def test_the_ledger_is_debited_first_and_exactly_once(domain, records, tmp_path):
@@ -325,7 +325,7 @@ def test_empty_data_is_measured_like_any_other(domain, records, tmp_path):
 def unanswered(release):
     """A table of a release that lacks it: the same without the largest tables."""
     few = rs.plan(rs.marginals(release.domain, ways=[1]), rs.ZCDP(0.5))
-    lacking = rs.Release(few, few.blocks, np.zeros(few.blocks.cells, dtype=np.int64), release.receipt)
+    lacking = rs.Release(few, few.measurements, np.zeros(few.measurements.cells, dtype=np.int64), release.receipt)
     return lacking.table(["sex", "age", "region"])
 
 
@@ -379,7 +379,7 @@ def test_tables_in_every_form(make, tmp_path):
 def test_a_release_of_another_plan_is_refused(make):
     release = make()
     with pytest.raises(PlanError, match="do not fit"):
-        Release(release.planned, release.blocks, release.measurements[:-1])
+        Release(release.planned, release.measurements, release.noisy[:-1])
 
 
 def test_two_attributes_of_equal_size_do_not_share_state(tmp_path):

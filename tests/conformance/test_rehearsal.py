@@ -90,23 +90,23 @@ def test_a_broken_library_fails_before_the_debit(
 
 def test_wrong_counts_and_integers_are_noticed_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = rs.plan(WORKLOAD, rs.ZCDP(rho=0.5))
-    blocks = plan.blocks
-    rehearsal.rehearse(blocks, None)
+    measurements = plan.measurements
+    rehearsal.rehearse(measurements, None)
     with monkeypatch.context() as patch:
-        patch.setattr(type(blocks), "integers", lambda self, batch, tables: np.ones(3, dtype=np.int64))
+        patch.setattr(type(measurements), "integers", lambda self, batch, tables: np.ones(3, dtype=np.int64))
         with pytest.raises(VerificationError, match="wrong integers"):
-            rehearsal.rehearse(blocks, 100)
+            rehearsal.rehearse(measurements, 100)
     monkeypatch.setattr(accumulate, "add_plainly", lambda *args: None)
     with pytest.raises(VerificationError, match="wrong counts"):
-        rehearsal.rehearse(blocks, None)
-    rehearsal.rehearse(blocks, 100)  # few rows are counted without the compiled loop
+        rehearsal.rehearse(measurements, None)
+    rehearsal.rehearse(measurements, 100)  # few rows are counted without the compiled loop
 
 
 def test_a_rehearsal_takes_no_memory_of_tables_that_it_does_not_touch() -> None:
     domain = rs.Domain.of_sizes({"a": 1000, "b": 1000, "c": 30})
-    blocks = rs.plan(rs.marginals(domain, [("a", "b"), ("b", "c")]), rs.ZCDP(rho=0.5)).blocks
-    assert rehearsal._tried(blocks).start < blocks.cells
-    rehearsal.rehearse(blocks, 100)
+    measurements = rs.plan(rs.marginals(domain, [("a", "b"), ("b", "c")]), rs.ZCDP(rho=0.5)).measurements
+    assert rehearsal._tried(measurements).start < measurements.cells
+    rehearsal.rehearse(measurements, 100)
 
 
 def test_the_rehearsed_sampler_is_the_one_that_is_used() -> None:

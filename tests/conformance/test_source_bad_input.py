@@ -324,10 +324,10 @@ def test_a_query_on_a_database_file_reaches_no_other_file(read: str, tmp_path: P
     path, secret = tmp_path / "p.duckdb", written(tmp_path / "f.csv", b"a,b\n1,x\n")
     with duckdb.connect(str(path)) as connection:
         connection.execute("CREATE TABLE people AS SELECT 1 AS a, 'x' AS b")
-        reading = f"SELECT 1 AS a, 'x' AS b FROM {read.format(f=secret)}"
+        estimator = f"SELECT 1 AS a, 'x' AS b FROM {read.format(f=secret)}"
         if read != "secret":
-            assert total((connection, reading)) == 1  # what an open connection may do is up to who opened it
-    assert "failed in DuckDB" in refusal((path, reading))
+            assert total((connection, estimator)) == 1  # what an open connection may do is up to who opened it
+    assert "failed in DuckDB" in refusal((path, estimator))
 
 
 def test_options_that_mean_nothing(tmp_path: Path) -> None:

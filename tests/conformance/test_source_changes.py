@@ -35,7 +35,7 @@ class Watched(Source):
 
     def __init__(self, inner: Source, then: Callable[[], object] = lambda: None) -> None:
         super().__init__(inner.options)
-        self.repeatable, self._inner, self._then, self.readings = inner.repeatable, inner, then, 0
+        self.repeatable, self._inner, self._then, self.estimators = inner.repeatable, inner, then, 0
 
     def columns(self) -> tuple[str, ...]:
         return self._inner.columns()
@@ -44,9 +44,9 @@ class Watched(Source):
         raise AssertionError("the records are read through digested()")
 
     def digested(self, columns: Sequence[str], digest: Digest) -> Iterator[Any]:
-        self.readings += 1
+        self.estimators += 1
         yield from self._inner.digested(columns, digest)
-        if self.readings == 1:
+        if self.estimators == 1:
             self._then()
 
 
@@ -56,7 +56,7 @@ def test_every_engine_is_read_once_where_codes_fit_into_memory(engine: Callable[
     source = Watched(opened(engine(table_of(rows), tmp_path)))
     domain = domain_with("other", "drop")
     rs.measure(plan_of(domain), source, ledger=rs.Ledger(tmp_path / "a.ledger", BUDGET))
-    assert source.readings == 1
+    assert source.estimators == 1
 
 
 @every_engine
@@ -141,7 +141,7 @@ def test_what_gives_other_records_at_every_reading_is_read_once(made: str, tmp_p
         lazy = pl.LazyFrame({"a": range(100_000)}).map_batches(lambda frame: frame.sample(1000))
         source = Watched(Source.duckdb(connection, queries[made]) if made in queries else source_of(lazy))
         rs.measure(plan_of(DOMAIN), source, ledger=ledger)
-        assert source.readings == 1
+        assert source.estimators == 1
         with pytest.raises(LedgerError, match="another dataset"):  # every reading is one
             rs.measure(plan_of(DOMAIN), source, ledger=ledger)
     assert len(ledger.entries) == 1
@@ -162,7 +162,7 @@ def test_a_query_whose_records_are_bounded_per_person_runs_once_and_chooses_by_t
         connection.execute("CREATE TABLE people AS SELECT * FROM rows")
         source = Watched(Source.duckdb(connection, "SELECT * FROM people", **options))
         counted = source.checked(domain, bound=trial).count(layout, None, real)
-        assert source.readings == 1
+        assert source.estimators == 1
     theirs = source_of(table, **options).count(domain, layout, None, real)
     assert np.array_equal(counted.tables, theirs.tables)
     assert (counted.no_person, counted.loss.dropped) == (theirs.no_person, theirs.loss.dropped)
@@ -177,7 +177,7 @@ def test_what_is_too_large_to_keep_is_read_again_and_compared(tmp_path: Path, mo
     with duckdb.connect() as connection:
         steady = Watched(Source.duckdb(connection, "SELECT a FROM range(10000) t(a)"))
         assert steady.checked(DOMAIN).count(layout_total(), None, None).tables.tolist() == [10_000]
-        assert steady.readings == 2
+        assert steady.estimators == 2
         with pytest.raises(SourceError, match=r"changed after it was checked \(or it gives other records at every"):
             rs.measure(
                 plan_of(DOMAIN),

@@ -248,12 +248,12 @@ def test_a_release_in_parts_is_a_release_like_any_other(
     truth = np.zeros(shape)
     np.add.at(truth, tuple(table[name].to_numpy() for name in "acd"), 1)
     assert np.abs(release.estimates(["a", "c", "d"]) - truth).max() < 0.2  # 100 standard deviations
-    assert 0 < release.measurements.part.cache_info().currsize < len(parts)  # the others were not read
-    whole = rs.Release(plan, release.blocks, np.asarray(release.measurements), release.receipt)
+    assert 0 < release.noisy.part.cache_info().currsize < len(parts)  # the others were not read
+    whole = rs.Release(plan, release.measurements, np.asarray(release.noisy), release.receipt)
     for (_, _, mine), (_, _, theirs) in zip(release.all_estimates(), whole.all_estimates(), strict=True):
         assert np.array_equal(mine, theirs)
     release.save(tmp_path / "copy")
-    assert np.array_equal(rs.Release.load(tmp_path / "copy").measurements, np.asarray(release.measurements))
+    assert np.array_equal(rs.Release.load(tmp_path / "copy").noisy, np.asarray(release.noisy))
 
 
 @pytest.mark.parametrize("way", ["classic", "connect"])
@@ -301,7 +301,9 @@ def test_tables_rebuilt_on_executors_are_those_of_the_release_digit_for_digit(
     with pytest.raises(FileError, match=r"cannot write the tables: .* was changed after it was written"):
         release.export(tmp_path / "no", "parquet", spark=sessions[way])
     assert not [path for path in tmp_path.iterdir() if "no" in path.name]
-    whole = rs.Release(plan, release.blocks, np.zeros(release.blocks.cells, dtype=np.int64), release.receipt)
+    whole = rs.Release(
+        plan, release.measurements, np.zeros(release.measurements.cells, dtype=np.int64), release.receipt
+    )
     with pytest.raises(PlanError, match="in parts"):
         whole.export(tmp_path / "no", "parquet", spark=sessions[way])
 
@@ -331,7 +333,7 @@ def test_a_changed_or_missing_part_is_noticed(sessions: dict[str, Any], tmp_path
     last = sorted((tmp_path / "out" / "measurements").iterdir())[-1]
     last.write_bytes(last.read_bytes()[::-1])
     with pytest.raises(FileError, match="was changed after it was written"):
-        np.asarray(release.measurements)
+        np.asarray(release.noisy)
     last.unlink()
     with pytest.raises(FileError, match="lacks 'measurements/part-"):
         rs.Release.load(tmp_path / "out")

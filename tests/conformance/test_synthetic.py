@@ -16,7 +16,7 @@ from tests.laws.projections import all_two_way, queries_release
 def squares(release, histogram):
     """Squared residuals of all measurements, each over its own variance, from a histogram of all cells."""
     total = 0.0
-    for one in release.reading.cliques():
+    for one in release.estimator.cliques():
         axes = tuple(i for i in range(len(release.domain)) if i not in one.members)
         table = histogram.sum(axis=axes)
         answered = query_of(one)(_Factor(table))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import residua as rs
 from residua.linalg.lattice import closure
 from residua.plans import ProductPlan
-from residua.plans.blocks import Blocks
+from residua.plans.measurements import Measurements
 
 sizes_of_domains = st.lists(st.integers(1, 4), min_size=1, max_size=4).filter(lambda s: np.prod(s) <= 96)
 positive = st.floats(1e-2, 1e2)
@@ -53,6 +53,6 @@ def plans_of_one_domain(draw, count):
     return [draw(plans(domain)) for _ in range(count)]
 
 
-def verified_cost(blocks: Blocks, guarantee, unit) -> Fraction:
+def verified_cost(measurements: Measurements, guarantee, unit) -> Fraction:
     """What measuring these blocks costs, by the verifier, which also refuses what the guarantee does not cover."""
-    return blocks.noise.promised(blocks.price(unit), guarantee)
+    return measurements.noise.promised(measurements.price(unit), guarantee)

@@ -5,7 +5,7 @@ from itertools import combinations_with_replacement, product
 
 import numpy as np
 
-from residua.plans.matrix.blocks import MatrixBlocks
+from residua.plans.matrix.measurements import MatrixMeasurements
 from tests.laws import dense
 
 
@@ -28,21 +28,24 @@ def persons_of(plan) -> np.ndarray:
     return everyone(tuple(plan.domain.sizes.tolist()), plan.unit.contribution.records, limits)
 
 
-def measured_rows(blocks, sizes) -> np.ndarray:
+def measured_rows(measurements, sizes) -> np.ndarray:
     """What is measured as rows over all cells of the domain, each over its noise scale: from the integers alone."""
     sizes = [int(n) for n in sizes]
-    if isinstance(blocks, MatrixBlocks):
-        shape = [n if i in blocks.attributes else 1 for i, n in enumerate(sizes)]
-        columns = np.broadcast_to(blocks.columns.reshape(shape), sizes).ravel()
-        return np.append(blocks.strategy, np.zeros((len(blocks.strategy), 1)), axis=1)[:, columns] / blocks.scale
+    if isinstance(measurements, MatrixMeasurements):
+        shape = [n if i in measurements.attributes else 1 for i, n in enumerate(sizes)]
+        columns = np.broadcast_to(measurements.columns.reshape(shape), sizes).ravel()
+        return (
+            np.append(measurements.strategy, np.zeros((len(measurements.strategy), 1)), axis=1)[:, columns]
+            / measurements.scale
+        )
     found = []
-    for number, t, s in zip(blocks.measured, blocks.grids, blocks.scales, strict=True):
-        members = blocks.lattice.members(int(number))
-        parts = (blocks.strategies[i].matrix if i in members else np.ones((1, n)) for i, n in enumerate(sizes))
+    for number, t, s in zip(measurements.measured, measurements.grids, measurements.scales, strict=True):
+        members = measurements.lattice.members(int(number))
+        parts = (measurements.strategies[i].matrix if i in members else np.ones((1, n)) for i, n in enumerate(sizes))
         found.append(dense.kron(parts) * (t / s))
     return np.vstack(found)
 
 
-def true_cost(blocks, plan) -> float:
+def true_cost(measurements, plan) -> float:
     """The largest `zᵀΓz` of what blocks measure."""
-    return float(((persons_of(plan) @ measured_rows(blocks, plan.domain.sizes).T) ** 2).sum(axis=1).max())
+    return float(((persons_of(plan) @ measured_rows(measurements, plan.domain.sizes).T) ** 2).sum(axis=1).max())

@@ -55,11 +55,11 @@ def block_matrix(plan, members, *, scaled=True):
 def gamma(plan):
     """The plan's privacy cost matrix."""
     cells = int(np.prod(plan.domain.sizes))
-    blocks = (
+    measurements = (
         tau * block_matrix(plan, members).T @ block_matrix(plan, members)
         for members, tau in zip(plan.lattice, plan.precisions, strict=True)
     )
-    return sum(blocks, np.zeros((cells, cells)))
+    return sum(measurements, np.zeros((cells, cells)))
 
 
 def all_cells(workload) -> np.ndarray:

@@ -158,7 +158,7 @@ PLAN = rs.plan(rs.prefixes(DOMAIN, "minute") + rs.ranges(DOMAIN, "minute"), rs.Z
 
 
 def test_drawn_noise_has_the_stated_covariances():
-    (piece,) = PLAN.blocks.pieces
+    (piece,) = PLAN.measurements.pieces
     draws = rounded_ordered(piece.sampled, piece.grid, 4000) / piece.grid
     stated = PLAN.covariance(rs.prefixes(DOMAIN, "minute"))
     distance, pairs = unlike(draws, stated)
@@ -169,7 +169,7 @@ def test_drawn_noise_has_the_stated_covariances():
 def test_rounded_noise_has_the_exact_distribution():
     from scipy.stats import chisquare, norm
 
-    noise = PLAN.blocks.pieces[0].sampled
+    noise = PLAN.measurements.pieces[0].sampled
     sums, _ = noise.variances()
     draws = rounded_ordered(noise, 1, 6000)[:, 17]  # on the coarsest grid, where rounding shows
     deviation = np.sqrt(sums[17])

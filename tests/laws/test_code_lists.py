@@ -14,7 +14,7 @@ import residua as rs
 from residua.cli.main import app
 from residua.domain.codec import encode
 from residua.errors import DomainError
-from tests.laws.trees import blocks
+from tests.laws.trees import measurements
 
 ROWS = [("b1", "t1", "c1"), ("b2", "t1", "c1"), ("b3", "t2", "c1"), ("b4", "t3", "c2")]
 
@@ -47,7 +47,7 @@ def test_columns_parents_parquet_and_arrays_say_the_same(tmp_path):
 
 
 def test_labels_are_a_tuple_that_is_never_made():
-    labels = blocks(50, unknown="other").labels
+    labels = measurements(50, unknown="other").labels
     assert len(labels) == 51
     assert list(labels)[-1] == labels[-1] == "(other)"
     assert labels.index("b0031") == 31
@@ -67,7 +67,7 @@ def test_codes_are_looked_up_whatever_holds_them(kind):
 
 
 def test_files_keep_them(tmp_path):
-    domain = rs.Domain({"block": blocks(300, missing="other"), "sex": ["F", "M"]})
+    domain = rs.Domain({"block": measurements(300, missing="other"), "sex": ["F", "M"]})
     domain.save(tmp_path / "d.toml")
     assert rs.Domain.load(tmp_path / "d.toml") == domain
     written(tmp_path, ROWS, ("block", "tract", "county"))
@@ -106,7 +106,7 @@ def test_mistakes_in_a_file_of_parents_are_named(tmp_path, pairs, match):
 
 
 def test_packed_codes_that_were_changed_are_refused(tmp_path):
-    domain = rs.Domain({"block": blocks(30)})
+    domain = rs.Domain({"block": measurements(30)})
     domain.save(tmp_path / "d.toml")
     text = (tmp_path / "d.toml").read_text()
     for before, after in (("number = 30", "number = 31"), ("width = 5", "width = 4"), ('name = "county"', 'name = ""')):

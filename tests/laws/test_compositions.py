@@ -26,7 +26,7 @@ SOME = random.Random(26).sample(TOGETHER, 60)
 def gamma(name):
     """The privacy cost matrix of what a plan really measures, (cells, cells)."""
     plan = made(name)
-    measured = measured_by(plan.blocks, [int(n) for n in plan.domain.sizes])
+    measured = measured_by(plan.measurements, [int(n) for n in plan.domain.sizes])
     return measured.gamma(measured.bare)
 
 
@@ -39,7 +39,7 @@ def units_of(domain):
 def check(names, price):
     domain = made(names[0]).domain
     whole = sum(gamma(name) for name in names)
-    measured = [made(name).blocks for name in names]
+    measured = [made(name).measurements for name in names]
     for unit in units_of(domain):
         own, changes = float(price(measured, unit)), changes_of(domain, unit)
         truth = float(np.einsum("ij,jk,ik->i", changes, whole, changes).max())
@@ -65,6 +65,6 @@ def test_a_record_that_moves_from_one_plan_to_another_pays_both(monkeypatch, mos
     monkeypatch.setattr("residua.plans.cells.MOST_CELLS", most_cells)
     domain = rs.Domain({"age": rs.Integers(0, 9)})
     halves = [rs.plan(rs.queries(domain, [half]), rs.GDP(1.0)) for half in ("age < 5", "age >= 5")]
-    measured = [plan.blocks for plan in halves]
+    measured = [plan.measurements for plan in halves]
     assert float(price(measured, rs.AddRemove())) == pytest.approx(1.0 if most_cells else 2.0, rel=1e-6)
     assert float(price(measured, rs.ReplaceOne())) == pytest.approx(2.0, rel=1e-6)

@@ -25,7 +25,7 @@ from tests.statistics.copies import unlike
 
 DOMAIN = rs.Domain({"month": rs.Integers(1, 12)})
 PLAN = rs.plan(rs.prefixes(DOMAIN, "month"), rs.ZCDP(0.5), form=rs.Axis())
-(PIECE,) = PLAN.blocks.pieces
+(PIECE,) = PLAN.measurements.pieces
 NOISE, GRID = PIECE.sampled, PIECE.grid
 
 

@@ -75,7 +75,7 @@ def _identity(n):
 def test_two_axes_crossed_with_each_other_and_a_third_attribute():
     workload, plan = two_axes()
     assert plan.axes == (1, 2)
-    assert any(len(axes) == 2 for *_, axes in plan.blocks.along.values())
+    assert any(len(axes) == 2 for *_, axes in plan.measurements.along.values())
     check_plan(plan)
     assert plan.cost <= 1.0
     best = rs.plan(workload, rs.GDP(1.0), form=rs.Matrix(), tolerance=1e-3)
@@ -88,7 +88,7 @@ def test_two_axes_crossed_with_each_other_and_a_third_attribute():
 
 
 def test_noise_along_two_axes_is_exact_and_as_stated():
-    noises = two_axes()[1].blocks
+    noises = two_axes()[1].measurements
     first, second = next(noises.sampled(number) for number, (*_, axes) in noises.along.items() if len(axes) == 2)
 
     class Known:
@@ -116,7 +116,7 @@ def test_the_law_of_every_plan_holds_for_any_unit(kind):
                 rs.plan(asked(kind), rs.ZCDP(0.5), form=rs.Axis(), unit=unit)
             continue
         other = rs.plan(asked(kind), rs.ZCDP(0.5), form=rs.Axis(), unit=unit)
-        assert float(other.blocks.price(unit)) <= 1.0
+        assert float(other.measurements.price(unit)) <= 1.0
         assert other.unit_pcost <= 1.0
 
 
@@ -159,7 +159,7 @@ def test_largest_variances_are_near_the_dense_optimum_and_their_certificate_is_t
 def test_targets_are_met():
     workload = asked("and tables without it")
     target = rs.plan(workload, targets=25.0, form=rs.Axis())
-    release_plan = target.reading(target.compile(), np.zeros(target.compile().cells, dtype=np.int64)).plan
+    release_plan = target.estimator(target.compile(), np.zeros(target.compile().cells, dtype=np.int64)).plan
     assert 24.9 < release_plan.variances(workload).max() <= 25.0
 
 
@@ -181,14 +181,14 @@ def test_a_plan_that_was_altered_after_pricing_is_refused(change, tmp_path):
     with pytest.raises(VerificationError):
         rs.measure(bad, pa.table({"sex": ["F"], "minute": [1], "region": ["a"]}), ledger=ledger)
     assert not ledger.entries
-    blocks = plan.compile()
-    scales = blocks.scales.copy()
+    measurements = plan.compile()
+    scales = measurements.scales.copy()
     scales[-1] *= 0.99
-    assert replace(blocks, scales=scales).price(rs.AddRemove()) > 1
+    assert replace(measurements, scales=scales).price(rs.AddRemove()) > 1
     with pytest.raises(VerificationError):
-        replace(blocks, grids=blocks.grids * 3).price(rs.AddRemove())
+        replace(measurements, grids=measurements.grids * 3).price(rs.AddRemove())
     with pytest.raises(VerificationError):
-        replace(blocks, grids=blocks.grids * 2**30).price(rs.AddRemove())
+        replace(measurements, grids=measurements.grids * 2**30).price(rs.AddRemove())
 
 
 def test_a_release_is_consistent_and_kept_exactly(tmp_path):

@@ -200,7 +200,7 @@ def test_the_composed_cost_is_that_of_the_summed_matrices(candidates, unit):
         profile = composed_profile(plans)
         largest = unit.scaled(1) * profile.largest  # each column is rounded up, then all; or all at once
         assert found <= largest <= found + len(plans) * unit.scaled(1) * Fraction(1, 2**200)
-        assert sum(plan.blocks.profile().largest for plan in plans) >= profile.largest
+        assert sum(plan.measurements.profile().largest for plan in plans) >= profile.largest
 
 
 def test_people_in_different_cells_do_not_add_up():

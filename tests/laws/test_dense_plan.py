@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import residua as rs
 from residua.errors import FileError, PlanError, VerificationError
 from residua.plans import MatrixPlan
-from residua.plans.matrix.blocks import MatrixBlocks
+from residua.plans.matrix.measurements import MatrixMeasurements
 from residua.release import Release
 from tests.laws.instances import verified_cost
 
@@ -70,10 +70,10 @@ def test_facts_equal_plain_linear_algebra(workload, kind):
 @settings(max_examples=30)
 def test_the_price_is_exact_and_rounding_costs_less_than_a_millionth(workload):
     plan = rs.plan(workload, rs.ZCDP(0.5), tolerance=1e-3)
-    blocks = plan.compile()
+    measurements = plan.compile()
     norms = [sum(int(b) ** 2 for b in column) for column in plan.strategy.T]
     truth = Fraction(max(norms)) / Fraction(plan.scale) ** 2
-    cost = verified_cost(blocks, plan.guarantee, plan.unit)
+    cost = verified_cost(measurements, plan.guarantee, plan.unit)
     assert truth <= cost <= truth + Fraction(1, 2**190)
     from residua.plans.solver.solve import least_total
 
@@ -194,9 +194,9 @@ def test_the_verifier_refuses_what_was_altered(tmp_path):
 
     def changed(**changes):
         fields = {name: getattr(good, name) for name in ("sizes", "attributes", "columns", "strategy", "scale")}
-        return MatrixBlocks(**{**fields, **changes})
+        return MatrixMeasurements(**{**fields, **changes})
 
-    for blocks, message in (
+    for measurements, message in (
         (changed(scale=good.scale / 2), "costs"),
         (changed(strategy=good.strategy * 2), "costs"),
         (changed(strategy=good.strategy + 0.5), "whole numbers"),
@@ -207,7 +207,7 @@ def test_the_verifier_refuses_what_was_altered(tmp_path):
         (changed(strategy=good.strategy * 2**20, scale=2.0**40), "overflow"),
     ):
         with pytest.raises(VerificationError, match=message):
-            verified_cost(blocks, plan.guarantee, plan.unit)
+            verified_cost(measurements, plan.guarantee, plan.unit)
     ledger = rs.Ledger(tmp_path / "l", rs.ZCDP(10.0))
     with pytest.raises(VerificationError):
         rs.measure(plan.replaced(scale=plan.scale * 0.999), pa.table({"x": [0]}), ledger=ledger)

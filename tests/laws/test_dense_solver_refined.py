@@ -23,11 +23,11 @@ def test_separate_cells_have_the_least_cost_each(decades):
 
 def test_separate_blocks_are_refined_separately():
     """Blocks that share no cell have nothing to do with each other; the plain optimum leaves the cheaper ones slack."""
-    blocks = [prefixes(6), 0.5 * prefixes(9), 0.3 * random_ranges(8, 1), 0.01 * np.ones((1, 3))]
-    W = block_diag(*blocks)
+    measurements = [prefixes(6), 0.5 * prefixes(9), 0.3 * random_ranges(8, 1), 0.01 * np.ones((1, 3))]
+    W = block_diag(*measurements)
     found = refine(W)
     at = 0
-    for block in blocks:
+    for block in measurements:
         alone = refine(block)
         np.testing.assert_allclose(found.profile[at : at + block.shape[1]], alone.profile, rtol=1e-6)
         assert alone.pcost == pytest.approx(least_privacy(block, tolerance=1e-9).pcost, rel=1e-8)

@@ -31,15 +31,15 @@ PLANTED = {
     "is_priced_together": ("blocks.profile", lambda true: lambda: even(Fraction(0))),
     "states_facts": ("_variances", lambda true: lambda workload: true(workload) * (1 - 1e-4)),
     "states_covariances": ("_covariance", lambda true: lambda *given: true(*given) * (1 - 1e-4)),
-    "estimates_best": ("reading", lambda true: lambda blocks, measured: true(blocks, np.flip(measured))),
+    "estimates_best": ("estimator", lambda true: lambda measurements, measured: true(measurements, np.flip(measured))),
     "is_as_accurate_as_stated": ("compile", lambda true: lambda: louder(true())),
     "is_kept_in_files": ("to_body", lambda true: lambda: halved(true())),
     "has_algebra": ("__add__", lambda true: lambda other: other),
 }
 
 
-def louder(blocks):
-    return replace(blocks, scales=blocks.scales * 1.01)
+def louder(measurements):
+    return replace(measurements, scales=measurements.scales * 1.01)
 
 
 def halved(body):
@@ -52,7 +52,7 @@ def test_a_planted_defect_is_found(law, monkeypatch):
     where, wrong = PLANTED[law]
     plan = made("products").replaced()
     check_plan(plan, laws=[law])
-    holder = type(plan.blocks if where.startswith("blocks.") else plan)
+    holder = type(plan.measurements if where.startswith("blocks.") else plan)
     name = where.removeprefix("blocks.")
     true = getattr(holder, name)
     monkeypatch.setattr(holder, name, lambda self, *given: wrong(partial(true, self))(*given))

@@ -164,7 +164,7 @@ def test_releases_are_projected_quoted_and_pooled(tmp_path):
     assert table.min() >= 0
     assert table.sum(axis=(0, 2)) == pytest.approx(projected.estimates(["region"]), abs=1e-3)
     assert projected.estimates(["minute"]).sum() == pytest.approx(float(projected.estimates([])), abs=1e-3)
-    running = release.reading.running(1, 0.5)
+    running = release.estimator.running(1, 0.5)
     assert running is not None
     each = np.tril(np.ones((12, 12))) - 0.5
     rows = {("minute",): each[4]}
@@ -182,16 +182,16 @@ def test_releases_are_projected_quoted_and_pooled(tmp_path):
 
 def test_whatever_is_answered_is_unbiased_and_what_is_not_is_told():
     plan = planned("and tables without it")
-    rows = measured_by(plan.blocks, plan.domain.sizes.tolist()).rows
+    rows = measured_by(plan.measurements, plan.domain.sizes.tolist()).rows
     x = np.random.default_rng(0).integers(0, 99, rows.shape[1])
-    reading = plan.reading(plan.compile(), rows @ x)
+    estimator = plan.estimator(plan.compile(), rows @ x)
     listed = rs.queries(
         DOMAIN, ["minute < 4 and sex = 'F'", "region = 'a'", "minute < 4", "region = 'a' and sex = 'M'"]
     )
-    assert reading.answers(listed)[0] == pytest.approx(over_all(listed) @ x)
+    assert estimator.answers(listed)[0] == pytest.approx(over_all(listed) @ x)
     cells = np.zeros((12, 3))
     cells[:, 1] = 1.0
-    assert reading.combination({("minute", "region"): cells})[0] == pytest.approx(float(reading.marginal((3,))[1]))
+    assert estimator.combination({("minute", "region"): cells})[0] == pytest.approx(float(estimator.marginal((3,))[1]))
     assert not plan.supports({"minute": rs.between(0, 3), "region": np.array([1e-9, 0.0, 0.0])})
     assert plan.supports({"minute": rs.between(0, 3), "region": np.full(3, 0.1)})
     assert plan.variance({"sex": np.array([1e-9, 0.0])}) == pytest.approx(1e-18 * plan.variance({"sex": "F"}))

@@ -10,8 +10,8 @@ import pytest
 import residua as rs
 from residua.errors import PlanError
 from residua.measurement import noisy as noisy_module
-from residua.plans.blocks import Portion
 from residua.plans.composition import composed_cost
+from residua.plans.measurements import Portion
 from residua.projection.problems import problem_of
 from residua.source import source_of
 from residua.source.kept import SomeGroups
@@ -124,7 +124,7 @@ def test_the_price_is_that_of_the_worst_change_of_the_data(unit, choice):
     """Exact; of persons with limits a bound, exact where another group is as costly as the costliest."""
     plans = {name: plan.replaced(unit=unit, guarantee=rs.ZCDP(50.0)) for name, plan in COSTED.items()}
     plan = rs.by_group(plans, by=["state", "job"], chosen=CHOICES[choice])
-    truth, price = cost(gamma(plan), unit), float(plan.blocks.price(unit))
+    truth, price = cost(gamma(plan), unit), float(plan.measurements.price(unit))
     assert price >= truth * (1 - 1e-12)
     assert plan.unit_pcost == pytest.approx(price, rel=1e-6)
     assert price == pytest.approx(truth, rel=1e-6) or (isinstance(unit, rs.Person) and choice != "mixed")
@@ -135,7 +135,7 @@ def test_what_is_measured_twice_in_a_group_costs_both():
     first = rs.by_group(COSTED, by=["state", "job"], chosen={("A", "x"): "one", ("B", "x"): "weak"})
     second = rs.by_group(COSTED, by=["state", "job"], chosen={("A", "x"): "weak two", ("B", "y"): "two"})
     assert float(composed_cost([first, second])) == pytest.approx(cost(gamma(first) + gamma(second), UNITS[0]))
-    profile = first.blocks.profile()
+    profile = first.measurements.profile()
     assert [float(value) / 2.0**200 for value in profile.values] == pytest.approx([1.0, 0.0, 0.2, 0.0, 0.0, 0.0])
 
 
@@ -214,7 +214,7 @@ def test_a_projection_is_the_nearest_in_every_group(tmp_path):
 def test_portions_of_groups_measure_what_all_at_once_would(cells, monkeypatch):
     """Without noise, the integers of every group are those of its own table, however many are counted at a time."""
     monkeypatch.setattr(noisy_module, "PORTION_CELLS", cells)
-    monkeypatch.setattr(noisy_module, "_drawn", lambda blocks, batch, shape: np.zeros(shape, dtype=np.int64))
+    monkeypatch.setattr(noisy_module, "_drawn", lambda measurements, batch, shape: np.zeros(shape, dtype=np.int64))
     still = source_of(DATA).checked(DOMAIN)
     assert still.kept
 
@@ -222,11 +222,13 @@ def test_portions_of_groups_measure_what_all_at_once_would(cells, monkeypatch):
         some = None if portion.groups is None else SomeGroups(DOMAIN.sizes, portion.by, portion.groups)
         return still.count(layout, None, None, some).tables
 
-    portions = noisy_module.portions_of(MIXED.blocks, kept=True)
+    portions = noisy_module.portions_of(MIXED.measurements, kept=True)
     assert len(portions) > 1
-    found = noisy_module.noisy_in_portions(MIXED.blocks, portions, counted, None)
-    assert np.array_equal(found, noisy_module.noisy_in_portions(MIXED.blocks, [Portion(MIXED.blocks)], counted, None))
-    estimates = MIXED.reading(MIXED.blocks, found).marginal((0, 1, 3))
+    found = noisy_module.noisy_in_portions(MIXED.measurements, portions, counted, None)
+    assert np.array_equal(
+        found, noisy_module.noisy_in_portions(MIXED.measurements, [Portion(MIXED.measurements)], counted, None)
+    )
+    estimates = MIXED.estimator(MIXED.measurements, found).marginal((0, 1, 3))
     truth = CELLS.sum(axis=2).astype(float)
     known = np.isfinite(estimates)
     assert known.any()

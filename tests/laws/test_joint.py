@@ -8,8 +8,8 @@ import pytest
 
 import residua as rs
 from residua.errors import PlanError, VerificationError
-from residua.plans.blockwise.blocks import BlockwiseBlocks
 from residua.plans.blockwise.facts import BlockRows, in_classes
+from residua.plans.blockwise.measurements import BlockwiseMeasurements
 from residua.plans.blockwise.plan import BlockwisePlan
 from residua.plans.composition import priced
 from residua.plans.levels import AttributeLevels, axis_of, closed, refines
@@ -113,7 +113,7 @@ def test_any_sensible_budget_can_be_measured(rho):
     plan = rs.plan(
         rs.queries(rs.Domain.of_sizes([3, 3, 2]), ["a0 < a1", "a1 = 1 and a2 = 1"]), rs.ZCDP(rho), form=rs.Blockwise()
     )
-    assert plan.blocks.cost(rs.AddRemove()) <= 2 * rho
+    assert plan.measurements.cost(rs.AddRemove()) <= 2 * rho
 
 
 def test_what_matters_little_can_be_measured_at_a_small_budget():
@@ -122,12 +122,12 @@ def test_what_matters_little_can_be_measured_at_a_small_budget():
     little = rs.explicit(domain, np.eye(6), on=["a1", "a2"], weight=1e-12)
     workload = side_by_side([rs.explicit(domain, np.eye(9)[:4], on=["a0", "a1"]), little])
     plan = rs.plan(workload, rs.ZCDP(1e-6), form=rs.Blockwise())
-    assert plan.blocks.cost(rs.AddRemove()) <= 2e-6
+    assert plan.measurements.cost(rs.AddRemove()) <= 2e-6
     assert np.isfinite(plan.variances(workload)).all()
 
 
 def test_the_total_alone_has_a_profile():
-    total = BlockwiseBlocks((AttributeLevels(3),), ((),), (BlockRows(np.array([[5]])),), np.array([2.0]))
+    total = BlockwiseMeasurements((AttributeLevels(3),), ((),), (BlockRows(np.array([[5]])),), np.array([2.0]))
     assert total.profile().largest == total.cost(rs.AddRemove()) == Fraction(25, 4)
 
 

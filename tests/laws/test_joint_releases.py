@@ -84,7 +84,7 @@ def test_a_projection_is_the_nearest_tables_that_agree(released, terms):
         rows = release.plan.value_rows(block)
         seen = rows @ flat if names else rows.ravel() * float(total)
         noise = np.sqrt(release.plan.facts.variance_of[block])
-        distance += cp.sum_squares((seen - release.reading.measured[block]) / noise)
+        distance += cp.sum_squares((seen - release.estimator.measured[block]) / noise)
     least = cp.Problem(cp.Minimize(distance), limits).solve(solver="CLARABEL")
     assert projected.distance == pytest.approx(least, rel=2e-4)
     assert projected.distance <= least + projected.gap + 2e-4 * least
@@ -136,7 +136,7 @@ def test_no_person_costs_more_than_the_price(unit):
     """Everyone that the unit allows, on every cell, from the integers that are measured."""
     workload = rs.queries(SMALL, ["a < b", "a + b <= 2", "b = 1 and c = 'x'"]) + rs.prefixes(SMALL, "b")
     plan = rs.plan(workload, rs.ZCDP(0.5), unit=unit, form=rs.Blockwise())
-    blocks, rows = plan.blocks, []
+    blocks, rows = plan.measurements, []
     for block, own, scale in zip(blocks.measured, blocks.rows, blocks.scales, strict=True):
         at = [
             np.ravel_multi_index(

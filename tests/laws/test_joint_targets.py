@@ -25,7 +25,7 @@ def test_targets_are_met_within_the_stated_gap_of_the_dense_optimum(seed):
     least = rs.plan(workload.listed(), targets=targets, form=rs.Matrix())
     assert least.pcost * (1 - 2e-3) <= plan.pcost <= least.pcost * 1.06
     assert plan.gap < 0.02
-    assert plan.blocks.cost(rs.AddRemove()) <= plan.guarantee.pcost_allowed()
+    assert plan.measurements.cost(rs.AddRemove()) <= plan.guarantee.pcost_allowed()
 
 
 def test_no_plan_of_the_same_split_is_better_than_the_gap_says():

@@ -27,20 +27,20 @@ PLANS: dict[str, tuple[Any, Any]] = {
 
 @pytest.mark.parametrize("name", PLANS)
 def test_the_estimate_covers_what_measuring_takes(name: str) -> None:
-    blocks, _ = priced(rs.plan(*PLANS[name]))
+    measurements, _ = priced(rs.plan(*PLANS[name]))
     rounded_normal(1.0, 1), rounded_laplace(1.0, 1)  # their tables are made once per process
     tracemalloc.start()
-    noisy(blocks, lambda layout: np.zeros(layout.cells, dtype=np.int64), None)
+    noisy(measurements, lambda layout: np.zeros(layout.cells, dtype=np.int64), None)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 8 * rehearsal.cells_needed(blocks) + 2**21
+    assert peak < 8 * rehearsal.cells_needed(measurements) + 2**21
 
 
 @pytest.mark.parametrize(("needed", "free"), [(2**20, 2**20), (2**58, None)], ids=["scarce", "cannot be had"])
 def test_too_little_memory_is_refused_before_the_debit(
     needed: int, free: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rehearsal, "cells_needed", lambda blocks: needed)
+    monkeypatch.setattr(rehearsal, "cells_needed", lambda measurements: needed)
     monkeypatch.setattr(rehearsal, "free_bytes", lambda: free)
     plan = rs.plan(rs.marginals(TWO, ways=[1]), rs.ZCDP(rho=0.5))
     ledger = rs.Ledger(tmp_path / "a.ledger", rs.ZCDP(rho=0.5))

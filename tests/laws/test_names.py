@@ -39,8 +39,8 @@ OF_WORKLOADS: list[Callable[[], object]] = [
 
 
 def release_of(plan: rs.Plan) -> rs.Release:
-    blocks = plan.compile()
-    return rs.Release(plan, blocks, np.zeros(blocks.cells, dtype=np.int64), {"pcost": 1.0, "epsilon": 1.0})
+    measurements = plan.compile()
+    return rs.Release(plan, measurements, np.zeros(measurements.cells, dtype=np.int64), {"pcost": 1.0, "epsilon": 1.0})
 
 
 @pytest.mark.parametrize("kind", PLANS)

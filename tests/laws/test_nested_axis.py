@@ -286,7 +286,7 @@ PLAN = rs.plan(WORKLOAD, rs.ZCDP(0.5), form=rs.Axis())
 
 def test_drawn_noise_has_the_stated_covariances():
     """Each of three statements is wrong once in a million times."""
-    (piece,) = PLAN.blocks.pieces
+    (piece,) = PLAN.measurements.pieces
     assert isinstance(piece.sampled, NestedNoise)
     draws = rounded_ordered(piece.sampled, piece.grid, 4_000) / piece.grid
     distance, pairs = unlike(draws, PLAN.covariance(rs.prefixes(DOMAIN, "day")))
@@ -313,7 +313,7 @@ def test_one_level_or_three_are_planned_to_the_dense_optimum(levels, days, weigh
 
 
 def test_what_replaces_records_is_priced_by_four_and_planned_along_the_path():
-    assert PLAN.blocks.price(rs.ReplaceOne()) == 4 * PLAN.blocks.price(rs.AddRemove())
+    assert PLAN.measurements.price(rs.ReplaceOne()) == 4 * PLAN.measurements.price(rs.AddRemove())
     plain = rs.plan(WORKLOAD, rs.ZCDP(0.5), form=rs.Axis(), unit=rs.ReplaceOne())
     assert isinstance(plain, ProductPlan)
     assert not plain.correlated.strategy.asked.is_nested
@@ -330,7 +330,7 @@ def test_plans_combine_with_those_that_share_their_noise():
     like = rs.plan(rs.prefixes(DOMAIN, "day"), rs.ZCDP(0.2), form=rs.Lattice(like=PLAN))
     both = PLAN + like
     assert both.pcost == pytest.approx(PLAN.pcost + like.pcost, rel=1e-9)
-    assert both.blocks.price(rs.ReplaceOne()) >= 4 * both.blocks.price(rs.AddRemove()) * Fraction(9, 10)
+    assert both.measurements.price(rs.ReplaceOne()) >= 4 * both.measurements.price(rs.AddRemove()) * Fraction(9, 10)
     assert (both.variances(WORKLOAD) <= PLAN.variances(WORKLOAD)).all()
 
 
@@ -340,7 +340,7 @@ def test_levels_are_asked_beside_short_attributes_along_noise_that_is_given():
     workload = rs.product(domain, {"day": "month"}) + rs.product(domain, {"day": "prefixes", "age": "prefixes"})
     made = rs.plan(workload, rs.ZCDP(0.5), form=rs.Lattice(like=given))
     assert np.isfinite(made.variances(workload)).all()
-    assert 0 < made.blocks.price(rs.AddRemove()) <= 1
+    assert 0 < made.measurements.price(rs.AddRemove()) <= 1
 
 
 @pytest.mark.parametrize(
@@ -405,11 +405,11 @@ def test_targets_that_lie_far_apart_are_met_within_the_gap():
     assert plan.variances(months).max() <= 0.01
     assert plan.variances(rs.prefixes(domain, "day")).max() <= 1e4
     least = rs.plan(workload, rs.ZCDP(50), form=rs.Axis(), minimise=rs.MaxVariance({"day": 1e6, "month": 1.0}))
-    per_record = float(least.blocks.price(rs.AddRemove()))
+    per_record = float(least.measurements.price(rs.AddRemove()))
     assert least.variances(months).max() <= (1 + least.gap) / per_record  # no plan has less than one over its cost
     shared = rs.plan(months, rs.ZCDP(50), form=rs.Lattice(like=least))
-    ((number, (grid, *_)),) = shared.blocks.along.items()
-    (noise,) = shared.blocks.sampled(number)
+    ((number, (grid, *_)),) = shared.measurements.along.items()
+    (noise,) = shared.measurements.sampled(number)
     drawn = noise.row_variances(over_running_sums(csr_array(months.families[0].queries[0].matrix())))
     assert (drawn + np.array([1, 2]) / (12 * grid**2) <= shared.variances(months) * 1.001).all()
 

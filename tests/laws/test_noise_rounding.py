@@ -163,7 +163,7 @@ def test_each_row_has_its_own_scale(sampler: Callable[..., NDArray[np.int64]]) -
     words = rng.integers(0, ONES, size=(len(scales), cells), dtype=np.uint64)
     one = [sampler(s, cells, _entropy=Script(row.tolist(), repeat(3))) for s, row in zip(scales, words, strict=True)]
 
-    class Blocks(Script):
+    class Measurements(Script):
         """Blocks of words are told from single ones by their count."""
 
         def words(self, count: int) -> NDArray[np.uint64]:
@@ -174,7 +174,7 @@ def test_each_row_has_its_own_scale(sampler: Callable[..., NDArray[np.int64]]) -
     assert words.size > BLOCK
     for given in (np.array(scales), [Fraction(s) for s in scales], np.array(scales)[:, None]):
         shape = (len(scales), 1, cells) if np.ndim(given) == 2 else (len(scales), cells)  # type: ignore[arg-type]
-        batch = sampler(given, shape, _entropy=Blocks(words.ravel().tolist(), repeat(3)))
+        batch = sampler(given, shape, _entropy=Measurements(words.ravel().tolist(), repeat(3)))
         assert batch.dtype == np.int64
         assert batch.shape == shape
         assert np.array_equal(batch.reshape(len(scales), cells), np.stack(one))

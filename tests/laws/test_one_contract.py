@@ -29,8 +29,8 @@ ASKED = {
 
 def released(plan: rs.Plan) -> Release:
     """Numbers for measurements, as if they came from the door."""
-    numbers = np.random.default_rng(1).integers(-(2**20), 2**20, plan.blocks.cells)
-    return Release(plan, plan.blocks, numbers, {"pcost": 1.0, "epsilon": 1.0})
+    numbers = np.random.default_rng(1).integers(-(2**20), 2**20, plan.measurements.cells)
+    return Release(plan, plan.measurements, numbers, {"pcost": 1.0, "epsilon": 1.0})
 
 
 @pytest.mark.parametrize("asked", ASKED)

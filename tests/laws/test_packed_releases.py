@@ -34,16 +34,16 @@ def saved(request, tmp_path):
 
 def test_what_was_packed_is_read_again(saved):
     release, folder = saved
-    assert isinstance(release.measurements, PartedIntegers)
+    assert isinstance(release.noisy, PartedIntegers)
     assert not (folder / "release" / "measurements.npy").exists()
-    whole = np.asarray(release.measurements)
-    in_memory = rs.Release(release.planned, release.blocks, whole.copy(), release.receipt)
+    whole = np.asarray(release.noisy)
+    in_memory = rs.Release(release.planned, release.measurements, whole.copy(), release.receipt)
     for mine, theirs in zip(release.tables(), in_memory.tables(), strict=True):
         np.testing.assert_array_equal(mine.estimates, theirs.estimates)
     np.testing.assert_array_equal(release.estimates(["e", "a"]), in_memory.estimates(["e", "a"]))
     again = folder / "again"
     release.save(again)
-    np.testing.assert_array_equal(np.asarray(rs.Release.load(again).measurements), whole)
+    np.testing.assert_array_equal(np.asarray(rs.Release.load(again).noisy), whole)
     files = sorted(path.name for path in (again / "measurements").iterdir())
     assert len(files) == -(-len(whole) // 40) > 5
 
@@ -51,11 +51,11 @@ def test_what_was_packed_is_read_again(saved):
 def test_one_table_is_read_without_the_rest(saved):
     release, folder = saved
     again = rs.Release.load(folder / "release")
-    again.reading.plan  # noqa: B018 – of plans as tables, what lies below is pooled when it is first asked
+    again.estimator.plan  # noqa: B018 – of plans as tables, what lies below is pooled when it is first asked
     count = len(list((folder / "release" / "measurements").iterdir()))
     if release.planned.noise.name == "normal":
         again.table(["a"])
-        assert again.measurements.part.cache_info().misses <= 3 < count
+        assert again.noisy.part.cache_info().misses <= 3 < count
 
 
 def test_a_part_that_was_changed_or_is_missing_is_refused(saved):
@@ -73,16 +73,19 @@ def test_a_part_that_was_changed_or_is_missing_is_refused(saved):
 
 def test_room_for_every_part_is_kept_before_anything_is_spent(tmp_path, monkeypatch):
     plan = rs.plan(rs.marginals(DOMAIN, ways=[3]), rs.ZCDP(0.5))
-    with folders.reserve(tmp_path / "release", plan, plan.blocks) as place:
+    with folders.reserve(tmp_path / "release", plan, plan.measurements) as place:
         held = [path.stat() for path in (place.partial / "measurements").iterdir()]
-        assert sum(each.st_blocks * 512 for each in held) >= 9 * plan.blocks.cells
+        assert sum(each.st_blocks * 512 for each in held) >= 9 * plan.measurements.cells
     assert not (tmp_path / "release").exists()
 
     def full(handle: int, size: int) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(folders, "keep_room", full)
-    with pytest.raises(FileError, match="nothing was spent"), folders.reserve(tmp_path / "release", plan, plan.blocks):
+    with (
+        pytest.raises(FileError, match="nothing was spent"),
+        folders.reserve(tmp_path / "release", plan, plan.measurements),
+    ):
         pass
     assert not list(Path(tmp_path).iterdir())
     shutil.rmtree(tmp_path)

@@ -83,16 +83,16 @@ def matrix_plans(draw):
 @given(st.one_of(lattice_plans(), lattice_plans(plain=True), matrix_plans()))
 @settings(max_examples=150, deadline=None)
 def test_nobody_costs_more_than_the_price_and_the_price_is_no_more_than_k_squared(plan):
-    truth, price = true_cost(plan.blocks, plan), plan.blocks.price(plan.unit)
+    truth, price = true_cost(plan.measurements, plan), plan.measurements.price(plan.unit)
     assert truth <= float(price) * (1 + ROUNDING)
-    assert price <= plan.unit.scaled(plan.blocks.price(rs.AddRemove())) * (1 + Fraction(1, 10**12))
+    assert price <= plan.unit.scaled(plan.measurements.price(rs.AddRemove())) * (1 + Fraction(1, 10**12))
     assert float(price) == pytest.approx(plan.unit_pcost, rel=1e-6)  # what the plan says of itself
 
 
 @given(st.one_of(lattice_plans(), matrix_plans()))
 @settings(max_examples=60, deadline=None)
 def test_a_price_is_no_looser_than_the_plan_says(plan):
-    assert true_cost(plan.blocks, plan) >= plan.unit_pcost / (1 + plan.slack) * (1 - 1e-6)
+    assert true_cost(plan.measurements, plan) >= plan.unit_pcost / (1 + plan.slack) * (1 - 1e-6)
     assert bool([word for word, _ in plan.remarks if word == "Price"]) == (plan.slack > 1e-6)
 
 
@@ -103,11 +103,11 @@ def test_several_plans_are_priced_together(data):
     lattice = rs.marginals(first.domain, ways=range(len(first.domain) + 1)).lattice
     precisions = numbers(data.draw, len(lattice), lowest=0.1)
     second = ProductPlan(first.domain, lattice, precisions, rs.ZCDP(1e9), first.unit)
-    rows = np.vstack([measured_rows(plan.blocks, first.domain.sizes) for plan in (first, second)])
+    rows = np.vstack([measured_rows(plan.measurements, first.domain.sizes) for plan in (first, second)])
     truth = float(((persons_of(first) @ rows.T) ** 2).sum(axis=1).max())
     together = composed_cost([first, second])
     assert truth <= float(together) * (1 + ROUNDING)
-    assert together <= first.blocks.price(first.unit) + second.blocks.price(first.unit)
+    assert together <= first.measurements.price(first.unit) + second.measurements.price(first.unit)
 
 
 @given(units(limited=True))
@@ -117,7 +117,7 @@ def test_plans_of_marginals_are_priced_exactly_where_one_attribute_is_limited(ca
     name, most = unit.contribution.limits[0]
     unit = Person(unit.records, per={name: most})
     plan = rs.plan(rs.marginals(domain, ways=range(len(domain) + 1)), BUDGET, unit=unit)
-    assert true_cost(plan.blocks, plan) == pytest.approx(float(plan.blocks.price(unit)), rel=ROUNDING)
+    assert true_cost(plan.measurements, plan) == pytest.approx(float(plan.measurements.price(unit)), rel=ROUNDING)
     assert plan.slack == pytest.approx(0.0, abs=ROUNDING)
     assert not plan.remarks
 
@@ -225,12 +225,12 @@ def test_products_for_persons(objective, per):
     loss, other = ((v.sum() if total else v.max()) for v in (plan.variances(workload), k_squared.variances(workload)))
     assert loss < other
     assert np.isfinite(plan.gap)
-    truth = true_cost(plan.blocks, plan)
+    truth = true_cost(plan.measurements, plan)
     assert truth <= float(priced(plan)[1]) * (1 + ROUNDING)
     # The certificate: the plan for k records is of some class too, and no better for this unit than the bound allows.
-    assert loss / (1 + plan.gap) <= other * true_cost(k_squared.blocks, plan) * (1 + 1e-6)
+    assert loss / (1 + plan.gap) <= other * true_cost(k_squared.measurements, plan) * (1 + 1e-6)
     dense = rs.plan(workload, BUDGET, unit=unit, form=rs.Matrix(), minimise=objective)
-    assert true_cost(dense.blocks, dense) <= float(priced(dense)[1]) * (1 + ROUNDING)
+    assert true_cost(dense.measurements, dense) <= float(priced(dense)[1]) * (1 + ROUNDING)
     assert np.isfinite(dense.gap)
 
 
@@ -258,7 +258,7 @@ def test_least_privacy_for_persons():
     )
     assert plan.variances(workload).max() <= 100.0
     assert plan.guarantee.rho < k_squared.guarantee.rho
-    assert float(plan.blocks.price(plan.unit)) <= 2 * plan.guarantee.rho
+    assert float(plan.measurements.price(plan.unit)) <= 2 * plan.guarantee.rho
 
 
 def test_limits_change_nothing_but_the_number_of_records_under_pure_dp():

@@ -18,28 +18,29 @@ SIZES = DOMAIN.sizes.tolist()
 
 def measured(plan):
     """The matrix over all cells of what a plan's blocks measure, and the variance of each measurement."""
-    blocks = plan.compile()
+    measurements = plan.compile()
     if isinstance(plan, MatrixPlan):
         own = [n if i in plan.attributes else 1 for i, n in enumerate(SIZES)]
         columns = np.broadcast_to(plan.columns.reshape(own), SIZES).ravel()
         rows = np.append(plan.strategy, np.zeros((len(plan.strategy), 1), dtype=np.int64), axis=1)[:, columns]
-        return blocks, rows.astype(float), np.full(len(rows), plan.scale**2 + 1 / 12)
+        return measurements, rows.astype(float), np.full(len(rows), plan.scale**2 + 1 / 12)
     rows, variances = [], []
-    grids, scales = dict(zip(blocks.measured, blocks.grids)), dict(zip(blocks.measured, blocks.scales))  # noqa: B905
-    for group in blocks.layout:
+    grids = dict(zip(measurements.measured, measurements.grids, strict=True))
+    scales = dict(zip(measurements.measured, measurements.scales, strict=True))
+    for group in measurements.layout:
         for number, members in zip(group.numbers, group.members, strict=True):
             cells = int(np.prod([SIZES[i] for i in members]))
             wide = dense.centring(SIZES, members) @ dense.marginal_matrix(SIZES, members)
             rows.append(np.rint(wide * cells) * grids[number])
             variances.append(np.full(cells, scales[number] ** 2 + 1 / 12))
-    return blocks, np.vstack(rows), np.concatenate(variances)
+    return measurements, np.vstack(rows), np.concatenate(variances)
 
 
 def pretended(plan, x, rng):
     """A release of a plan with pseudo-random noise, its matrix and its variances."""
-    blocks, rows, variances = measured(plan)
+    measurements, rows, variances = measured(plan)
     y = np.rint(rows @ x + rng.normal(size=len(rows)) * np.sqrt(variances)).astype(np.int64)
-    return Release(plan, blocks, y), rows, variances, y
+    return Release(plan, measurements, y), rows, variances, y
 
 
 def workloads():
@@ -110,6 +111,6 @@ def test_what_cannot_be_pooled_is_refused():
             pooled(given_)
     with pytest.raises(PlanError, match="different units"):
         pooled([release, replacing])
-    paid = release.__class__(release.planned, release.blocks, release.measurements, {"digest": "one debit"})
+    paid = release.__class__(release.planned, release.measurements, release.noisy, {"digest": "one debit"})
     with pytest.raises(PlanError, match="given twice"):  # it would state half the variance
         pooled([paid, paid])

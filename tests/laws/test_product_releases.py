@@ -39,8 +39,8 @@ def counter(plan, x):
 
 
 def released(plan, x):
-    blocks = plan.compile()
-    return Release(plan, blocks, door.noisy(blocks, counter(plan, x), None))
+    measurements = plan.compile()
+    return Release(plan, measurements, door.noisy(measurements, counter(plan, x), None))
 
 
 def table_of(plan, seed, most=1000):
@@ -53,14 +53,14 @@ def test_what_is_measured_is_the_integer_matrix(seed):
     plan = random_plan(seed)
     x = table_of(plan, seed)
     release = released_without_noise(plan, x)
-    blocks = release.blocks
+    measurements = release.measurements
     found, rows = 0, list(plan.lattice)
-    for number, t in zip(blocks.measured, blocks.grids, strict=True):
+    for number, t in zip(measurements.measured, measurements.grids, strict=True):
         B = block_matrix(plan, rows[number], scaled=False).astype(np.int64)
-        start = blocks.layout.starts[number]
-        assert (release.measurements[start : start + len(B)] == t * (B @ x.ravel())).all()
+        start = measurements.layout.starts[number]
+        assert (release.noisy[start : start + len(B)] == t * (B @ x.ravel())).all()
         found += len(B)
-    assert found == len(release.measurements)
+    assert found == len(release.noisy)
 
 
 @given(seeds)
@@ -76,16 +76,16 @@ def test_estimates_are_the_best_linear_unbiased_ones(seed):
     true_plan, rows = release.plan, list(plan.lattice)
     G = np.linalg.pinv(gamma(true_plan), hermitian=True, rcond=1e-11)
     score = np.zeros(W.shape[1])
-    for number, t in zip(release.blocks.measured, release.blocks.grids, strict=True):
+    for number, t in zip(release.measurements.measured, release.measurements.grids, strict=True):
         B = block_matrix(plan, rows[number])
-        start = release.blocks.layout.starts[number]
+        start = release.measurements.layout.starts[number]
         unit = t * np.prod([plan.strategies[i].unit for i in rows[number]])
-        score += true_plan.precisions[number] * B.T @ (release.measurements[start : start + len(B)] / unit)
+        score += true_plan.precisions[number] * B.T @ (release.noisy[start : start + len(B)] / unit)
     inside = np.linalg.norm(W - W @ gamma(true_plan) @ G, axis=1) < 1e-6
     assert (inside == supported).all()
     for i in np.flatnonzero(supported)[:: max(1, len(W) // 8)]:
         row = asked.matrix[[i]].toarray().reshape(asked.shape)
-        value, variance = release.reading.combination({asked.names: row})
+        value, variance = release.estimator.combination({asked.names: row})
         assert value == pytest.approx(float(W[i] @ G @ score), rel=1e-6, abs=1e-4)
         assert variance == pytest.approx(float(W[i] @ G @ W[i]), rel=1e-6)
     if supported.all():
@@ -141,12 +141,12 @@ def test_plain_strategies_read_as_a_residual_release(seed):
     plan = rs.plan(rs.marginals(domain, ways=[1, 2]), rs.ZCDP(rho=0.5))
     crossed = plan.replaced(strategies=tuple(Crossed(int(n)) for n in sizes))
     assert (plan.plain, crossed.plain) == (True, False)
-    blocks, crossed_blocks = plan.compile(), crossed.compile()
-    assert (blocks.measured == crossed_blocks.measured).all()
-    integers = door.noisy(blocks, counter(plan, rng.integers(0, 100, sizes)), None)
-    one = Release(plan, blocks, integers)
-    two = Release(crossed, crossed_blocks, integers)
-    assert type(one.reading.estimator) is not type(two.reading.estimator)
+    measurements, crossed_measurements = plan.compile(), crossed.compile()
+    assert (measurements.measured == crossed_measurements.measured).all()
+    integers = door.noisy(measurements, counter(plan, rng.integers(0, 100, sizes)), None)
+    one = Release(plan, measurements, integers)
+    two = Release(crossed, crossed_measurements, integers)
+    assert type(one.estimator.reconstruction) is not type(two.estimator.reconstruction)
     for names in plan.workload.sets:
         np.testing.assert_allclose(one.estimates(names), two.estimates(names), atol=1e-6)
         np.testing.assert_allclose(one.table(names).stddev, two.table(names).stddev, rtol=1e-9)

@@ -27,20 +27,23 @@ seeds = st.integers(0, 2**32 - 1)
 
 def wide(plan):
     """What a plan's blocks measure over all cells, integers, and the noise scale of each row."""
-    blocks = plan.compile()
+    measurements = plan.compile()
     if isinstance(plan, MatrixPlan):
         own = [n if i in plan.attributes else 1 for i, n in enumerate(SIZES)]
         columns = np.broadcast_to(plan.columns.reshape(own), SIZES).ravel()
         rows = np.append(plan.strategy, np.zeros((len(plan.strategy), 1), dtype=np.int64), axis=1)[:, columns]
-        return blocks, rows, np.full(len(rows), plan.scale)
-    grids, scales = (dict(zip(blocks.measured.tolist(), each, strict=True)) for each in (blocks.grids, blocks.scales))
+        return measurements, rows, np.full(len(rows), plan.scale)
+    grids, scales = (
+        dict(zip(measurements.measured.tolist(), each, strict=True))
+        for each in (measurements.grids, measurements.scales)
+    )
     rows, noise = [], []
-    for group in blocks.layout:
+    for group in measurements.layout:
         for number, members in zip(group.numbers.tolist(), group.members.tolist(), strict=True):
             block = np.rint(block_matrix(plan, members, scaled=False)).astype(np.int64)
             rows.append(block * int(grids[number]))
             noise.append(np.full(len(block), scales[number]))
-    return blocks, np.vstack(rows), np.concatenate(noise)
+    return measurements, np.vstack(rows), np.concatenate(noise)
 
 
 PLANNED = ["ranges", "prefixes", "marginals", "queries"]
@@ -200,10 +203,10 @@ def test_a_pool_for_replaced_records_says_by_how_much_its_variances_are_overstat
 
 def pretended(plan, x, rng):
     """A release of a plan with pseudo-random noise; its whitened rows and measurements."""
-    blocks, rows, noise = wide(plan)
+    measurements, rows, noise = wide(plan)
     stddevs = np.sqrt(noise**2 + 1 / 12)
     y = np.rint(rows @ x + rng.normal(size=len(rows)) * noise).astype(np.int64)
-    return Release(plan, blocks, y), rows / stddevs[:, None], y / stddevs
+    return Release(plan, measurements, y), rows / stddevs[:, None], y / stddevs
 
 
 @given(st.lists(plans, min_size=1, max_size=3), seeds)

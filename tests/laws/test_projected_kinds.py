@@ -226,19 +226,19 @@ def test_product_tables_are_the_nearest_in_their_own_metric_by_a_general_solver(
         rules.append(cp.sum(tables[0, 1]) == 60)
     if facts == "known":
         rules.append(tables[1, 2] == np.array([[20, 5, 5], [10, 10, 10]]))
-    blocks, loss = release.blocks, 0
-    for group in blocks.layout:
+    measurements, loss = release.measurements, 0
+    for group in measurements.layout:
         for j, (number, members) in enumerate(zip(group.numbers, group.members.tolist(), strict=True)):
-            at = int(np.searchsorted(blocks.measured, number))
+            at = int(np.searchsorted(measurements.measured, number))
             seen = marginal(tuple(members))
             for axis, i in enumerate(members):
-                R = blocks.strategies[i].matrix / blocks.strategies[i].unit
+                R = measurements.strategies[i].matrix / measurements.strategies[i].unit
                 seen = R @ seen if axis == 0 else seen @ R.T
-            y = group.view(release.measurements)[j] / blocks.units[at]
+            y = group.view(release.noisy)[j] / measurements.units[at]
             for axis, i in enumerate(members):  # rows of a plain residual add up to zero, and so must what they saw
-                y = y - y.mean(axis=axis, keepdims=True) if blocks.strategies[i].plain else y
+                y = y - y.mean(axis=axis, keepdims=True) if measurements.strategies[i].plain else y
             factor = {0: 4, 1: 256, 2: 1}[len(members)] if metric == "margins" else 1
-            loss += factor * cp.sum_squares((seen - y) / np.sqrt(blocks.noise_variances[at]))
+            loss += factor * cp.sum_squares((seen - y) / np.sqrt(measurements.noise_variances[at]))
     cp.Problem(cp.Minimize(loss), rules).solve(solver=cp.CLARABEL, tol_gap_abs=1e-11, tol_gap_rel=1e-11)
     for pair, table in tables.items():
         found = projected.estimates([domain.names[i] for i in pair])
@@ -253,14 +253,14 @@ def test_pure_marginals_are_the_nearest_to_the_measured_tables_by_a_general_solv
     """By precision: the pooled tables and the measured ones, each with its own noise, have the same nearest tables."""
     release = release_of(tmp_path, "pure marginals", workload=rs.marginals(domain_of_three(), ways=[1, 2, 3]))
     projected = rs.project(release, total=60, metric="covariance", shrink=False, tolerance=1e-10)
-    blocks, numbers = release.blocks, np.arange(30).reshape(5, 2, 3)
+    measurements, numbers = release.measurements, np.arange(30).reshape(5, 2, 3)
     h, loss = cp.Variable(30, nonneg=True), 0
-    for group in blocks.layout:
+    for group in measurements.layout:
         for j, (number, members) in enumerate(zip(group.numbers, group.members.tolist(), strict=True)):
             rest = tuple(i for i in range(3) if i not in members)
             one_hot = np.eye(30)[numbers].sum(axis=rest).reshape(-1, 30)
-            at = int(np.searchsorted(blocks.measured, number))
-            y = group.view(release.measurements)[j].ravel() / blocks.grids[at]
+            at = int(np.searchsorted(measurements.measured, number))
+            y = group.view(release.noisy)[j].ravel() / measurements.grids[at]
             loss += float(release.plan.tables.cell_precisions[number]) * cp.sum_squares(one_hot @ h - y)
     cp.Problem(cp.Minimize(loss), [cp.sum(h) == 60]).solve(solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10)
     np.testing.assert_allclose(projected.estimates(release.domain.names).ravel(), h.value, atol=2e-3)
@@ -276,7 +276,7 @@ def test_pure_releases_go_to_the_histogram_whose_answers_are_nearest(tmp_path, m
     apart = W @ h - release.answers(asked).estimates
     if metric == "covariance":  # measurements have equal variances
         told = np.where(plan.columns >= 0, plan.strategy[:, plan.columns], 0)
-        apart = (told @ h - release.measurements) / np.sqrt(plan.noise_variance)
+        apart = (told @ h - release.noisy) / np.sqrt(plan.noise_variance)
     cp.Problem(cp.Minimize(cp.sum_squares(apart)), [cp.sum(h) == 60]).solve(
         solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10
     )
@@ -299,7 +299,7 @@ def test_the_noise_of_products_adds_up_to_what_the_bound_is_made_of(tmp_path):
     problem = problem_of(release.plan, Terms(metric="plain"))
     nothing = problem.unprojected(np.zeros(problem.layout.cells))
     columns = []
-    for place in range(release.blocks.cells):
+    for place in range(release.measurements.cells):
         tables = problem.unprojected(problem.simulated(nothing, One(place)))
         columns.append(queries_of(release.plan, tables))
     a = np.linalg.svd(np.array(columns), compute_uv=False) ** 2

@@ -19,7 +19,7 @@ from residua.noise import rounded_laplace_pmf
 from residua.plans.composition import priced
 from residua.plans.matrix.price import replacement_sum
 from residua.plans.noise import rounded_laplace_variance
-from residua.plans.product.table_reading import noise_terms
+from residua.plans.product.table_estimator import noise_terms
 from residua.plans.search.split import EpsilonSplit
 from residua.plans.tails import reaches
 from residua.privacy.curves import pure_to_gdp_pcost
@@ -158,8 +158,8 @@ def test_pooled_estimates_are_dense_least_squares_and_agree(tmp_path):
     start = 0
     for number, t in zip(plan.tables.measured, plan.tables.grids, strict=True):
         cells = math.prod(int(plan.domain.sizes[i]) for i in plan.lattice.members(int(number)))
-        at = release.blocks.layout.starts[number]
-        y[start : start + cells] = release.measurements[at : at + cells] / float(t)
+        at = release.measurements.layout.starts[number]
+        y[start : start + cells] = release.noisy[at : at + cells] / float(t)
         start += cells
     x, *_ = np.linalg.lstsq(A / np.sqrt(v)[:, None], y / np.sqrt(v), rcond=None)
     table = x.reshape(3, 2, 4)
@@ -260,7 +260,7 @@ def test_simultaneous_intervals_are_wider_and_biased_none(tmp_path):
         release.table(["a"], confidence=1.0)
     release.save(tmp_path / "out")
     again = rs.Release.load(tmp_path / "out")
-    np.testing.assert_array_equal(again.measurements, release.measurements)
+    np.testing.assert_array_equal(again.noisy, release.noisy)
     assert "rounded Laplace noise" in (tmp_path / "out" / "PRIVACY.md").read_text()
 
 

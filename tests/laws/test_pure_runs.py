@@ -86,7 +86,7 @@ def test_the_price_is_the_largest_l1_norm_there_is(plan):
         for j in range(plan.size)
     ]
     for records in (1, 3):
-        found = plan.blocks.price(rs.AddRemove(records))
+        found = plan.measurements.price(rs.AddRemove(records))
         assert found >= records * max(columns)
         assert float(found) <= records * sum(
             np.abs(R).sum(axis=0).max() / s
@@ -95,7 +95,7 @@ def test_the_price_is_the_largest_l1_norm_there_is(plan):
         if plan.size == math.prod(plan.parts[()].shape.parts):  # every combination of columns is some value's
             assert float(found) == pytest.approx(records * float(max(columns)), rel=1e-14)
     moved = np.abs((B[:, :, None] - B[:, None, :]) / scales[:, None, None]).sum(axis=0).max()
-    replaced = float(plan.blocks.price(rs.ReplaceOne()))
+    replaced = float(plan.measurements.price(rs.ReplaceOne()))
     assert replaced >= moved * (1 - 1e-12)
     if plan.size == math.prod(plan.parts[()].shape.parts):
         assert replaced == pytest.approx(moved, rel=1e-12)
@@ -126,22 +126,22 @@ def test_coefficients_add_up_to_variances_and_bounds_hold(plan):
 
 def test_intervals_hold_what_they_say_and_not_much_more(monkeypatch):
     plan = made(50, (3, 5, 4))
-    reading = plan.reading(plan.blocks, np.zeros(plan.blocks.cells, dtype=np.int64))
-    slack = math.sqrt(plan.blocks.cells / 8) / plan.parts[()].scales.min()
+    estimator = plan.estimator(plan.measurements, np.zeros(plan.measurements.cells, dtype=np.int64))
+    slack = math.sqrt(plan.measurements.cells / 8) / plan.parts[()].scales.min()
     prefixes, ranges = rs.prefixes(plan.domain, "x"), rs.ranges(plan.domain, "x")
     own = {}
     for workload in (prefixes, ranges, rs.marginals(plan.domain, [("x",)])):
         roots = np.abs(intervals.coefficients(plan.parts[()].solved, listed(workload).T)).T
         own[workload] = reaches(roots / math.sqrt(2), 0.05) / np.linalg.norm(roots, axis=1)
-        found = reading.widths(workload, 0.95, 1.0) - slack
+        found = estimator.widths(workload, 0.95, 1.0) - slack
         assert (found >= own[workload] / 1.002).all()
         assert (found <= 1.3 * own[workload]).all()
-    assert reading.widths({("x",): listed(prefixes)[30]}, 0.95, 1.0) - slack == pytest.approx(
+    assert estimator.widths({("x",): listed(prefixes)[30]}, 0.95, 1.0) - slack == pytest.approx(
         [own[prefixes][30]], rel=0.01
     )
     monkeypatch.setattr(intervals, "_MOST_COEFFICIENTS", 1)  # bounds, as for many values
     for workload, wanted in own.items():
-        assert (reading.widths(workload, 0.95, 1.0) - slack >= wanted / 1.002).all()
+        assert (estimator.widths(workload, 0.95, 1.0) - slack >= wanted / 1.002).all()
 
 
 @pytest.mark.parametrize("weights", [(1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0), (1.0, 0.3, 2.0)])
@@ -182,8 +182,8 @@ def test_measured_releases_are_saved_read_tabled_and_projected(tmp_path):
     release.save(tmp_path / "release")
     again = rs.Release.load(tmp_path / "release")
     prefixes = rs.prefixes(plan.domain, "x")
-    estimates, variances = again.reading.answers(prefixes)
-    assert np.array_equal(estimates, release.reading.answers(prefixes)[0])
+    estimates, variances = again.estimator.answers(prefixes)
+    assert np.array_equal(estimates, release.estimator.answers(prefixes)[0])
     truth = np.cumsum(np.bincount(data["x"], minlength=50))
     assert np.abs((estimates - truth) / np.sqrt(variances)).max() < 12  # e^-17 for one Laplace variable
     table = again.table(["x"])
@@ -202,10 +202,10 @@ def test_many_releases_have_the_stated_variances(tmp_path):
     plan, releases = made(20, (5, 4)), 3000
     random = np.random.default_rng()
     counts = np.arange(20) * 3
-    exact = np.zeros(plan.blocks.cells, dtype=np.int64)
-    for batch in plan.blocks.batches():
-        plan.blocks.store(batch, plan.blocks.integers(batch, counts), exact)
-    found, starts = np.empty((releases, 20)), plan.blocks.pieces[0].starts
+    exact = np.zeros(plan.measurements.cells, dtype=np.int64)
+    for batch in plan.measurements.batches():
+        plan.measurements.store(batch, plan.measurements.integers(batch, counts), exact)
+    found, starts = np.empty((releases, 20)), plan.measurements.pieces[0].starts
     for k in range(releases):
         noise = np.concatenate(
             [
@@ -213,7 +213,7 @@ def test_many_releases_have_the_stated_variances(tmp_path):
                 for low, high, s in zip(starts, starts[1:], plan.parts[()].scales, strict=False)
             ]
         ).astype(np.int64)
-        found[k] = np.cumsum(plan.reading(plan.blocks, exact + noise).marginal((0,)))
+        found[k] = np.cumsum(plan.estimator(plan.measurements, exact + noise).marginal((0,)))
     stated = plan.variances(rs.prefixes(plan.domain, "x"))
     assert np.abs((found.mean(axis=0) - np.cumsum(counts)) / np.sqrt(stated / releases)).max() < 5.7
     # The kurtosis of a sum of Laplace variables is at most 6: a sample variance strays by √(5/N) of itself.
@@ -257,8 +257,8 @@ def test_files_keep_the_plan_and_refuse_a_changed_one(tmp_path):
 
 
 def test_the_verifier_refuses_what_does_not_fit():
-    blocks = made(50, (3, 5, 4)).blocks
-    (piece,) = blocks.pieces
+    measurements = made(50, (3, 5, 4)).measurements
+    (piece,) = measurements.pieces
     R, scales = piece.operator.strategies, piece.operator.scales
     for change in (
         {"strategies": (R[0].astype(np.float64), *R[1:])},
@@ -268,7 +268,7 @@ def test_the_verifier_refuses_what_does_not_fit():
         {"scales": np.append(scales[:2], np.nan)},
         {"scales": np.append(scales[:2], 2.0**41)},
     ):
-        altered = replace(blocks, pieces=(replace(piece, operator=replace(piece.operator, **change)),))
+        altered = replace(measurements, pieces=(replace(piece, operator=replace(piece.operator, **change)),))
         with pytest.raises(VerificationError):
             altered.price(rs.AddRemove())
 

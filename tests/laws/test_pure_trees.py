@@ -23,12 +23,12 @@ from residua.plans.tails import mixed_reach, reaches, ruled_reach
 from residua.projection.problem import Terms
 from residua.projection.problems import problem_of
 from residua.testing import check_plan
-from tests.laws.trees import blocks
+from tests.laws.trees import measurements
 
 SIZE = 96
 ORDERED = rs.Domain({"x": rs.Integers(0, SIZE - 1)})
 PREFIXES, RANGES = rs.prefixes(ORDERED, "x"), rs.ranges(ORDERED, "x")
-NESTED = rs.Domain({"x": blocks(60), "sex": ["F", "M"]})
+NESTED = rs.Domain({"x": measurements(60), "sex": ["F", "M"]})
 LEVELS = rs.hierarchy(NESTED, "x") + 2 * rs.product(NESTED, {"x": "state"})
 CASES = {
     "prefixes": PREFIXES,
@@ -44,7 +44,7 @@ def planned(workload, **options) -> ProductPlan:
 
 def strategy(plan):
     """Every measured count over the values, (nodes, values), and the noise scale of each."""
-    (each,) = plan.blocks.pieces
+    (each,) = plan.measurements.pieces
     nesting = each.nesting
     rows, scales = [], []
     for level in range(each.start, nesting.root + 1):
@@ -67,7 +67,7 @@ def case(request):
 
 
 SHORT = rs.Domain({"x": rs.Integers(0, 19)})
-SHORT_NESTED = rs.Domain({"x": blocks(24), "sex": ["F", "M"]})
+SHORT_NESTED = rs.Domain({"x": measurements(24), "sex": ["F", "M"]})
 SMALL = {
     "prefixes": rs.prefixes(SHORT, "x"),
     "mixed": rs.prefixes(SHORT, "x") + 0.1 * rs.ranges(SHORT, "x") + 3 * rs.marginals(SHORT, [("x",)]),
@@ -97,9 +97,9 @@ def test_estimates_are_least_squares_of_what_was_measured(case, tmp_path):
     release.save(tmp_path / "release")
     release = rs.Release.load(tmp_path / "release")
     B, scales = strategy(plan)
-    values = np.linalg.lstsq(B / scales[:, None], np.asarray(release.measurements) / scales, rcond=None)[0]
+    values = np.linalg.lstsq(B / scales[:, None], np.asarray(release.noisy) / scales, rcond=None)[0]
     W = listed(workload)
-    estimates, variances = release.reading.answers(workload)
+    estimates, variances = release.estimator.answers(workload)
     assert estimates == pytest.approx(W @ values, rel=1e-7, abs=1e-4)
     truth = W @ np.bincount(places, minlength=len(labels))
     assert np.abs((estimates - truth) / np.sqrt(variances)).max() < 12  # e^-17 for one Laplace variable
@@ -110,13 +110,13 @@ def test_estimates_are_least_squares_of_what_was_measured(case, tmp_path):
 
 def test_laplace_noise_is_verified_as_it_is_sampled():
     plan = planned(LEVELS)
-    (each,) = plan.blocks.pieces
+    (each,) = plan.measurements.pieces
     several = replace(each, scales=(np.full(each.nesting.sizes[1], each.scales[0][0]), *each.scales[1:]))
     normal = replace(each, operator=replace(each.operator, noise=NORMAL))
     for pieces in ((several,), (each, replace(each, members=(1,), sizes=(2,))), (each, normal)):
         with pytest.raises(VerificationError):
-            replace(plan.blocks, pieces=pieces).price(rs.AddRemove())
-    assert replace(plan.blocks, pieces=(normal,)).price(rs.AddRemove()) != plan.blocks.price(rs.AddRemove())
+            replace(plan.measurements, pieces=pieces).price(rs.AddRemove())
+    assert replace(plan.measurements, pieces=(normal,)).price(rs.AddRemove()) != plan.measurements.price(rs.AddRemove())
 
 
 def test_trees_are_nearly_as_good_as_any_strategy_and_never_worse_than_known_ones():
@@ -201,20 +201,20 @@ def test_bounds_on_many_sums_are_at_least_their_own_quantiles():
 
 def test_intervals_hold_what_they_say_and_not_much_more():
     plan = planned(PREFIXES)
-    reading = plan.reading(plan.blocks, np.zeros(plan.blocks.cells, dtype=np.int64))
+    estimator = plan.estimator(plan.measurements, np.zeros(plan.measurements.cells, dtype=np.int64))
     W = listed(PREFIXES)
     B, scales = strategy(plan)
     weighted = B / scales[:, None] ** 2
     coefficients = np.abs(W @ np.linalg.solve(B.T @ weighted, weighted.T)) * scales
     own = reaches(coefficients, 0.05) / np.sqrt(2 * (coefficients**2).sum(axis=1))
     for asked in (PREFIXES, PREFIXES.listed()):
-        found = reading.widths(asked, 0.95, 1.0)
+        found = estimator.widths(asked, 0.95, 1.0)
         assert (found >= own / 1.002).all()
         assert (found <= 1.2 * own).all()
-    single = reading.widths({("x",): W[30]}, 0.95, 1.0)
+    single = estimator.widths({("x",): W[30]}, 0.95, 1.0)
     assert single == pytest.approx([own[30]], rel=0.01)
-    values = reading.widths(("x",), 0.95, 1.0)
-    assert (values >= reading.widths(rs.marginals(ORDERED, [("x",)]).listed(), 0.95, 1.0) / 1.1).all()
+    values = estimator.widths(("x",), 0.95, 1.0)
+    assert (values >= estimator.widths(rs.marginals(ORDERED, [("x",)]).listed(), 0.95, 1.0) / 1.1).all()
     assert (values < -math.log(0.05) / math.sqrt(2) * 1.02).all()
 
 

@@ -125,8 +125,8 @@ def test_covariances_place_by_place_are_those_of_all_queries(form):
 @pytest.mark.parametrize("form", ["Laplace tables", "Laplace matrix"])
 def test_widths_that_stand_for_others_or_are_interpolated_are_theirs(form):
     plan = PLANS[form]()
-    blocks = plan.compile()
-    noise = PlanAnswers(plan, plan.reading(blocks, np.zeros(blocks.cells, dtype=np.int64)))
+    measurements = plan.compile()
+    noise = PlanAnswers(plan, plan.estimator(measurements, np.zeros(measurements.cells, dtype=np.int64)))
     groups = groups_of(plan.domain, ["age"])
     first = groups.term({1: np.array([[1.0, 0.0]])})
     second = groups.term({1: None})
@@ -260,8 +260,8 @@ def test_a_plan_with_a_bias_quotes_numbers_without_intervals():
     domain = rs.Domain({"a": rs.Integers(0, 7)})
     plan = rs.plan(rs.prefixes(domain, "a"), rs.ZCDP(rho=0.5), form=rs.Matrix(bias=0.1))
     assert plan.bias > 0
-    blocks = plan.compile()
-    release = rs.Release(plan, blocks, np.zeros(blocks.cells, dtype=np.int64))
+    measurements = plan.compile()
+    release = rs.Release(plan, measurements, np.zeros(measurements.cells, dtype=np.int64))
     found = release.share({"a": 0})
     assert list(found.columns) == ["estimate"]
     assert "biased" in found.note

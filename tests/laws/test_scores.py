@@ -8,7 +8,7 @@ import pytest
 
 import residua as rs
 from residua.errors import LedgerError, PlanError, PrivacyError, VerificationError
-from residua.measurement.score import GRID, ScoreBlocks, compile_scores
+from residua.measurement.score import GRID, ScoreMeasurements, compile_scores
 
 DOMAIN = rs.Domain.of_sizes({"a": 3, "b": 2, "c": 2})
 RANDOM = np.random.default_rng(3)
@@ -31,13 +31,15 @@ def table(codes, members):
     return np.bincount(flat, minlength=int(np.prod(sizes))).reshape(sizes)
 
 
-def exact_scores(codes, blocks, order):
+def exact_scores(codes, measurements, order):
     """The integers, by Python alone."""
     found = []
-    starts = {m: s for g in blocks.layout for m, s in zip(map(tuple, g.members.tolist()), _starts(g), strict=True)}
+    starts = {
+        m: s for g in measurements.layout for m, s in zip(map(tuple, g.members.tolist()), _starts(g), strict=True)
+    }
     for members in order:
         true = table(codes, members).ravel().tolist()
-        model = blocks.models[starts[members] : starts[members] + len(true)].tolist()
+        model = measurements.models[starts[members] : starts[members] + len(true)].tolist()
         found.append(sum(abs(GRID * m - int(x)) for m, x in zip(true, model, strict=True)) - sum(map(int, model)))
     return found
 
@@ -46,24 +48,24 @@ def _starts(group):
     return [group.start + group.cells * i for i in range(len(group.numbers))]
 
 
-def counted(codes, blocks):
-    flat = np.zeros(blocks.layout.cells, dtype=np.int64)
-    for group in blocks.layout:
+def counted(codes, measurements):
+    flat = np.zeros(measurements.layout.cells, dtype=np.int64)
+    for group in measurements.layout:
         for members, start in zip(group.members.tolist(), _starts(group), strict=True):
             flat[start : start + group.cells] = table(codes, members).ravel()
     return flat
 
 
-def measured(codes, blocks):
-    tables = counted(codes, blocks)
-    return np.concatenate([blocks.integers(batch, tables).ravel() for batch in blocks.batches()]).tolist()
+def measured(codes, measurements):
+    tables = counted(codes, measurements)
+    return np.concatenate([measurements.integers(batch, tables).ravel() for batch in measurements.batches()]).tolist()
 
 
 @pytest.mark.parametrize("unit", [rs.AddRemove(), rs.AddRemove(3), rs.ReplaceOne(), rs.Person(2)])
 def test_no_change_of_records_costs_more_than_the_price_and_some_change_costs_that(unit):
-    blocks, order = compile_scores(DOMAIN, MODELS, 7.0)
-    before = exact_scores(CODES, blocks, order)
-    assert measured(CODES, blocks) == before
+    measurements, order = compile_scores(DOMAIN, MODELS, 7.0)
+    before = exact_scores(CODES, measurements, order)
+    assert measured(CODES, measurements) == before
     worst, records = Fraction(0), getattr(unit, "records", 1)
     for cell in range(12):
         row = np.array([np.unravel_index(cell, (3, 2, 2))])
@@ -71,9 +73,9 @@ def test_no_change_of_records_costs_more_than_the_price_and_some_change_costs_th
         if isinstance(unit, rs.ReplaceOne):
             changes = [np.concatenate([CODES[:k], row, CODES[k + 1 :]]) for k in range(0, 400, 7)]
         for codes in changes:
-            moved = [Fraction(x - y) for x, y in zip(exact_scores(codes, blocks, order), before, strict=True)]
-            worst = max(worst, sum(x * x for x in moved) / Fraction(blocks.scale) ** 2)
-    price = blocks.cost(unit)
+            moved = [Fraction(x - y) for x, y in zip(exact_scores(codes, measurements, order), before, strict=True)]
+            worst = max(worst, sum(x * x for x in moved) / Fraction(measurements.scale) ** 2)
+    price = measurements.cost(unit)
     assert worst <= price
     far, order = compile_scores(DOMAIN, {("a", "b", "c"): np.full((3, 2, 2), 1e6)}, 7.0)
     assert far.cost(rs.AddRemove(3)) - Fraction(9, 49) < Fraction(1, 2**150)  # every record brings it nearer by 1
@@ -82,13 +84,13 @@ def test_no_change_of_records_costs_more_than_the_price_and_some_change_costs_th
 
 
 def test_the_verifier_refuses_what_is_not_what_it_says():
-    blocks, _ = compile_scores(DOMAIN, MODELS, 7.0)
+    measurements, _ = compile_scores(DOMAIN, MODELS, 7.0)
     for wrong in (
-        ScoreBlocks(blocks.layout, blocks.models, 0.1),
-        ScoreBlocks(blocks.layout, blocks.models.astype(float), 7.0),  # type: ignore[arg-type]
-        ScoreBlocks(blocks.layout, -blocks.models, 7.0),
-        ScoreBlocks(blocks.layout, np.full_like(blocks.models, 2**60), 7.0),
-        ScoreBlocks(blocks.layout, blocks.models[:-1], 7.0),
+        ScoreMeasurements(measurements.layout, measurements.models, 0.1),
+        ScoreMeasurements(measurements.layout, measurements.models.astype(float), 7.0),  # type: ignore[arg-type]
+        ScoreMeasurements(measurements.layout, -measurements.models, 7.0),
+        ScoreMeasurements(measurements.layout, np.full_like(measurements.models, 2**60), 7.0),
+        ScoreMeasurements(measurements.layout, measurements.models[:-1], 7.0),
     ):
         with pytest.raises(VerificationError):
             wrong.cost(rs.AddRemove())

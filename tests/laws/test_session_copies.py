@@ -91,9 +91,9 @@ class World:
             self.measured.append(release.planned)
             return release
 
-        def noted_scores(domain, blocks, order, data, unit, *rest):
-            scores = SCORED(domain, blocks, order, data, unit, *rest)
-            self.scored += blocks.cost(unit)
+        def noted_scores(domain, measurements, order, data, unit, *rest):
+            scores = SCORED(domain, measurements, order, data, unit, *rest)
+            self.scored += measurements.cost(unit)
             return scores
 
         with self.patch.context() as patch:

@@ -127,8 +127,8 @@ def test_a_part_that_is_not_what_was_paid_for_is_noticed(opened: Open, tmp_path:
     part = session.path / "parts" / "0001"
     receipt = rs.Release.load(part).receipt
     shutil.rmtree(part)
-    blocks, _ = priced(YOUNG)
-    Release(YOUNG, blocks, np.zeros(blocks.cells, dtype=np.int64), receipt).save(part)
+    measurements, _ = priced(YOUNG)
+    Release(YOUNG, measurements, np.zeros(measurements.cells, dtype=np.int64), receipt).save(part)
     with pytest.raises(SessionError, match="is not what was paid for"):
         opened()
 

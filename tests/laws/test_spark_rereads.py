@@ -20,7 +20,7 @@ from residua.source import Source, source_of, spark
 from residua.source.bound import bound_of
 from residua.source.spark_tasks import ROW
 
-Reading = Callable[[], Iterator[Any]]
+Estimator = Callable[[], Iterator[Any]]
 SIZES = {"a": 4, "b": 3}
 
 
@@ -29,7 +29,7 @@ class DataFrame:
 
     __module__ = "pyspark.toy"
 
-    def __init__(self, parts: list[Reading], columns: list[str]) -> None:
+    def __init__(self, parts: list[Estimator], columns: list[str]) -> None:
         self.parts, self.columns, self.sparkSession, self.conf = parts, columns, self, self
 
     def toDF(self, *_: str) -> "DataFrame":  # noqa: N802
@@ -81,16 +81,16 @@ BEFORE, AFTER = table_of(90, 1), table_of(90, 2)
 
 def changing(after: int) -> tuple[DataFrame, list[int]]:
     """A frame of three partitions, of which one is read as another table from some reading of it on."""
-    readings = [0]
+    estimators = [0]
 
     def steady(start: int) -> Iterator[Any]:
         return iter(BEFORE[start : start + 30].to_batches())
 
     def changes() -> Iterator[Any]:
-        readings[0] += 1
-        return iter((BEFORE if readings[0] <= after else AFTER)[:30].to_batches())
+        estimators[0] += 1
+        return iter((BEFORE if estimators[0] <= after else AFTER)[:30].to_batches())
 
-    return DataFrame([changes, lambda: steady(30), lambda: steady(60)], BEFORE.column_names), readings
+    return DataFrame([changes, lambda: steady(30), lambda: steady(60)], BEFORE.column_names), estimators
 
 
 def counted(source: Source, persons: bool) -> Any:
@@ -113,12 +113,12 @@ def test_all_tables_count_the_records_of_one_reading_or_there_are_none(
     for table in (BEFORE, pa.concat_tables([AFTER[:30], BEFORE[30:]])):
         judge = counted(source_of(table, **options), persons)
         wanted[judge.fingerprint] = judge.tables.tolist()
-    frame, readings = changing(10**6)
+    frame, estimators = changing(10**6)
     counted(Source.spark(frame, **options), persons)
-    assert readings[0] > 1 or not (blocks or persons)
-    for after in range(readings[0] + 1):
+    assert estimators[0] > 1 or not (blocks or persons)
+    for after in range(estimators[0] + 1):
         frame, _ = changing(after)
-        if 0 < after < readings[0]:
+        if 0 < after < estimators[0]:
             with pytest.raises(SourceError, match="the data changed while it was counted"):
                 counted(Source.spark(frame, **options), persons)
             continue
@@ -139,9 +139,9 @@ def test_what_fails_on_an_executor_is_told_as_data_and_quotes_no_value(monkeypat
 
 
 def test_the_data_is_read_twice_once_to_check_and_once_to_count() -> None:
-    frame, readings = changing(10**6)
+    frame, estimators = changing(10**6)
     domain = rs.Domain.of_sizes(SIZES)
     found = Source.spark(frame).checked(domain)
-    assert readings == [1]
+    assert estimators == [1]
     tables = found.count(layout_of(closure([], 2), domain.sizes), None, None).tables
-    assert (readings, tables.tolist(), found.records) == ([2], [90], 90)
+    assert (estimators, tables.tolist(), found.records) == ([2], [90], 90)

@@ -32,8 +32,8 @@ PLANS = {
 
 def released(plan: rs.Plan) -> rs.Release:
     """Noisy integers are any integers."""
-    integers = np.random.default_rng(8).integers(-(10**6), 10**6, plan.blocks.cells)
-    return rs.Release(plan, plan.blocks, integers)
+    integers = np.random.default_rng(8).integers(-(10**6), 10**6, plan.measurements.cells)
+    return rs.Release(plan, plan.measurements, integers)
 
 
 @pytest.mark.parametrize("name", PLANS)
@@ -43,9 +43,9 @@ def test_a_part_of_a_family_is_rebuilt_as_the_whole_is(name: str) -> None:
     for level in lattice.levels:
         family = closure([level[::2]], lattice.attributes)
         seen = 0
-        for group, part, tables in release.reading.part(family).all_marginals():
+        for group, part, tables in release.estimator.part(family).all_marginals():
             for members, table in zip(group.members[part].tolist(), tables, strict=True):
-                whole = release.reading.marginal(tuple(members))
+                whole = release.estimator.marginal(tuple(members))
                 np.testing.assert_allclose(table, whole, rtol=1e-12, atol=1e-9 * np.abs(whole).max())
                 seen += 1
         assert seen == len(family)
@@ -57,9 +57,9 @@ def test_blocks_hold_every_table_once_with_its_error_bars_and_labels(name: str, 
     release = released(PLANS[name])
     tables = ExportBlocks(release, 0.9, full, block_cells=5)
     told = about(release.plan, {}, title="People", confidence=0.9, biased=False, language=None)
-    assert len(tables.blocks) > 1
+    assert len(tables.measurements) > 1
     found = pa.concat_tables(
-        [pq.read_table(pa.BufferReader(tables.block(i, told))) for i in range(len(tables.blocks))]
+        [pq.read_table(pa.BufferReader(tables.block(i, told))) for i in range(len(tables.measurements))]
     ).to_pylist()
     rows: dict[tuple[Any, ...], dict[str, Any]] = {}
     for row in found:
@@ -82,13 +82,13 @@ def test_no_more_parts_are_read_than_a_block_needs(tmp_path: Path) -> None:
     release = released(
         rs.plan(rs.marginals(rs.Domain.of_sizes(dict.fromkeys("abcdefgh", 4)), ways=[2]), rs.ZCDP(rho=1))
     )
-    starts = [*range(0, release.blocks.cells, 20), release.blocks.cells]
+    starts = [*range(0, release.measurements.cells, 20), release.measurements.cells]
     (tmp_path / "measurements").mkdir()
     for i, first in enumerate(starts[:-1]):
-        (tmp_path / part_name(i)).write_bytes(part_bytes(release.measurements[first : starts[i + 1]]))
+        (tmp_path / part_name(i)).write_bytes(part_bytes(release.noisy[first : starts[i + 1]]))
     digests = {part_name(i): _digest(tmp_path / part_name(i)) for i in range(len(starts) - 1)}
     parts = PartedIntegers(tmp_path, starts, digests)
-    lazily = rs.Release(release.planned, release.blocks, parts)  # type: ignore[arg-type]
+    lazily = rs.Release(release.planned, release.measurements, parts)  # type: ignore[arg-type]
     tables = ExportBlocks(lazily, block_cells=16)
     told = about(release.plan, {}, title="", confidence=0.95, biased=False, language=None)
     tables.block(0, told)

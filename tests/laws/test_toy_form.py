@@ -24,15 +24,15 @@ from residua.domain import domain_of_settings
 from residua.errors import PlanError
 from residua.linalg.lattice import closure
 from residua.linalg.layout import Layout, layout_of
-from residua.plans.blocks import Batch, Blocks
 from residua.plans.bodies import check_claims, head_of_body, head_to_body
 from residua.plans.cells import Grouping
 from residua.plans.contract import Plan
+from residua.plans.estimator import Combination, Estimator
+from residua.plans.measurements import Batch, Measurements
 from residua.plans.noise import NORMAL, Noise
 from residua.plans.planners.forecast import Forecast
 from residua.plans.planners.offers import Offer, Planner, Proof, Task
 from residua.plans.questions import combined, in_one_table
-from residua.plans.reading import Combination, Reading
 from residua.plans.verifier import Profile, even, require_scales
 from residua.privacy import AddRemove, Guarantee, ReplaceOne, Unit
 from residua.report.plan_text import plan_facts
@@ -40,7 +40,7 @@ from residua.workload import Workload
 
 
 @dataclass(frozen=True, eq=False)
-class ToyBlocks(Blocks):
+class ToyBlocks(Measurements):
     sizes: Any
     attribute: int
     scale: float
@@ -87,27 +87,27 @@ class ToyBlocks(Blocks):
 
 
 @dataclass(frozen=True, eq=False)
-class ToyReading(Reading):
+class ToyReading(Estimator):
     plan: Any
-    measurements: Any
+    noisy: Any
 
     @property
     def summary(self) -> str:
-        return f"{len(self.measurements)} values of {self.plan.name}."
+        return f"{len(self.noisy)} values of {self.plan.name}."
 
     def marginal(self, positions: tuple[int, ...]) -> Any:
-        return np.array(self.measurements.sum() if not positions else self.measurements, dtype=float)
+        return np.array(self.noisy.sum() if not positions else self.noisy, dtype=float)
 
     def answers(self, workload: Workload) -> tuple[Any, Any]:
-        return self.plan.rows(workload) @ self.measurements, self.plan.variances(workload)
+        return self.plan.rows(workload) @ self.noisy, self.plan.variances(workload)
 
     def combination(self, combination: Combination) -> tuple[float, float]:
         row = self.plan.row(combination)
-        return float(row @ self.measurements), self.plan.combination_variance(combination)
+        return float(row @ self.noisy), self.plan.combination_variance(combination)
 
     def whitened(self) -> tuple[Grouping, Any, Any]:
         grouping, rows = self.plan.over_cells()
-        return grouping, rows, self.measurements / self.plan.scale
+        return grouping, rows, self.noisy / self.plan.scale
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,11 +157,11 @@ class ToyPlan(Plan):
     def compile(self) -> ToyBlocks:
         return ToyBlocks(self.domain.sizes, self.attribute, self.scale)
 
-    def saved_blocks(self, arrays: Mapping[str, Any]) -> ToyBlocks:
+    def saved_measurements(self, arrays: Mapping[str, Any]) -> ToyBlocks:
         return self.compile()
 
-    def reading(self, blocks: Blocks, measurements: Any) -> ToyReading:
-        return ToyReading(self, measurements)
+    def estimator(self, measurements: Measurements, noisy: Any) -> ToyReading:
+        return ToyReading(self, noisy)
 
     @property
     def measured_attributes(self) -> tuple[int, ...]:

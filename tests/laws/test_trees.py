@@ -16,7 +16,7 @@ from residua.linalg.roots import inverse_root
 from residua.linalg.tree import NestedTree, root_diagonal, spectrum
 from residua.measurement.noisy import with_noise
 from residua.plans import ProductPlan
-from residua.plans.blocks import Batch
+from residua.plans.measurements import Batch
 from residua.testing import check_plan
 from tests.laws.trees import domain, records, tables, workload
 
@@ -94,7 +94,10 @@ def test_releases_have_the_stated_means_variances_and_covariances(made):
     given, releases = plan.domain, 300
     table = tables(given, records(given, 500)).ravel().astype(np.int64)
     found = np.array(
-        [plan.reading(plan.blocks, with_noise(plan.blocks, table)).answers(asked)[0] for _ in range(releases)]
+        [
+            plan.estimator(plan.measurements, with_noise(plan.measurements, table)).answers(asked)[0]
+            for _ in range(releases)
+        ]
     )
     off = found - asked.listed().over((0, 1, 2)) @ table
     sigma = plan.covariance(asked)
@@ -115,8 +118,8 @@ def test_an_altered_plan_is_not_measured_and_not_loaded(made, tmp_path):
     assert not ledger.entries
     with pytest.raises(ValueError, match="more than it claims"):
         ProductPlan.of_body(louder.to_body())
-    first, *others = plan.blocks.pieces
-    cut = replace(plan.blocks, pieces=(replace(first, scales=(*first.scales[:-1], np.full(7, 99.0))), *others))
+    first, *others = plan.measurements.pieces
+    cut = replace(plan.measurements, pieces=(replace(first, scales=(*first.scales[:-1], np.full(7, 99.0))), *others))
     with pytest.raises(VerificationError, match="do not fit"):
         cut.price(rs.AddRemove())
 
@@ -222,5 +225,5 @@ def test_any_matrix_on_a_long_axis_is_refused_with_the_size_that_fits():
 
 def test_batches_hold_no_count():
     plan = rs.plan(workload(domain(20)), rs.GDP(1.0), form=rs.Tree())
-    assert all(isinstance(batch, Batch) for batch in plan.blocks.batches())
-    assert set(vars(plan.blocks)) & {"tables", "counts"} == set()
+    assert all(isinstance(batch, Batch) for batch in plan.measurements.batches())
+    assert set(vars(plan.measurements)) & {"tables", "counts"} == set()

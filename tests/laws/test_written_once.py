@@ -110,21 +110,21 @@ def test_counts_travel_in_as_few_bytes_as_hold_them(most: int) -> None:
 def parts_of(folder: Path, bounded: bool = False) -> tuple[rs.Plan, BlockTask, np.ndarray]:
     domain = rs.Domain.of_sizes({"a": 4, "b": 3, "c": 5, "d": 2, "e": 3})
     plan = rs.plan(rs.marginals(domain, ways=[1, 2, 3]), rs.ZCDP(rho=1e4))
-    blocks = plan.blocks
-    tables = tables_of_layout(blocks.counted)
+    measurements = plan.measurements
+    tables = tables_of_layout(measurements.counted)
     bounds = block_bounds(tables, 30)
     cells = tuple(int(tables.cells[a:b].sum()) for a, b in pairwise(bounds))
     given = (own_version(), str(folder / "measurements"), Digest().fingerprint, bounded)
-    told = BlockTask(*given, bare(blocks), order_of(blocks), bounds, cells)
-    counts = np.random.default_rng(1).integers(0, 50, blocks.counted.cells)
+    told = BlockTask(*given, bare(measurements), order_of(measurements), bounds, cells)
+    counts = np.random.default_rng(1).integers(0, 50, measurements.counted.cells)
     return plan, told, counts
 
 
 def test_what_the_blocks_measure_is_what_the_whole_measures(tmp_path: Path) -> None:
     plan, told, counts = parts_of(tmp_path)
     whole = counts.copy()
-    for batch in plan.blocks.batches():
-        plan.blocks.integers(batch, whole)  # in place
+    for batch in plan.measurements.batches():
+        plan.measurements.integers(batch, whole)  # in place
     found, scales, start = [], [], 0
     for block, size in enumerate(told.cells):
         part, own = told.part(block), counts[start : start + size].copy()
@@ -135,9 +135,9 @@ def test_what_the_blocks_measure_is_what_the_whole_measures(tmp_path: Path) -> N
         found.append(own)
         start += size
     assert np.array_equal(np.concatenate(found), whole)
-    assert np.array_equal(np.sort(np.concatenate(scales)), np.sort(plan.blocks.scales))
-    again = layout_of(told.blocks.lattice, told.blocks.sizes, told.blocks.chosen)
-    assert again.cells == plan.blocks.cells
+    assert np.array_equal(np.sort(np.concatenate(scales)), np.sort(plan.measurements.scales))
+    again = layout_of(told.measurements.lattice, told.measurements.sizes, told.measurements.chosen)
+    assert again.cells == plan.measurements.cells
 
 
 def test_blocks_are_measured_once_and_only_of_the_records_that_were_checked(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_blocks_are_measured_once_and_only_of_the_records_that_were_checked(tmp_
     whole = np.asarray(parts)
     assert np.array_equal(parts[7:95], whole[7:95])
     assert np.array_equal(parts[np.array([[3, 90], [50, -1]])], whole[np.array([[3, 90], [50, -1]])])
-    release = rs.Release(plan, plan.blocks, whole)
+    release = rs.Release(plan, plan.measurements, whole)
     total = counts[0]
     assert abs(release.count().estimate - total) < 50 * float(np.sqrt(np.max(plan.variance(()))))
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import residua as rs
 
 
-def blocks(n: int, seed: int = 3, **options) -> rs.CodeList:
+def measurements(n: int, seed: int = 3, **options) -> rs.CodeList:
     """Values in counties and states, in no order."""
     random = np.random.default_rng(seed)
     county = np.unique(np.sort(random.integers(0, max(n // 4, 2), n)), return_inverse=True)[1]
@@ -19,7 +19,7 @@ def blocks(n: int, seed: int = 3, **options) -> rs.CodeList:
 
 def domain(n: int) -> rs.Domain:
     """A tree between two short attributes."""
-    return rs.Domain({"sex": ["F", "M"], "block": blocks(n), "age": ["a", "b", "c"]})
+    return rs.Domain({"sex": ["F", "M"], "block": measurements(n), "age": ["a", "b", "c"]})
 
 
 def workload(given: rs.Domain):

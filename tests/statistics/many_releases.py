@@ -42,17 +42,17 @@ class ManyReleases(Quotable):
     @cached_property
     def tables(self) -> np.ndarray:
         """The estimated tables: estimates are linear in the measurements, so the reading is asked once per integer."""
-        blocks = self.plan.compile()
+        measurements = self.plan.compile()
         whole = tuple(range(len(self.domain)))
-        unit = np.eye(blocks.cells, dtype=np.int64)
-        linear = np.array([self.plan.reading(blocks, row).marginal(whole).ravel() for row in unit])
-        return (measured(blocks, self.x, self.runs) @ linear).reshape(self.runs, *self.x.shape)
+        unit = np.eye(measurements.cells, dtype=np.int64)
+        linear = np.array([self.plan.estimator(measurements, row).marginal(whole).ravel() for row in unit])
+        return (measured(measurements, self.x, self.runs) @ linear).reshape(self.runs, *self.x.shape)
 
     @cached_property
     def noise(self) -> PlanAnswers:
-        blocks = self.plan.compile()
-        reading = self.plan.reading(blocks, np.zeros(blocks.cells, dtype=np.int64))
-        return PlanAnswers(reading.plan, reading)
+        measurements = self.plan.compile()
+        estimator = self.plan.estimator(measurements, np.zeros(measurements.cells, dtype=np.int64))
+        return PlanAnswers(estimator.plan, estimator)
 
     def estimates(self, term: Term) -> np.ndarray:
         return _applied(term, self.tables)

@@ -31,16 +31,16 @@ def plan():
 
 def scores(plan, x, added):
     """The likelihood-ratio score of 200,000 releases from the table x: `Σ y · (t Ĉ e) / s²` over all blocks."""
-    blocks = plan.compile()
-    change = tables_of(blocks, added)
-    direction = np.empty(blocks.cells)
-    for group in blocks.layout:
+    measurements = plan.compile()
+    change = tables_of(measurements, added)
+    direction = np.empty(measurements.cells)
+    for group in measurements.layout:
         for number, moved in zip(group.numbers, group.view(change), strict=True):
-            block, start = int(np.flatnonzero(blocks.measured == number)[0]), blocks.layout.starts[number]
+            block, start = int(np.flatnonzero(measurements.measured == number)[0]), measurements.layout.starts[number]
             centre(moved[None])
-            moves = moved.ravel() * float(blocks.grids[block]) / blocks.scales[block] ** 2
+            moves = moved.ravel() * float(measurements.grids[block]) / measurements.scales[block] ** 2
             direction[start : start + group.cells] = moves
-    return measured(blocks, x, RELEASES) @ direction
+    return measured(measurements, x, RELEASES) @ direction
 
 
 def worst_breach(plan):
@@ -81,8 +81,8 @@ def test_half_the_noise_is_caught(plan, monkeypatch):
 
 def test_forgetting_one_residual_in_the_price_is_caught(plan):
     """A cheaper claim than the truth (the 2-way residual left out of the cost) does not pass the audit."""
-    blocks = plan.compile()
+    measurements = plan.compile()
     shares = plan.precisions * plan.costs
     cheaper = plan.replaced(guarantee=rs.GDP(mu=math.sqrt(1.01 - shares[-1])))
     with pytest.raises(rs.ResiduaError, match="costs"):
-        blocks.noise.promised(blocks.price(cheaper.unit), cheaper.guarantee)
+        measurements.noise.promised(measurements.price(cheaper.unit), cheaper.guarantee)

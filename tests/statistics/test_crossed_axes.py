@@ -20,12 +20,12 @@ RELEASES = 2_000
 ALARM = 1e-6
 
 
-def estimated(plan, blocks, found):
+def estimated(plan, measurements, found):
     """Estimates of many releases: they are linear in the measurements, so the reading is asked once per integer."""
-    reading = plan.reading(blocks, found[0])
-    unit = np.eye(blocks.cells)
-    linear = [replace(reading, measurements=row).marginal((0, 1)).ravel() for row in unit]
-    assert reading.marginal((0, 1)).ravel() == pytest.approx(found[0] @ np.array(linear))
+    estimator = plan.estimator(measurements, found[0])
+    unit = np.eye(measurements.cells)
+    linear = [replace(estimator, noisy=row).marginal((0, 1)).ravel() for row in unit]
+    assert estimator.marginal((0, 1)).ravel() == pytest.approx(found[0] @ np.array(linear))
     return found @ np.array(linear)
 
 
@@ -45,8 +45,8 @@ def plan():
 def tables(plan):
     """The errors of the estimated tables of 2,000 releases, (releases, minutes, regions)."""
     x = np.random.default_rng(0).integers(0, 30, (300, 3))
-    blocks = plan.compile()
-    return estimated(plan, blocks, measured(blocks, x, RELEASES)).reshape(RELEASES, 300, 3) - x
+    measurements = plan.compile()
+    return estimated(plan, measurements, measured(measurements, x, RELEASES)).reshape(RELEASES, 300, 3) - x
 
 
 def test_prefixes_and_ranges_are_as_stated(plan, tables):
@@ -80,8 +80,8 @@ def test_prefixes_and_ranges_are_as_stated(plan, tables):
 
 
 def test_rounded_correlated_noise_has_the_exact_distribution(plan):
-    blocks = plan.compile()
-    (noise,) = blocks.sampled(next(iter(blocks.along)))
+    measurements = plan.compile()
+    (noise,) = measurements.sampled(next(iter(measurements.along)))
     draws = rounded_ordered(noise, 1, 3_000)[:, [40, 250]]  # on the coarsest grid, where rounding shows
     for column, place in zip(draws.T, (40, 250), strict=True):
         deviation = np.sqrt(noise.variances()[0][place])
@@ -100,11 +100,11 @@ def breach(plan, runs):
     shape = tuple(int(n) for n in plan.domain.sizes)
     added = np.zeros(math.prod(shape), dtype=np.int64)
     added[cell] = 1
-    x, blocks = np.full(shape, 5), plan.compile()
+    x, measurements = np.full(shape, 5), plan.compile()
 
     def scores(table):
         return (
-            estimated(plan, blocks, measured(blocks, table, runs)) @ gamma[:, cell]
+            estimated(plan, measurements, measured(measurements, table, runs)) @ gamma[:, cell]
         )  # what is released tells no more than its estimates do
 
     more, fewer = scores(x + added.reshape(shape)), scores(x)

@@ -40,13 +40,13 @@ def plan(request):
     return request.param()
 
 
-def without_noise(blocks, x):
+def without_noise(measurements, x):
     """What is measured of a table, and the noise scale of each number."""
-    tables, found, scales = tables_of(blocks, x), np.zeros(blocks.cells), np.zeros(blocks.cells)
-    for batch in blocks.batches():
-        exact = blocks.integers(batch, tables.copy())
-        blocks.store(batch, exact, found)
-        blocks.store(batch, np.broadcast_to(np.asarray(batch.scales)[:, None], exact.shape), scales)
+    tables, found, scales = tables_of(measurements, x), np.zeros(measurements.cells), np.zeros(measurements.cells)
+    for batch in measurements.batches():
+        exact = measurements.integers(batch, tables.copy())
+        measurements.store(batch, exact, found)
+        measurements.store(batch, np.broadcast_to(np.asarray(batch.scales)[:, None], exact.shape), scales)
     return found, scales
 
 
@@ -58,12 +58,12 @@ def answered(plan):
 
 
 def test_answers_have_the_covariances_stated(plan):
-    blocks, asked = plan.compile(), answered(plan)
-    unit = np.eye(blocks.cells, dtype=np.int64)
-    linear = np.array([plan.reading(blocks, row).answers(asked)[0] for row in unit])  # answers are linear
-    reading = plan.reading(blocks, unit[0])
-    draws = measured(blocks, X, RUNS) @ linear - asked.over((0, 1, 2)) @ X.ravel()
-    stated = reading.plan.covariance(asked)
+    measurements, asked = plan.compile(), answered(plan)
+    unit = np.eye(measurements.cells, dtype=np.int64)
+    linear = np.array([plan.estimator(measurements, row).answers(asked)[0] for row in unit])  # answers are linear
+    estimator = plan.estimator(measurements, unit[0])
+    draws = measured(measurements, X, RUNS) @ linear - asked.over((0, 1, 2)) @ X.ravel()
+    stated = estimator.plan.covariance(asked)
     few = np.linalg.qr(stated, mode="r").diagonal()  # some queries are sums of others
     kept = np.abs(few) > 1e-6 * np.abs(few).max()
     distance, freedom = unlike(draws[:, kept], stated[np.ix_(kept, kept)])
@@ -76,18 +76,18 @@ def test_answers_have_the_covariances_stated(plan):
 
 def worst_breach(plan):
     """How many standard errors the best attack beats the claimed curve by, one record more in the costliest cell."""
-    blocks, cost = priced(plan)
+    measurements, cost = priced(plan)
     mu, found = math.sqrt(cost), []
     for place in range(X.size):
         added = np.zeros(X.size, dtype=np.int64)
         added[place] = 1
-        moved, scales = without_noise(blocks, added.reshape(X.shape))
+        moved, scales = without_noise(measurements, added.reshape(X.shape))
         found.append((float(((moved / scales) ** 2).sum()), place, moved / scales**2))
     most, place, direction = max(found, key=lambda one: one[0])
     assert most == pytest.approx(float(cost), rel=1e-9)  # some record costs what is claimed
     added = np.zeros(X.size, dtype=np.int64)
     added[place] = 1
-    with_it, without = (measured(blocks, x, ATTACKS) @ direction for x in (X + added.reshape(X.shape), X))
+    with_it, without = (measured(measurements, x, ATTACKS) @ direction for x in (X + added.reshape(X.shape), X))
     middle = (with_it.mean() + without.mean()) / 2
     worst = -np.inf
     for p_scores, q_scores, sign in ((with_it, without, 1), (without, with_it, -1)):

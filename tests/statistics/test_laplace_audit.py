@@ -44,7 +44,7 @@ def _tables(layout, x):
     return np.concatenate(parts).astype(np.int64)
 
 
-def scores(plan, blocks, x, y):
+def scores(plan, measurements, x, y):
     """The log-likelihood ratio of x against y in releases of x, all measurements: `Σ (|z − m_y| − |z − m_x|)/s`."""
 
     def quiet(scale, size, **kwargs):
@@ -52,11 +52,11 @@ def scores(plan, blocks, x, y):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(door._DRAWN_BY, "laplace", quiet)
-        of_x, of_y = (door.noisy(blocks, lambda layout, t=t: _tables(layout, t), None) for t in (x, y))
+        of_x, of_y = (door.noisy(measurements, lambda layout, t=t: _tables(layout, t), None) for t in (x, y))
     scales = np.concatenate(
         [
             np.repeat(np.broadcast_to(plan.scale, 1) if hasattr(plan, "scale") else plan.tables.scales[[k]], cells)
-            for k, cells in _cells(plan, blocks)
+            for k, cells in _cells(plan, measurements)
         ]
     )
     total = np.zeros(RELEASES)
@@ -66,23 +66,23 @@ def scores(plan, blocks, x, y):
     return total
 
 
-def _cells(plan, blocks):
+def _cells(plan, measurements):
     if hasattr(plan, "scale"):
-        return [(0, blocks.cells)]
-    order = [int(np.flatnonzero(plan.tables.measured == n)[0]) for group in blocks.layout for n in group.numbers]
-    sizes = [group.cells for group in blocks.layout for _ in group.numbers]
+        return [(0, measurements.cells)]
+    order = [int(np.flatnonzero(plan.tables.measured == n)[0]) for group in measurements.layout for n in group.numbers]
+    sizes = [group.cells for group in measurements.layout for _ in group.numbers]
     return list(zip(order, sizes, strict=True))
 
 
 def worst_breach(plan, epsilon):
     """How many standard errors some event beats `P ≤ e^ε P'` by, both ways round."""
-    blocks, _ = priced(plan)
+    measurements, _ = priced(plan)
     x = np.array([[4, 0], [1, 2], [0, 9]])
     worst = -np.inf
     for cell in ((0, 0), (2, 1)):
         y = x.copy()
         y[cell] += 1
-        forward, backward = scores(plan, blocks, x, y), -scores(plan, blocks, y, x)
+        forward, backward = scores(plan, measurements, x, y), -scores(plan, measurements, y, x)
         for level in np.linspace(-1.2, 1.2, 13) * epsilon:
             p, q = (forward >= level - 1e-9).mean(), (backward >= level - 1e-9).mean()
             error = math.sqrt((p * (1 - p) + math.exp(2 * epsilon) * q * (1 - q)) / RELEASES + 1e-12)
@@ -129,12 +129,12 @@ def test_intervals_of_single_measurements_are_exact():
 @pytest.mark.parametrize("kind", PLANS)
 def test_releases_have_the_stated_variances_and_coverage(kind):
     plan = PLANS[kind]()
-    blocks, _ = priced(plan)
+    measurements, _ = priced(plan)
     x = np.full((3, 2), 20)
     truth = np.array([40.0, 40.0, 40.0])
     errors, held, runs = [], 0, 400
     for _ in range(runs):
-        release = Release(plan, blocks, door.noisy(blocks, lambda layout: _tables(layout, x), None))
+        release = Release(plan, measurements, door.noisy(measurements, lambda layout: _tables(layout, x), None))
         table = release.table(["a"], confidence=0.9)
         errors.append(table.estimates - truth)
         held += int((table.columns["lower"][0] <= 40) & (table.columns["upper"][0] >= 40))

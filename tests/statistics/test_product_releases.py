@@ -49,11 +49,11 @@ def counted(layout):
 @pytest.fixture(scope="module")
 def sampled(plan):
     """1,500 releases: answers to everything asked, (releases, queries), with one of the releases."""
-    blocks = plan.compile()
+    measurements = plan.compile()
     draws = []
     for _ in range(RELEASES):
-        release = Release(plan, blocks, door.noisy(blocks, counted, None))
-        marginal = release.reading.marginal((0, 1))
+        release = Release(plan, measurements, door.noisy(measurements, counted, None))
+        marginal = release.estimator.marginal((0, 1))
         draws.append(marginal.ravel())
     W = plan.workload.listed().over((0, 1)).toarray()
     return release, np.array(draws) @ W.T, W @ X.ravel(), W
@@ -102,14 +102,14 @@ def test_a_plan_that_states_too_little_variance_is_caught(sampled):
 
 def scores(plan, x, added):
     """The likelihood-ratio score of many releases from the table x: `Σ y · (t R e) / s²` over all blocks."""
-    blocks = plan.compile()
-    direction = np.empty(blocks.cells)
+    measurements = plan.compile()
+    direction = np.empty(measurements.cells)
     rows = list(plan.lattice)
-    for number, t, s in zip(blocks.measured, blocks.grids, blocks.scales, strict=True):
+    for number, t, s in zip(measurements.measured, measurements.grids, measurements.scales, strict=True):
         e = block_matrix(plan, rows[number], scaled=False) @ added.ravel()
-        start = blocks.layout.starts[number]
+        start = measurements.layout.starts[number]
         direction[start : start + len(e)] = e * float(t) / s**2
-    return measured(blocks, x, ATTACKS) @ direction
+    return measured(measurements, x, ATTACKS) @ direction
 
 
 def worst_breach(plan):

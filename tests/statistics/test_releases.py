@@ -29,26 +29,26 @@ def sampled():
     domain = rs.Domain.of_sizes({"a": 2, "b": 3, "c": 2})
     workload = rs.marginals(domain, ways=[1, 2, 3]) + 5 * rs.marginals(domain, [("b",)])
     plan = rs.plan(workload, rs.ZCDP(rho=0.5))
-    blocks = plan.compile()
+    measurements = plan.compile()
     x = np.arange(12).reshape(2, 3, 2) * 7 + 3
-    return plan, x, _estimates(blocks, x)
+    return plan, x, _estimates(measurements, x)
 
 
-def _estimates(blocks, x):
+def _estimates(measurements, x):
     """What 20,000 releases estimate: the door's own noise and the release's own rebuilding, on copies at once."""
     lower, starts = np.empty(0), {}
-    integers = measured(blocks, x, RELEASES)
+    integers = measured(measurements, x, RELEASES)
     for size in range(4):
         found, places, at = [], {}, 0
-        for group in (g for g in blocks.layout if len(g.shape) == size):
+        for group in (g for g in measurements.layout if len(g.shape) == size):
             for number, members in zip(group.numbers, group.members, strict=True):
-                block = int(np.flatnonzero(blocks.measured == number)[0])
-                start = blocks.layout.starts[number]
+                block = int(np.flatnonzero(measurements.measured == number)[0])
+                start = measurements.layout.starts[number]
                 copies = integers[:, start : start + group.cells].reshape(RELEASES, *group.shape)
                 facets = [starts[tuple(np.delete(members, j))] for j in range(size)]
                 facets = np.stack(facets, axis=1) if size else np.empty((RELEASES, 0), dtype=np.int64)
                 out = np.empty(copies.shape)
-                rebuild(copies, np.full(RELEASES, 1.0 / blocks.units[block]), lower, facets, out)
+                rebuild(copies, np.full(RELEASES, 1.0 / measurements.units[block]), lower, facets, out)
                 places[tuple(members)] = at + group.cells * np.arange(RELEASES)
                 at += out.size
                 found.append(out.ravel())
@@ -129,4 +129,4 @@ def test_releases_through_the_whole_door_have_the_same_spread(tmp_path):
     cube = ((z**2).mean(axis=0)) ** (1 / 3)
     assert (abs(cube - (1 - 2 / (9 * 100))) / math.sqrt(2 / (9 * 100))).max() < errors_allowed(12)
     assert ledger.spent_exactly <= 200 * 2
-    assert layout_of(plan.lattice, domain.sizes).cells == len(release.measurements)
+    assert layout_of(plan.lattice, domain.sizes).cells == len(release.noisy)

@@ -39,14 +39,14 @@ def errors_allowed(comparisons: int) -> float:
 def estimates(parts, workload) -> np.ndarray:
     """What 50,000 pooled releases of these (plan, blocks) estimate, (runs, queries)."""
     unit, found = 10**6, 0.0
-    for which, (_, blocks) in enumerate(parts):
+    for which, (_, measurements) in enumerate(parts):
         columns = []
-        for k in range(blocks.cells):
+        for k in range(measurements.cells):
             values = [np.zeros(b.cells, dtype=np.int64) for _, b in parts]
             values[which][k] = unit
             releases = [Release(p, b, m) for (p, b), m in zip(parts, values, strict=True)]
             columns.append(pooled(releases).answers(workload).columns["estimate"] / unit)
-        found = found + measured(blocks, TRUTH, RUNS) @ np.array(columns)
+        found = found + measured(measurements, TRUTH, RUNS) @ np.array(columns)
     return found
 
 
@@ -67,7 +67,7 @@ def test_look_then_finish_has_the_mean_and_covariance_of_the_plan_alone(candidat
     rest = missing(plan, [look])
     assert rest is not None
     assert rest.together == priced(plan)[1]
-    adaptive = estimates([(look, priced(look)[0]), (rest.plan, rest.blocks)], workload)
+    adaptive = estimates([(look, priced(look)[0]), (rest.plan, rest.measurements)], workload)
     direct = estimates([(plan, priced(plan)[0])], workload)
     asked = workload.listed() if workload.plain else workload
     truth = asked.matrix @ TRUTH.ravel()

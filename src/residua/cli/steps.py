@@ -144,12 +144,12 @@ def run_release(
     data = checked_source(spec, show_values=show_values)
     check_ledger(spec)
     plan = make_plan(spec) if saved is None else fitting_plan(saved, spec)
-    blocks, cost = priced(plan)
+    measurements, cost = priced(plan)
     if spec.left_out is not None:
         cost += aside_of(plan, spec.left_out, spec.left_out_most).cost
     try:
-        with nullcontext() if on_executors else reserve(folder, plan, blocks) as place:
-            ledger = open_ledger(spec, plan, cost, blocks.currency)
+        with nullcontext() if on_executors else reserve(folder, plan, measurements) as place:
+            ledger = open_ledger(spec, plan, cost, measurements.currency)
             with progress_bar() as show:
                 release = measure(
                     plan,

@@ -99,7 +99,7 @@ class Mixture:
 
     @property
     def pairs(self) -> Floats:
-        """The shares of each pair, (values, values); the blocks within an attribute mean nothing."""
+        """The shares of each pair, (values, values); the measurements within an attribute mean nothing."""
         return self.shares.T @ (self.weights[:, None] * self.shares)
 
 

@@ -25,8 +25,8 @@ from residua.estimation.mixture import Values
 from residua.linalg.arrays import Booleans, Floats
 from residua.linalg.lattice import SetFamily
 from residua.linalg.modes import centred
-from residua.plans.product.set_estimates import PlainEstimator
-from residua.plans.product.set_reading import FamilyReading
+from residua.plans.product.set_estimates import PlainReconstruction
+from residua.plans.product.set_estimator import FamilyEstimator
 from residua.projection.facts import Fact
 from residua.release.base import Release
 
@@ -113,7 +113,7 @@ class PlainObserved(Observed):
     domain: Domain
     lattice: SetFamily
     variances: Floats
-    estimator: PlainEstimator
+    reconstruction: PlainReconstruction
 
     def variance(self, members: Members) -> float:
         """As the plan states it."""
@@ -123,15 +123,15 @@ class PlainObserved(Observed):
     @cached_property
     def _units(self) -> Floats:
         units = np.ones(len(self.lattice))
-        units[self.estimator.blocks.measured] = self.estimator.blocks.units
+        units[self.reconstruction.measurements.measured] = self.reconstruction.measurements.units
         return units
 
     def residual(self, members: Members) -> Floats:
         """The numbers measured, on the scale of counts."""
         number = self.lattice.number(members)
         shape = [int(self.domain.sizes[i]) for i in members]
-        start = int(self.estimator.blocks.layout.starts[number])
-        table = self.estimator.measurements[start : start + math.prod(shape)] / self._units[number]
+        start = int(self.reconstruction.measurements.layout.starts[number])
+        table = self.reconstruction.noisy[start : start + math.prod(shape)] / self._units[number]
         return centred(np.asarray(table).reshape(shape))
 
     def sets(self, size: int) -> Iterator[Members]:
@@ -189,7 +189,7 @@ class ReadObserved(Observed):
 
     def residual(self, members: Members) -> Floats:
         """Of the unbiased estimate."""
-        return centred(self.release.reading.marginal(members))
+        return centred(self.release.estimator.marginal(members))
 
     def sets(self, size: int) -> Iterator[Members]:
         """Those that the release answers."""
@@ -207,8 +207,8 @@ def observed_of(release: Release) -> Observed:
     family = release.plan.family
     if family is None or not family.plain:
         return ReadObserved(release)
-    estimator = cast("PlainEstimator", cast("FamilyReading", release.reading).estimator)
-    return PlainObserved(release.domain, family.lattice, family.noise_variances, estimator)
+    reconstruction = cast("PlainReconstruction", cast("FamilyEstimator", release.estimator).reconstruction)
+    return PlainObserved(release.domain, family.lattice, family.noise_variances, reconstruction)
 
 
 @dataclass(frozen=True, eq=False)

@@ -82,7 +82,7 @@ def planned(workload: Workload, guarantee: Guarantee, unit: Unit, ways: int) -> 
     plan = ProductPlan(
         domain, lattice, precisions * scale, guarantee, unscaled.unit, workload, "estimates that borrow strength"
     )
-    NORMAL.promised(plan.blocks.cost(plan.unit), guarantee)
+    NORMAL.promised(plan.measurements.cost(plan.unit), guarantee)
     return plan
 
 

@@ -259,7 +259,7 @@ def _streamed(release: Any) -> Iterator[LongCells]:
     """The tables that were asked for, among all that are rebuilt."""
     asked = release.planned.workload
     stddevs = np.sqrt(release.plan.facts.term_variances(asked))
-    for batch in rebuilt_batches(release.reading, asked, np.arange(len(asked))):
+    for batch in rebuilt_batches(release.estimator, asked, np.arange(len(asked))):
         yield LongCells(batch.members, batch.estimates, stddevs[batch.terms])
 
 

@@ -94,10 +94,10 @@ class ExportBlocks:
         import pyarrow as pa
 
         rows = LongRows(self.release.domain, self.ways, about, len(NUMBERS), self.full)
-        reading: Any = self.release.reading
+        estimator: Any = self.release.estimator
         sink = pa.BufferOutputStream()
         with rows.writer(sink) as writer:
-            for batch in rebuilt_batches(reading, self._asked, self.blocks[number]):
+            for batch in rebuilt_batches(estimator, self._asked, self.blocks[number]):
                 widths, stddevs = self._widths(batch.members), self._stddevs[batch.terms]
                 for part in rows.batches(LongCells(batch.members, batch.estimates, stddevs, widths=widths)):
                     writer.write_batch(part)
@@ -110,11 +110,11 @@ class ExportBlocks:
 
     def _widths(self, members: NDArray[np.int32]) -> Floats:
         """How many standard deviations the intervals of each table reach, (tables,)."""
-        reading, names = self.release.reading, self.release.domain.names
+        estimator, names = self.release.estimator, self.release.domain.names
         if self.release.planned.noise.currency != "epsilon":  # the same for all
-            return np.full(len(members), reading.widths((), self.confidence, 1.0))
+            return np.full(len(members), estimator.widths((), self.confidence, 1.0))
         sets = [tuple(names[i] for i in row) for row in members.tolist()]
-        return np.array([reading.widths(each, self.confidence, 1.0) for each in sets], dtype=np.float64)
+        return np.array([estimator.widths(each, self.confidence, 1.0) for each in sets], dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ def export_on_executors(
         PlanError: a release that is not in parts, or tables of another kind.
         SourceError: Spark failed.
     """
-    integers: object = release.measurements
+    integers: object = release.noisy
     if not isinstance(integers, PartedIntegers):
         raise PlanError(
             "executors rebuild releases that are in parts (rs.measure with out= on a Spark frame, loaded with "

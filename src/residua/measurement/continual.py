@@ -188,13 +188,13 @@ class Continual:
 
     def _released(self, data: Source, at: ContinualStanding) -> int:
         """The released running sum of the next period. The true count ends here."""
-        blocks, plan, k = self._plan.compile(), self._plan, len(at.sums)
-        checked = checked_data(data, plan.domain, blocks.most_records // 4)
+        measurements, plan, k = self._plan.compile(), self._plan, len(at.sums)
+        checked = checked_data(data, plan.domain, measurements.most_records // 4)
         try:
             at = self._begun(at, checked.fingerprint)
 
             def measured() -> int:
-                counts: Integers = checked.count(blocks.counted, None, None).tables
+                counts: Integers = checked.count(measurements.counted, None, None).tables
                 rounded, drawn = rounded_so_far(_forward(plan), _grid(plan), at.drawn)
                 if drawn.more != at.drawn.more:  # bits that the ledger's line does not cover
                     raise VerificationError("the noise was not settled before the period was begun; this is a defect.")
@@ -234,7 +234,7 @@ class Continual:
             )
         if self._ledger.unit != plan.unit:
             raise LedgerError(f"the ledger protects {self._ledger.unit}, the plan {plan.unit}; plan for that unit.")
-        blocks, cost = priced(plan)
+        measurements, cost = priced(plan)
         self._folder.make()
         with self._folder.held():
             if not self._folder.exists:
@@ -242,7 +242,7 @@ class Continual:
             elif self._folder.plan().to_body() != plan.to_body():
                 where = str(self._folder.path)
                 raise FileError(f"{where!r} holds another continual release; choose another folder.")
-            paid(self._folder, self._ledger, plan, cost, blocks.currency)
+            paid(self._folder, self._ledger, plan, cost, measurements.currency)
 
     @property
     def _labels(self) -> tuple[Label, ...]:
@@ -292,7 +292,7 @@ def require_period(period: Label | date, label: Label) -> None:
 
 def _grid(plan: Plan) -> int:
     """What prefix sums are multiplied by before they are rounded."""
-    (piece,) = plan.blocks.pieces  # type: ignore[attr-defined]
+    (piece,) = plan.measurements.pieces  # type: ignore[attr-defined]
     return int(piece.grid)
 
 
@@ -302,7 +302,7 @@ def _forward(plan: Plan) -> OrderedNoise:
     Raises:
         PlanError: it is shaped for groups of periods, and drawn from their ends inwards.
     """
-    (piece,) = plan.blocks.pieces  # type: ignore[attr-defined]
+    (piece,) = plan.measurements.pieces  # type: ignore[attr-defined]
     if isinstance(piece.sampled, OrderedNoise):
         return piece.sampled
     raise PlanError(

@@ -19,9 +19,9 @@ from residua.measurement.aside import Aside, aside_of, left_out_receipt
 from residua.measurement.ledger import Entry, Ledger
 from residua.measurement.noisy import noisy_in_portions, portions_of
 from residua.measurement.rehearsal import rehearse, secure_memory
-from residua.plans.blocks import Blocks, Portion
 from residua.plans.composition import priced, require_plan
 from residua.plans.contract import Plan
+from residua.plans.measurements import Measurements, Portion
 from residua.plans.noise import Currency
 from residua.plans.verifier import WORD
 from residua.privacy import Guarantee, Person, Unit
@@ -110,27 +110,27 @@ def measure(
     account = None if callable(ledger) else account_of(ledger, plan.unit)
     data = source_of(source)
     require_agreement(data.options, plan.unit, plan.domain)
-    blocks, cost = priced(plan)
+    measurements, cost = priced(plan)
     aside = None if left_out is None else aside_of(plan, left_out, left_out_most)
     cost += 0 if aside is None else aside.cost
 
     def pay(fingerprint: str) -> tuple[Entry, Ledger]:
         paying = account or account_of(ledger, plan.unit)
         entry = paying.debit(
-            cost, purpose=purpose, dataset=fingerprint, currency=blocks.currency, whose=data.options.whose
+            cost, purpose=purpose, dataset=fingerprint, currency=measurements.currency, whose=data.options.whose
         )
         return entry, paying
 
     if out is not None:
         if not isinstance(out, str | Path):
             raise FileError(f"out={out!r} is no path; name a folder to write the release to.")
-        return _into_folder(plan, blocks, cost, data, pay, Path(out), progress=steps, notice=notice, aside=aside)
-    return carry_out(plan, blocks, cost, data, pay, progress=steps, notice=notice, aside=aside)
+        return _into_folder(plan, measurements, cost, data, pay, Path(out), progress=steps, notice=notice, aside=aside)
+    return carry_out(plan, measurements, cost, data, pay, progress=steps, notice=notice, aside=aside)
 
 
 def carry_out(
     plan: Plan,
-    blocks: Blocks,
+    measurements: Measurements,
     cost: Fraction,
     data: Source,
     pay: Pay,
@@ -143,8 +143,8 @@ def carry_out(
 
     Args:
         plan: what to measure.
-        blocks: what that comes down to, as priced.
-        cost: what the blocks cost alone, by the verifier; the release states it.
+        measurements: what that comes down to, as priced.
+        cost: what the measurements cost alone, by the verifier; the release states it.
         data: where the records are.
         pay: called with the data's fingerprint once the data is known to fit; debits a ledger, or raises; returns the
             receipt and the ledger.
@@ -154,14 +154,14 @@ def carry_out(
     """
     left_out: dict[str, Any] = {}
     tell = _teller(notice, aside)
-    measurements, entry = measured_once(
-        blocks, plan.domain, plan.unit, data, pay, progress, lambda tallies: left_out.update(tell(tallies))
+    noisy, entry = measured_once(
+        measurements, plan.domain, plan.unit, data, pay, progress, lambda tallies: left_out.update(tell(tallies))
     )
-    return Release(plan, blocks, measurements, {**_receipt(entry, cost, blocks.currency), **left_out})
+    return Release(plan, measurements, noisy, {**_receipt(entry, cost, measurements.currency), **left_out})
 
 
 def measured_once(
-    blocks: Blocks,
+    measurements: Measurements,
     domain: Domain,
     unit: Unit,
     data: Source,
@@ -169,27 +169,27 @@ def measured_once(
     progress: Progress | None = None,
     notice: Notice = lambda tallies: None,
 ) -> tuple[Integers, Entry]:
-    """The noisy integers of blocks that were priced for a unit, and the debit that paid for them."""
+    """The noisy integers of measurements that were priced for a unit, and the debit that paid for them."""
     require_agreement(data.options, unit, domain)
     # Any key shows whether the records can be chosen among; the ledger's own may not exist yet.
     trial = bound_of(unit, domain, secrets.token_bytes(KEY_BYTES))
     with data.snapshot() as still:
-        checked = checked_data(still, domain, blocks.most_records, progress, trial)
+        checked = checked_data(still, domain, measurements.most_records, progress, trial)
         try:
-            portions = portions_of(blocks, kept=checked.kept)
-            secure_memory(blocks, portions)
-            for each in {portion.kind: portion.blocks for portion in portions}.values():
+            portions = portions_of(measurements, kept=checked.kept)
+            secure_memory(measurements, portions)
+            for each in {portion.kind: portion.measurements for portion in portions}.values():
                 rehearse(each, still.rows_hint())
             entry, ledger = _paid(pay, checked.fingerprint)
             bound = None if trial is None else bound_of(unit, domain, ledger.choosing_key)
-            work = partial(_measured, blocks, portions, checked, domain, bound, progress, notice)
+            work = partial(_measured, measurements, portions, checked, domain, bound, progress, notice)
             return told_of_debit(work, entry), entry
         finally:
             checked.forget()
 
 
 def _measured(
-    blocks: Blocks,
+    measurements: Measurements,
     portions: Sequence[Portion],
     checked: Checked,
     domain: Domain,
@@ -208,9 +208,9 @@ def _measured(
             checked.forget()
         return counted.tables
 
-    measurements = noisy_in_portions(blocks, portions, count, step_of("adding noise", progress))
+    noisy = noisy_in_portions(measurements, portions, count, step_of("adding noise", progress))
     notice(*tallies)
-    return measurements
+    return noisy
 
 
 def _teller(notice: Notice | None, aside: Aside | None) -> Callable[[Tallies], dict[str, Any]]:
@@ -226,7 +226,7 @@ def _teller(notice: Notice | None, aside: Aside | None) -> Callable[[Tallies], d
 
 def _into_folder(
     plan: Plan,
-    blocks: Blocks,
+    measurements: Measurements,
     cost: Fraction,
     data: Source,
     pay: Pay,
@@ -238,22 +238,23 @@ def _into_folder(
 ) -> Release:
     """What `carry_out` does, into a folder; the arguments are its own."""
     if not data.has_executors:
-        with reserve(out, plan, blocks) as room:
-            room.commit(carry_out(plan, blocks, cost, data, pay, progress=progress, notice=notice, aside=aside))
+        with reserve(out, plan, measurements) as room:
+            room.commit(carry_out(plan, measurements, cost, data, pay, progress=progress, notice=notice, aside=aside))
         return Release.load(out)
     from residua.measurement.on_spark import measured_on_executors, place_on_executors
 
     spark = cast("SparkSource", data)
     require_agreement(data.options, plan.unit, plan.domain)
     trial = bound_of(plan.unit, plan.domain, secrets.token_bytes(KEY_BYTES))
-    with place_on_executors(out, plan, blocks, spark) as place:
-        fingerprint = checked_data(data, plan.domain, blocks.most_records, progress, trial).fingerprint
+    with place_on_executors(out, plan, measurements, spark) as place:
+        fingerprint = checked_data(data, plan.domain, measurements.most_records, progress, trial).fingerprint
         entry, ledger = _paid(pay, fingerprint)
         bound = None if trial is None else bound_of(plan.unit, plan.domain, ledger.choosing_key)
-        receipt, tell = _receipt(entry, cost, blocks.currency), _teller(notice, aside)
+        receipt, tell = _receipt(entry, cost, measurements.currency), _teller(notice, aside)
         step = step_of("measuring", progress)
         return told_of_debit(
-            lambda: measured_on_executors(plan, blocks, spark, fingerprint, bound, place, receipt, tell, step), entry
+            lambda: measured_on_executors(plan, measurements, spark, fingerprint, bound, place, receipt, tell, step),
+            entry,
         )
 
 

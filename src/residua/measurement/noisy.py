@@ -20,7 +20,7 @@ from residua.linalg.layout import Group, Layout, batches, layout_of
 from residua.noise import rounded_laplace, rounded_normal
 from residua.noise.correlated import rounded_ordered
 from residua.noise.fields import rounded_field
-from residua.plans.blocks import Batch, Blocks, Portion
+from residua.plans.measurements import Batch, Measurements, Portion
 
 _BATCH_CELLS = 4_000_000
 PORTION_CELLS = 1 << 22  # that the tables of some groups have together
@@ -118,76 +118,79 @@ _DRAWN_BY: dict[str, Draw] = {"normal": rounded_normal, "ordered": rounded_norma
 _WORTH_THREADS = 50_000  # cells: below, starting threads costs more than they save
 
 
-def portions_of(blocks: Blocks, *, kept: bool) -> Sequence[Portion]:
+def portions_of(measurements: Measurements, *, kept: bool) -> Sequence[Portion]:
     """What is measured one after the other: parts where records are kept to count them again and again, else all."""
-    return blocks.portions(PORTION_CELLS) if kept else [Portion(blocks)]
+    return measurements.portions(PORTION_CELLS) if kept else [Portion(measurements)]
 
 
-def noisy(blocks: Blocks, count: Count, progress: Step | None) -> Integers:
-    """What measuring these blocks gives, (cells,)."""
-    return with_noise(blocks, _counted(blocks, count), progress)
+def noisy(measurements: Measurements, count: Count, progress: Step | None) -> Integers:
+    """What measuring these measurements gives, (cells,)."""
+    return with_noise(measurements, _counted(measurements, count), progress)
 
 
 def noisy_in_portions(
-    blocks: Blocks, portions: Sequence[Portion], count: Callable[[Portion, Layout], Integers], progress: Step | None
+    measurements: Measurements,
+    portions: Sequence[Portion],
+    count: Callable[[Portion, Layout], Integers],
+    progress: Step | None,
 ) -> Integers:
     """The same portion by portion: only the tables of one are held."""
-    if portions[0].blocks is blocks:
-        return noisy(blocks, partial(count, portions[0]), progress)
-    out = np.empty(blocks.cells, dtype=np.int64)
+    if portions[0].measurements is measurements:
+        return noisy(measurements, partial(count, portions[0]), progress)
+    out = np.empty(measurements.cells, dtype=np.int64)
     done = 0
 
     def step(cells: int, _: int | None) -> None:
         if progress:
-            progress(done + cells, blocks.cells)
+            progress(done + cells, measurements.cells)
 
     for portion in portions:
-        measured = noisy(portion.blocks, partial(count, portion), step)
+        measured = noisy(portion.measurements, partial(count, portion), step)
         out[portion.start : portion.start + len(measured)] = measured
         done += len(measured)
     return out
 
 
-def with_noise(blocks: Blocks, tables: Integers, progress: Step | None = None) -> Integers:
-    """The measurements of true tables, in the layout of `blocks.counted`, which may be overwritten, (cells,)."""
-    out = tables if blocks.in_place else np.empty(blocks.cells, dtype=np.int64)
+def with_noise(measurements: Measurements, tables: Integers, progress: Step | None = None) -> Integers:
+    """The measurements of true tables, in the layout of `measurements.counted`, which may be overwritten, (cells,)."""
+    out = tables if measurements.in_place else np.empty(measurements.cells, dtype=np.int64)
 
     def measured(batch: Batch) -> int:
-        integers = blocks.integers(batch, tables)
-        if blocks.in_place and not np.shares_memory(integers, tables):  # noise added to a copy would be no noise
+        integers = measurements.integers(batch, tables)
+        if measurements.in_place and not np.shares_memory(integers, tables):  # noise added to a copy would be no noise
             raise VerificationError(
                 "the tables do not adjoin in memory; this is a defect of residua, nothing was released."
             )
-        integers += _drawn(blocks, batch, integers.shape)
-        if not blocks.in_place:
-            blocks.store(batch, integers, out)
+        integers += _drawn(measurements, batch, integers.shape)
+        if not measurements.in_place:
+            measurements.store(batch, integers, out)
         return int(integers.size)
 
-    _in_threads(measured, list(blocks.batches()), blocks.cells, progress)
+    _in_threads(measured, list(measurements.batches()), measurements.cells, progress)
     return out
 
 
-def _drawn(blocks: Blocks, batch: Batch, shape: tuple[int, ...]) -> Integers:
+def _drawn(measurements: Measurements, batch: Batch, shape: tuple[int, ...]) -> Integers:
     """The noise of a batch, exactly sampled."""
-    correlated = blocks.correlation(batch)
+    correlated = measurements.correlation(batch)
     if correlated is not None:  # along the axis of each row of the batch, or along two
         grid = int(batch.scales[0])
         first, *others = correlated
         for second in others:
             return rounded_field(first, second, grid, shape[0]).reshape(shape)
         return rounded_ordered(first, grid, shape[0])
-    return _DRAWN_BY[blocks.noise.name](batch.scales, shape)
+    return _DRAWN_BY[measurements.noise.name](batch.scales, shape)
 
 
-def _counted(blocks: Blocks, count: Count) -> Integers:
-    """The true tables behind the blocks: the maximal ones counted from the data, the others summed from them."""
-    wanted = blocks.counted
+def _counted(measurements: Measurements, count: Count) -> Integers:
+    """The true tables behind the measurements: the maximal ones counted from the data, the others summed from them."""
+    wanted = measurements.counted
     layout = maximal_layout(wanted.lattice, wanted.sizes, np.flatnonzero(wanted.starts >= 0))
     counts = count(layout)
     first = layout.groups[0]
-    if int(counts[first.start : first.start + first.cells].sum()) > blocks.most_records:
+    if int(counts[first.start : first.start + first.cells].sum()) > measurements.most_records:
         raise SourceError("there are more records than 64-bit measurements can hold; split the data.")
-    return counts if counted_alone(wanted) and not blocks.in_place else margins(layout, counts, wanted)
+    return counts if counted_alone(wanted) and not measurements.in_place else margins(layout, counts, wanted)
 
 
 def counted_alone(wanted: Layout) -> bool:

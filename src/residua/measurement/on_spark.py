@@ -27,9 +27,9 @@ from residua.linalg.lattice import SetFamily
 from residua.measurement.noisy import with_noise
 from residua.measurement.once import closed, write_once
 from residua.measurement.rehearsal import rehearse
-from residua.plans.blocks import Blocks
 from residua.plans.contract import Plan
-from residua.plans.product.set_blocks import SetBlocks
+from residua.plans.measurements import Measurements
+from residua.plans.product.set_measurements import SetMeasurements
 from residua.release import Release
 from residua.release.folder import Reserved, reserve
 from residua.release.parts import FOLDER, OPEN_FOLDER, PartedIntegers, part_bytes, part_name
@@ -43,24 +43,27 @@ _PROBES = 1000  # Spark cuts them into a task for each processor it has
 
 
 @contextmanager
-def place_on_executors(out: Path, plan: Plan, blocks: Blocks, data: SparkSource) -> Iterator[Reserved]:
+def place_on_executors(out: Path, plan: Plan, measurements: Measurements, data: SparkSource) -> Iterator[Reserved]:
     """Makes sure, before anything is spent, that executors can measure the release and write it where it shall be.
 
-    What measuring needs is tried there on nothing (`rehearsal.py`), and here, on the blocks that they will be sent.
+    What measuring needs is tried there on nothing (`rehearsal.py`), and here, on what they will be sent.
 
     Raises:
         PlanError: a plan that is not measured table by table.
         VerificationError: an executor has another residua, or libraries that do not work.
         FileError: the folder exists or cannot be made, or is not the same folder for the executors.
     """
-    if not blocks.by_table:
+    if not measurements.by_table:
         raise PlanError(
             "plans with strategies of their own, or over listed queries, are not measured on executors; leave out="
             " away, and save the release."
         )
-    with reserve(out, plan, blocks, by_others=True) as place:
+    with reserve(out, plan, measurements, by_others=True) as place:
         block_task = _block_task(
-            place, cast("SetBlocks", blocks), data.task(plan.domain, blocks.counted, in_blocks=True), "none yet"
+            place,
+            cast("SetMeasurements", measurements),
+            data.task(plan.domain, measurements.counted, in_blocks=True),
+            "none yet",
         )
         rehearse(block_task.part(0), None)
         probes = data.numbers(_PROBES).mapInArrow(partial(probed_partition, block_task), ROW_SQL)
@@ -82,7 +85,7 @@ def place_on_executors(out: Path, plan: Plan, blocks: Blocks, data: SparkSource)
 
 def measured_on_executors(
     plan: Plan,
-    blocks: Blocks,
+    measurements: Measurements,
     data: SparkSource,
     fingerprint: str,
     bound: PersonBound | None,
@@ -95,7 +98,7 @@ def measured_on_executors(
 
     Args:
         plan: what to measure.
-        blocks: what that comes down to, as priced.
+        measurements: what that comes down to, as priced.
         data: where the records are.
         fingerprint: of the records that were checked.
         bound: how many records of each person are counted.
@@ -108,7 +111,7 @@ def measured_on_executors(
         SourceError: the data is not what was checked, or Spark failed. The folder is not released.
         FileError: a part could not be written.
     """
-    sets = cast("SetBlocks", blocks)
+    sets = cast("SetMeasurements", measurements)
     task = data.task(plan.domain, sets.counted, bound, in_blocks=True)
     block_task = _block_task(place, sets, task, fingerprint)
     tally, digests, parts = Tally(plan.domain, data.show_values), dict[str, str](), len(block_task.cells)
@@ -130,7 +133,7 @@ def measured_on_executors(
         raise FileError(f"the release {str(place.final)!r} lacks a part; nothing of it is kept.")
     starts = [*task.block_starts, sets.cells]
     integers = cast("Integers", PartedIntegers(place.partial, starts, digests))
-    release = Release(plan, blocks, integers, {**receipt, **tell(Tallies(*tally.done))})
+    release = Release(plan, measurements, integers, {**receipt, **tell(Tallies(*tally.done))})
     place.commit(release, (starts, digests))
     return Release.load(place.final)
 
@@ -144,10 +147,10 @@ def _removed(folder: Path) -> set[str]:
     return names
 
 
-def _block_task(place: Reserved, blocks: SetBlocks, task: SparkTask, fingerprint: str) -> BlockTask:
+def _block_task(place: Reserved, measurements: SetMeasurements, task: SparkTask, fingerprint: str) -> BlockTask:
     """What executors are told to measure."""
     given = (task.version, str(place.partial / OPEN_FOLDER), fingerprint, task.bound is not None)
-    return BlockTask(*given, bare(blocks), order_of(blocks), task.bounds, task.block_cells)
+    return BlockTask(*given, bare(measurements), order_of(measurements), task.bounds, task.block_cells)
 
 
 def _digest(outcome: Mapping[str, str], place: Reserved) -> str:
@@ -188,7 +191,7 @@ class BlockTask:
         folder: where parts are written; all executors and the driver see it under this path.
         fingerprint: of the records that were checked.
         bounded: whether the records of each person were bounded.
-        blocks: all that is measured.
+        measurements: all that is measured.
         order: the numbers of the measured sets in the order of their tables, (tables,).
         bounds: the first table of each block, and the number of tables at the end.
         cells: how many cells each block has.
@@ -198,7 +201,7 @@ class BlockTask:
     folder: str
     fingerprint: str
     bounded: bool
-    blocks: SetBlocks
+    measurements: SetMeasurements
     order: Integers
     bounds: tuple[int, ...]
     cells: tuple[int, ...]
@@ -207,23 +210,26 @@ class BlockTask:
         """Where one block is written."""
         return Path(self.folder) / Path(part_name(block)).name
 
-    def part(self, block: int) -> SetBlocks:
+    def part(self, block: int) -> SetMeasurements:
         """What one block measures; its layout is the same stretch of tables."""
         numbers = np.sort(self.order[self.bounds[block] : self.bounds[block + 1]])
-        places = np.searchsorted(self.blocks.measured, numbers)
+        places = np.searchsorted(self.measurements.measured, numbers)
         return replace(
-            self.blocks, measured=numbers, grids=self.blocks.grids[places], scales=self.blocks.scales[places]
+            self.measurements,
+            measured=numbers,
+            grids=self.measurements.grids[places],
+            scales=self.measurements.scales[places],
         )
 
 
-def bare(blocks: SetBlocks) -> SetBlocks:
-    """The same blocks without anything computed from them, so that little travels."""
-    return replace(blocks, lattice=SetFamily(blocks.lattice.attributes, blocks.lattice.levels))
+def bare(measurements: SetMeasurements) -> SetMeasurements:
+    """The same measurements without anything computed from them, so that little travels."""
+    return replace(measurements, lattice=SetFamily(measurements.lattice.attributes, measurements.lattice.levels))
 
 
-def order_of(blocks: SetBlocks) -> Integers:
+def order_of(measurements: SetMeasurements) -> Integers:
     """The numbers of the measured sets in the order of their tables, (tables,)."""
-    return np.concatenate([np.empty(0, np.int64), *(group.numbers for group in blocks.layout)])
+    return np.concatenate([np.empty(0, np.int64), *(group.numbers for group in measurements.layout)])
 
 
 def measured_partition(task: BlockTask, batches: Iterator[Any]) -> Iterator[Any]:

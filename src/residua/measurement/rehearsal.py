@@ -28,7 +28,7 @@ from residua.machine import free_bytes
 from residua.measurement.noisy import counted_alone
 from residua.noise.correlated import exactly_ordered, rounded_ordered
 from residua.noise.samplers import LAPLACE, NORMAL, refine, rounded
-from residua.plans.blocks import Batch, Blocks, Portion
+from residua.plans.measurements import Batch, Measurements, Portion
 from residua.plans.noise import ORDERED
 from residua.source.accumulate import PLAIN_WORK, Accumulator, Way
 
@@ -39,21 +39,21 @@ _WAYS: tuple[Way, Way] = ("direct", "plain")
 _WORDS = np.array([2**45 + 1, 2**50 + 3, 2**60, 2**63 + 2**62 + 7], dtype=np.uint64)  # the first is beyond the table
 
 
-def rehearse(blocks: Blocks, rows: int | None) -> None:
-    """Tries what measuring these blocks will do.
+def rehearse(measurements: Measurements, rows: int | None) -> None:
+    """Tries what measuring these measurements will do.
 
     Args:
-        blocks: what will be measured.
+        measurements: what will be measured.
         rows: about how many rows will be counted, if known: few are counted without the compiled loop.
 
     Raises:
         VerificationError: a library is missing, of a version that does not work, or computes wrongly. Nothing is spent.
     """
     try:
-        batch = _tried(blocks)
-        _draw(blocks, batch)
-        _integers(blocks, batch)
-        if rows is None or 2 * rows * sum(len(group.numbers) for group in blocks.counted) > PLAIN_WORK:
+        batch = _tried(measurements)
+        _draw(measurements, batch)
+        _integers(measurements, batch)
+        if rows is None or 2 * rows * sum(len(group.numbers) for group in measurements.counted) > PLAIN_WORK:
             _count()
     except ResiduaError:
         raise
@@ -64,20 +64,20 @@ def rehearse(blocks: Blocks, rows: int | None) -> None:
         ) from None
 
 
-def _tried(blocks: Blocks) -> Batch:
+def _tried(measurements: Measurements) -> Batch:
     """The largest batch that is quickly done, or else the first."""
-    sizes = np.diff([*(batch.start for batch in blocks.batches()), blocks.cells])
+    sizes = np.diff([*(batch.start for batch in measurements.batches()), measurements.cells])
     fitting = np.where(sizes <= _MOST_CELLS, sizes, -1)
-    return blocks.batches()[int(fitting.argmax())]
+    return measurements.batches()[int(fitting.argmax())]
 
 
-def _draw(blocks: Blocks, batch: Batch) -> None:
+def _draw(measurements: Measurements, batch: Batch) -> None:
     """Draws as they will be drawn, and some whose words are known, which ball arithmetic must confirm."""
-    if blocks.noise == ORDERED:
-        noises = [noise for each in blocks.batches() for noise in blocks.correlation(each) or ()]
+    if measurements.noise == ORDERED:
+        noises = [noise for each in measurements.batches() for noise in measurements.correlation(each) or ()]
         _draw_ordered(any(isinstance(noise, NestedNoise) for noise in noises))
         return
-    tail = {"normal": NORMAL, "laplace": LAPLACE}[blocks.noise.name]
+    tail = {"normal": NORMAL, "laplace": LAPLACE}[measurements.noise.name]
     scale = float(batch.scales[0])
     fresh = rounded(tail, batch.scales[:1], (1, _DRAWS), None)
     if fresh.shape != (1, _DRAWS) or fresh.dtype != np.int64 or ((fresh == fresh[0, 0]).all() and scale > math.e):
@@ -109,10 +109,10 @@ class _Known:
         return np.resize(_WORDS, count)
 
 
-def _integers(blocks: Blocks, batch: Batch) -> None:
+def _integers(measurements: Measurements, batch: Batch) -> None:
     """The integers of empty tables, which are zero whatever the strategy."""
-    tables: Integers = np.zeros(blocks.counted.cells, dtype=np.int64)  # pages that are not touched take no memory
-    if blocks.integers(batch, tables).any():
+    tables: Integers = np.zeros(measurements.counted.cells, dtype=np.int64)  # pages that are not touched take no memory
+    if measurements.integers(batch, tables).any():
         raise _wrong("integers")
 
 
@@ -153,21 +153,21 @@ _BATCH_CELLS = 1_000_000  # that noise is drawn for at once, at least
 _MOST_COVERING = 2**24  # cells of the larger tables that small ones may be counted through
 
 
-def secure_memory(blocks: Blocks, portions: Sequence[Portion]) -> None:
+def secure_memory(measurements: Measurements, portions: Sequence[Portion]) -> None:
     """Refuses a plan that would run out of memory after the debit.
 
     Where more than half of what is free is needed, every page is touched: a process that is ended for its memory while
     doing so has spent nothing.
 
     Args:
-        blocks: what will be measured.
+        measurements: what will be measured.
         portions: what is measured one after the other.
 
     Raises:
         PlanError: there is not enough memory. Nothing is spent.
     """
-    cells = max(cells_needed(portion.blocks) for portion in portions) + (
-        0 if portions[0].blocks is blocks else blocks.cells
+    cells = max(cells_needed(portion.measurements) for portion in portions) + (
+        0 if portions[0].measurements is measurements else measurements.cells
     )
     needed, free = 8 * cells, free_bytes()
     if free is None or needed <= free:
@@ -186,15 +186,17 @@ def secure_memory(blocks: Blocks, portions: Sequence[Portion]) -> None:
     )
 
 
-def cells_needed(blocks: Blocks) -> int:
+def cells_needed(measurements: Measurements) -> int:
     """The most cells of eight bytes that are held at once: counts, tables below them, measurements, and batches."""
-    wanted = blocks.counted
+    wanted = measurements.counted
     each = np.concatenate([np.prod(wanted.sizes[level], axis=1, dtype=np.float64) for level in wanted.lattice.levels])
     counted, below, largest = each[wanted.lattice.is_maximal].sum(), each.sum(), each.max()
-    if not blocks.in_place and counted_alone(wanted):  # read as they are counted
+    if not measurements.in_place and counted_alone(wanted):  # read as they are counted
         below, largest = 0, 0
     picked = 0 if wanted.cells == below or not below else wanted.cells
-    measured = 0 if blocks.in_place else blocks.cells
-    batches = max(2 * largest, 3 * min(_BATCH_CELLS * (os.cpu_count() or 1), blocks.cells))  # and copies, in threads
+    measured = 0 if measurements.in_place else measurements.cells
+    batches = max(
+        2 * largest, 3 * min(_BATCH_CELLS * (os.cpu_count() or 1), measurements.cells)
+    )  # and copies, in threads
     covering = min(_MOST_COVERING, 4 * counted)
-    return int(counted + below + picked + measured + batches + covering + blocks.drawn_at_once)
+    return int(counted + below + picked + measured + batches + covering + measurements.drawn_at_once)

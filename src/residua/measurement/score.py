@@ -27,7 +27,7 @@ from residua.linalg.arrays import Floats, Integers
 from residua.linalg.layout import Layout, batches, layout_of_sets
 from residua.measurement.ledger import Entry, Ledger
 from residua.measurement.measure import Pay, Progress, measured_once
-from residua.plans.blocks import Batch, Blocks
+from residua.plans.measurements import Batch, Measurements
 from residua.plans.noise import LARGEST_SCALE, NORMAL, SMALLEST_SCALE, Noise
 from residua.plans.tails import check_confidence
 from residua.plans.verifier import WORD, Profile, even, require_scales, rounded_up
@@ -119,20 +119,20 @@ def score(
     """
     account = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     data = source_of(source)
-    blocks, order = scores_within(domain, models, budget, account.unit)
-    cost = NORMAL.promised(blocks.cost(account.unit), budget)
+    measurements, order = scores_within(domain, models, budget, account.unit)
+    cost = NORMAL.promised(measurements.cost(account.unit), budget)
 
     def pay(fingerprint: str) -> tuple[Entry, Ledger]:
         entry = account.debit(cost, purpose=purpose, dataset=fingerprint, whose=data.options.whose)
         return entry, account
 
     steps = None if isinstance(progress, bool) else progress
-    return scored(domain, blocks, order, data, account.unit, pay, steps)
+    return scored(domain, measurements, order, data, account.unit, pay, steps)
 
 
 def scores_within(
     domain: Domain, models: Mapping[Sequence[str], Any], budget: Guarantee, unit: Unit
-) -> tuple[ScoreBlocks, list[tuple[int, ...]]]:
+) -> tuple[ScoreMeasurements, list[tuple[int, ...]]]:
     """Scores with the least noise that a budget allows.
 
     Raises:
@@ -143,7 +143,7 @@ def scores_within(
         raise PlanError(f"domain={domain!r} is not a domain; give the one that the data is declared by.")
     if not isinstance(budget, Guarantee) or isinstance(budget, PureDP):
         raise PrivacyError(f"budget={budget!r} has no normal noise; give rs.ZCDP, rs.GDP or rs.ApproxDP.")
-    blocks, order = compile_scores(domain, models, 1.0)
+    measurements, order = compile_scores(domain, models, 1.0)
     allowed = budget.pcost_allowed()
     if allowed <= 0:
         raise PrivacyError(f"budget={budget!r} allows nothing; give more.")
@@ -151,12 +151,12 @@ def scores_within(
     scale = math.nextafter(root_up(Fraction(len(models) * (GRID * records_moved(unit)) ** 2) / allowed), math.inf)
     if not SMALLEST_SCALE <= scale <= LARGEST_SCALE:
         raise PrivacyError(f"budget={budget!r} needs noise that cannot be sampled exactly; give another.")
-    return replace(blocks, scale=scale), order
+    return replace(measurements, scale=scale), order
 
 
 def scored(
     domain: Domain,
-    blocks: ScoreBlocks,
+    measurements: ScoreMeasurements,
     order: Sequence[tuple[int, ...]],
     data: Source,
     unit: Unit,
@@ -164,10 +164,10 @@ def scored(
     progress: Progress | None = None,
 ) -> Scores:
     """Check, pay, count, add noise, forget: scores instead of tables, through the same steps as `rs.measure`."""
-    steps, entry = measured_once(blocks, domain, unit, data, pay, progress)
+    steps, entry = measured_once(measurements, domain, unit, data, pay, progress)
     names = tuple(tuple(domain.names[i] for i in members) for members in order)
-    stddev = math.sqrt(NORMAL.variance(blocks.scale)) / GRID
-    return Scores(names, (steps + blocks.totals) / GRID, stddev, entry.sequence, entry.digest)
+    stddev = math.sqrt(NORMAL.variance(measurements.scale)) / GRID
+    return Scores(names, (steps + measurements.totals) / GRID, stddev, entry.sequence, entry.digest)
 
 
 GRID = 2**16  # steps of one count
@@ -181,7 +181,7 @@ def records_moved(unit: Unit) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class ScoreBlocks(Blocks):
+class ScoreMeasurements(Measurements):
     """Integer scores of tables: `Σ |2^16 m − M| − Σ M`, which is 0 where there are no records.
 
     Args:
@@ -229,12 +229,12 @@ class ScoreBlocks(Blocks):
             raise VerificationError("a model is negative, or too large for 64 bits; give tables of counts.")
 
     @classmethod
-    def added(cls, several: Sequence[ScoreBlocks]) -> Fraction:
+    def added(cls, several: Sequence[ScoreMeasurements]) -> Fraction:
         """A record changes every score by one count at most."""
         return sum((each.cells * (GRID / Fraction(each.scale)) ** 2 for each in several), Fraction(0))
 
     @classmethod
-    def replaced(cls, several: Sequence[ScoreBlocks]) -> Fraction:
+    def replaced(cls, several: Sequence[ScoreMeasurements]) -> Fraction:
         """By two counts."""
         return 4 * cls.added(several)
 
@@ -284,7 +284,7 @@ class ScoreBlocks(Blocks):
 
 def compile_scores(
     domain: Domain, models: Mapping[Sequence[str], Any], scale: float
-) -> tuple[ScoreBlocks, list[tuple[int, ...]]]:
+) -> tuple[ScoreMeasurements, list[tuple[int, ...]]]:
     """Scores of tables beside models of them, and the sets in the order of the scores.
 
     Args:
@@ -317,4 +317,4 @@ def compile_scores(
         table = tables[members]
         flat[start : start + math.prod(table.shape)] = np.rint(table * GRID).astype(np.int64).ravel()
     flat.setflags(write=False)
-    return ScoreBlocks(layout, flat, float(scale) * GRID), order
+    return ScoreMeasurements(layout, flat, float(scale) * GRID), order

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from residua.errors import PlanError
-from residua.plans.blocks import Blocks
 from residua.plans.contract import Plan
+from residua.plans.measurements import Measurements
 from residua.plans.verifier import Profile, composed, even, price
 
 
@@ -21,21 +21,21 @@ def require_plan(plan: object) -> None:
         raise PlanError(f"plan={plan!r} is not a plan; make one with rs.plan.")
 
 
-def priced(plan: Plan) -> tuple[Blocks, Fraction]:
+def priced(plan: Plan) -> tuple[Measurements, Fraction]:
     """What measuring one plan comes down to, and what that costs, by the verifier.
 
     Raises:
         VerificationError: more expensive than the plan promises, or not measurable.
     """
     require_plan(plan)
-    blocks = plan.blocks
-    return blocks, blocks.noise.promised(blocks.cost(plan.unit), plan.guarantee)
+    measurements = plan.measurements
+    return measurements, measurements.noise.promised(measurements.cost(plan.unit), plan.guarantee)
 
 
 def composed_profile(plans: Sequence[Plan]) -> Profile:
     """The privacy profile of running all these plans, of what they really measure, in whole numbers."""
     return composed(
-        plans[0].domain.sizes, [plan.blocks.profile() if plan.pcost else even(Fraction(0)) for plan in plans]
+        plans[0].domain.sizes, [plan.measurements.profile() if plan.pcost else even(Fraction(0)) for plan in plans]
     )
 
 
@@ -61,9 +61,9 @@ def composed_cost(plans: Sequence[Plan]) -> Fraction:
     others = [plan for plan in measured if plan.unit != unit]
     if others:  # persons under another bound have other records counted: what they pay adds up
         return composed_cost([plan for plan in measured if plan.unit == unit]) + composed_cost(others)
-    normal = [plan.blocks for plan in measured if plan.noise.gaussian]
+    normal = [plan.measurements for plan in measured if plan.noise.gaussian]
     # An epsilon is as expensive as normal noise of its square.
-    total = sum((plan.blocks.cost(unit) ** 2 for plan in measured if not plan.noise.gaussian), Fraction(0))
+    total = sum((plan.measurements.cost(unit) ** 2 for plan in measured if not plan.noise.gaussian), Fraction(0))
     if len(normal) == 1:
         return total + normal[0].cost(unit)
     return total + price(normal, unit) if normal else total

@@ -17,15 +17,15 @@ from residua.errors import FileError, PlanError
 from residua.files import MOST_PLAN, read_document, write_document
 from residua.folders import DAMAGE
 from residua.linalg.arrays import Floats
-from residua.plans.blocks import Blocks
 from residua.plans.candidates import Candidate
 from residua.plans.cells import Grouping
 from residua.plans.combining import Algebra, algebra_for
+from residua.plans.estimator import Estimator
+from residua.plans.measurements import Measurements
 from residua.plans.noise import NORMAL, Noise
 from residua.plans.persons import price_remarks
 from residua.plans.questions import Asked, Query, as_workload, combination_query, require_same_domain
 from residua.plans.quotes import Forecasts
-from residua.plans.reading import Reading
 from residua.privacy import Guarantee, Unit
 from residua.privacy.exact import round_up
 from residua.showing import ReportedPlan
@@ -44,7 +44,9 @@ class Plan(ReportedPlan, Forecasts, ABC):
     """
 
     kinds: ClassVar[tuple[str, ...]] = ()  # what files call plans of this form
-    shared: str = ""  # what plans like it take from it: `strategies`, `rows` of blocks, `nodes` of a tree; or nothing
+    shared: str = (
+        ""  # what plans like it take from it: `strategies`, `rows` of measurements, `nodes` of a tree; or nothing
+    )
     poses: str = ""  # which projection problem its releases are (`projection/problems.py`)
     _forms: ClassVar[dict[str, type[Plan]]] = {}
     domain: Domain
@@ -117,7 +119,7 @@ class Plan(ReportedPlan, Forecasts, ABC):
     @property
     def cost(self) -> float:
         """What measuring the plan costs its unit, by the verifier, in the currency of its noise; rounded up."""
-        return round_up(self.blocks.cost(self.unit)) if self.pcost else 0.0
+        return round_up(self.measurements.cost(self.unit)) if self.pcost else 0.0
 
     # ---- accuracy
 
@@ -246,7 +248,7 @@ class Plan(ReportedPlan, Forecasts, ABC):
     # ---- measuring
 
     @abstractmethod
-    def compile(self) -> Blocks:
+    def compile(self) -> Measurements:
         """The integer measurements that realise the plan, with noise rounded up.
 
         Raises:
@@ -254,16 +256,16 @@ class Plan(ReportedPlan, Forecasts, ABC):
         """
 
     @cached_property
-    def blocks(self) -> Blocks:
+    def measurements(self) -> Measurements:
         """What measuring the plan comes down to, compiled once."""
         return self.compile()
 
     @abstractmethod
-    def saved_blocks(self, arrays: Mapping[str, NDArray[Any]]) -> Blocks:
-        """What was measured, from the arrays that a saved release keeps (`Blocks.arrays`)."""
+    def saved_measurements(self, arrays: Mapping[str, NDArray[Any]]) -> Measurements:
+        """What was measured, from the arrays that a saved release keeps (`Measurements.arrays`)."""
 
     @abstractmethod
-    def reading(self, blocks: Blocks, measurements: NDArray[Any]) -> Reading:
+    def estimator(self, measurements: Measurements, noisy: NDArray[Any]) -> Estimator:
         """How estimates are read off measurements of the plan."""
 
     @property

@@ -39,7 +39,7 @@ class PlanAnswers:
     """
 
     plan: Any
-    reading: Any
+    estimator: Any
     who: ClassVar[str] = "plan"  # what cannot answer, in an error
 
     @property
@@ -105,7 +105,7 @@ class PlanAnswers:
         rows = _combinations(first, second, factors).reshape(-1, cells)
         labels = ("",) * len(rows)
         workload = Workload.of_matrix(self.plan.domain, names, csr_array(rows), labels, np.ones(len(rows)))
-        return np.asarray(self.reading.widths(workload, confidence, together), dtype=np.float64).reshape(shape)
+        return np.asarray(self.estimator.widths(workload, confidence, together), dtype=np.float64).reshape(shape)
 
     def _interpolated(self, one: Term, other: Term, factors: Floats, confidence: float, together: float) -> Floats:
         """Many factors of few combinations: of each a smooth function of the factor, read between points."""
@@ -137,12 +137,12 @@ class ReleaseAnswers(PlanAnswers):
             PlanError: what is needed was not measured.
         """
         self.require(term)
-        estimates: Floats = self.reading.answers(term.workload)[0].reshape(term.shape)
+        estimates: Floats = self.estimator.answers(term.workload)[0].reshape(term.shape)
         return estimates
 
     def running(self, position: int, q: float) -> tuple[Floats, Floats] | None:
         """Estimates and variances of the counts at or below each value, less q times all; None for a biased plan."""
-        sums: tuple[Floats, Floats] | None = None if self.plan.bias else self.reading.running(position, q)
+        sums: tuple[Floats, Floats] | None = None if self.plan.bias else self.estimator.running(position, q)
         return sums
 
 
@@ -249,9 +249,11 @@ class Forecasts(Quotable):
         if isinstance(records, bool) or not isinstance(records, int | float | np.number) or not 0 < records < math.inf:
             raise PlanError(f"records={records!r} is not a positive number; say how many records are assumed.")
         plan: Any = self
-        blocks = None if plan.noise.gaussian else plan.blocks
-        reading = None if blocks is None else plan.reading(blocks, np.zeros(blocks.cells, dtype=np.int64))
-        return AssumedAnswers(plan, reading, float(records), tuple(_factors(self.domain, distribution or {})))
+        measurements = None if plan.noise.gaussian else plan.measurements
+        estimator = (
+            None if measurements is None else plan.estimator(measurements, np.zeros(measurements.cells, dtype=np.int64))
+        )
+        return AssumedAnswers(plan, estimator, float(records), tuple(_factors(self.domain, distribution or {})))
 
     def _answering(self) -> Answering:
         raise PlanError(

@@ -34,7 +34,7 @@ from residua.privacy import Unit
 POINT = 2**200  # fixed point: a cost is a whole number of 2^-200, rounded up
 WORD = 2**62
 FEWEST_RECORDS = 2**28  # that a measurement must be able to count without leaving 64 bits
-Measured = Any  # measurements, which state what is asked here: `blocks.py`
+Measured = Any  # measurements, which state what is asked here: `measurements.py`
 _EVERYWHERE = Grouping((), np.array([-1]))
 
 

@@ -143,7 +143,7 @@ class AskedMetric:
         """The sum of the noise's variances in the metric; of their squares, and the largest, bounds by adding blocks.
 
         Block S has the eigenvalues `σ²_S Σ_{A⊇S} Π_{i∈A} s_i Π_{i∈A∖S} vᵀG v · Π_{i∈S} eig(FᵀG F)`, v and F those of
-        the strategies, and blocks are independent.
+        the strategies, and measurements are independent.
         """
         noise_of = {(one, strategy): one.noise(strategy) for one, strategy in zip(self.along, strategies, strict=True)}
         parts = [noise_of[pair] for pair in zip(self.along, strategies, strict=True)]

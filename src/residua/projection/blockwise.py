@@ -19,8 +19,8 @@ import numpy as np
 from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.linalg.modes import along
+from residua.plans.blockwise.estimator import BlockwiseEstimator
 from residua.plans.blockwise.plan import BlockwisePlan
-from residua.plans.blockwise.reading import BlockwiseReading
 from residua.plans.cells import MOST_COLUMNS
 from residua.plans.levels import AttributeLevels, Block, below, dimensions, in_coordinates, places, shape_of, told_apart
 from residua.projection.facts import Fact, shown
@@ -204,7 +204,7 @@ class BlockwiseProblem(ProjectionProblem):
 
     def observed(self, release: Release) -> Floats:
         """What was measured of each block, over the standard deviation of its noise."""
-        measured = cast("BlockwiseReading", release.reading).measured
+        measured = cast("BlockwiseEstimator", release.estimator).measured
         return np.concatenate(
             [measured[block] / math.sqrt(self.plan.facts.variance_of[block]) for block in self._blocks]
         )

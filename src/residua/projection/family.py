@@ -28,7 +28,7 @@ from residua.linalg.lattice import SetFamily, closure
 from residua.linalg.layout import Layout, batches, layout_of
 from residua.linalg.modes import centred
 from residua.plans.product.plan import ProductPlan
-from residua.plans.product.table_reading import pooled_residuals
+from residua.plans.product.table_estimator import pooled_residuals
 from residua.projection.facts import shown
 from residua.projection.problem import MANY_CELLS, Fit, Progress, ProjectionProblem, spectral_sums
 from residua.release.base import Release
@@ -204,10 +204,10 @@ class FamilyProblem(ProjectionProblem):
 
     def observed(self, release: Release) -> Floats:
         """The residuals of a release's unbiased estimates, in the order of the problem's layout, (cells,)."""
-        return self._residuals_of(release.blocks, release.measurements)
+        return self._residuals_of(release.measurements, release.noisy)
 
-    def _residuals_of(self, measured: Any, measurements: NDArray[Any]) -> Floats:
-        """The residuals of all tables, from measurements on the grids of blocks (or pooled), (cells,)."""
+    def _residuals_of(self, measured: Any, noisy: NDArray[Any]) -> Floats:
+        """The residuals of all tables, from measurements on the grids of measurements (or pooled), (cells,)."""
         observed, units = np.zeros(self.layout.cells), np.ones(len(measured.lattice))
         units[measured.measured] = measured.units
         for group in self.layout:
@@ -215,7 +215,7 @@ class FamilyProblem(ProjectionProblem):
             starts, tables = measured.layout.starts[numbers], group.view(observed)
             for part in batches(len(numbers), group.cells, _BATCH_CELLS):
                 seen = np.flatnonzero(starts[part] >= 0)  # an unmeasured residual is empty: zero
-                values = measurements[starts[part][seen, None] + np.arange(group.cells)]
+                values = noisy[starts[part][seen, None] + np.arange(group.cells)]
                 values = (values / units[numbers[part][seen], None]).reshape(-1, *group.shape)
                 tables[part.start + seen] = centred(values, 1)
         return observed
@@ -320,22 +320,22 @@ class TablesProblem(FamilyProblem):
 
     def simulated(self, fit: Fit, random: np.random.Generator) -> Floats:
         """What a release of the plan would observe if a fit were the truth."""
-        blocks = self.plan.compile()
-        place = np.searchsorted(blocks.measured, np.arange(len(blocks.lattice)))
-        numbers = np.empty(blocks.layout.cells)
-        for group in blocks.layout:
+        measurements = self.plan.compile()
+        place = np.searchsorted(measurements.measured, np.arange(len(measurements.lattice)))
+        numbers = np.empty(measurements.layout.cells)
+        for group in measurements.layout:
             tables = group.view(numbers)
             for j, (number, members) in enumerate(zip(group.numbers, group.members.tolist(), strict=True)):
                 at = place[number]
-                noise = np.rint(random.laplace(0.0, blocks.scales[at], group.shape))
-                tables[j] = blocks.grids[at] * fit.marginal(members) + noise
+                noise = np.rint(random.laplace(0.0, measurements.scales[at], group.shape))
+                tables[j] = measurements.grids[at] * fit.marginal(members) + noise
         return self.residuals(numbers)
 
     def observed(self, release: Release) -> Floats:
         """The residuals of a release's unbiased estimates, in the order of the problem's layout, (cells,)."""
-        return self.residuals(release.measurements)
+        return self.residuals(release.noisy)
 
-    def residuals(self, measurements: Integers | Floats) -> Floats:
+    def residuals(self, noisy: Integers | Floats) -> Floats:
         """The residuals of all tables that measurements tell, pooled, in the order of the layout, (cells,)."""
-        pooled = pooled_residuals(self.plan.tables, measurements)
+        pooled = pooled_residuals(self.plan.tables, noisy)
         return self._residuals_of(pooled, pooled.numbers)

@@ -167,7 +167,7 @@ class MatrixProblem(ProjectionProblem):
     def observed(self, release: Release) -> Floats:
         """The measured vector in the orthonormal basis of the measured space, (r,)."""
         U, s, _ = self.plan.factors
-        return np.asarray((U.T @ release.measurements.astype(np.float64)) / s)
+        return np.asarray((U.T @ release.noisy.astype(np.float64)) / s)
 
     def simulated(self, fit: Fit, random: np.random.Generator) -> Floats:
         """What a release of the plan would observe if a fit were the truth."""

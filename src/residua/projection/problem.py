@@ -11,8 +11,8 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
+from residua.plans.estimator import Estimator
 from residua.plans.product.plan import ProductPlan
-from residua.plans.reading import Reading
 from residua.projection.facts import Fact, shown
 from residua.release.base import Release
 from residua.workload import AttributeQueries, Workload
@@ -239,10 +239,10 @@ class ProjectionProblem(ABC):
                 )
 
 
-def noise_alone(plan: ProductPlan, random: np.random.Generator) -> Reading:
+def noise_alone(plan: ProductPlan, random: np.random.Generator) -> Estimator:
     """What a release of a plan would tell of nobody: the estimates of simulated noise."""
-    blocks = plan.compile()  # the precisions are those measured, the rounding of noise included
-    return plan.reading(blocks, blocks.simulated(random))
+    measurements = plan.compile()  # the precisions are those measured, the rounding of noise included
+    return plan.estimator(measurements, measurements.simulated(random))
 
 
 def spectral_sums(variances: Floats, often: Floats | float = 1.0) -> tuple[float, float, float]:

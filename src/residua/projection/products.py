@@ -262,7 +262,7 @@ class NoisePerSetProblem(PlainProblem):
     @classmethod
     def is_small(cls, plan: Any) -> bool:
         """Whether few numbers are measured."""
-        return bool(plan.blocks.cells <= MANY_CELLS)
+        return bool(plan.measurements.cells <= MANY_CELLS)
 
     @cached_property
     def _complete(self) -> frozenset[tuple[int, ...]]:
@@ -320,7 +320,7 @@ class NoisePerSetProblem(PlainProblem):
 
 def with_one_noise(plan: ProductPlan) -> ProductPlan:
     """A plan of the same tables with one noise along the axis: which tables there are, about how precise each is."""
-    lattice = plan.blocks.counted.lattice if plan.workload is None else plan.workload.lattice
+    lattice = plan.measurements.counted.lattice if plan.workload is None else plan.workload.lattice
     paths = {members: each for members, each in plan.parts.items() if isinstance(each, CorrelatedPath)}
     strategies = list[Strategy](Plain(int(n)) for n in plan.domain.sizes)
     if paths:

@@ -87,16 +87,16 @@ def _solve(values: Floats, low: Floats, free: Integers, margins: list[Any]) -> F
     from scipy.sparse import csr_array, vstack
 
     fractions: Floats = values.ravel()[free] - low.ravel()[free]
-    blocks, lower, upper = [], [], []
+    measurements, lower, upper = [], [], []
     for groups in [*margins, np.zeros(len(free), dtype=np.int64)]:
         present, rows = np.unique(groups, return_inverse=True)
         entries = (np.ones(len(free)), (rows, np.arange(len(free))))
-        blocks.append(csr_array(entries, shape=(len(present), len(free))))
+        measurements.append(csr_array(entries, shape=(len(present), len(free))))
         # The whole part of the cells is known, so that only the fractions of a margin are rounded.
         least, most = _bounds(np.bincount(rows, weights=fractions).astype(np.float64), values.size)
         lower.append(least)
         upper.append(most)
-    sums, least, most = vstack(blocks, format="csr"), np.concatenate(lower), np.concatenate(upper)
+    sums, least, most = vstack(measurements, format="csr"), np.concatenate(lower), np.concatenate(upper)
     cost = 1.0 - 2.0 * fractions  # of going up rather than down
     nearest = np.rint(fractions.sum())
     for total in ((nearest, nearest), (least[-1], most[-1])):  # with three axes the nearest total may be out of reach

@@ -20,8 +20,8 @@ from residua.domain import impossible_cells
 from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.plans.cells import MOST_COLUMNS
+from residua.plans.strata.estimator import seen_in_groups
 from residua.plans.strata.plan import StrataPlan
-from residua.plans.strata.reading import seen_in_groups
 from residua.projection.problem import Fit, Histogram, Progress, ProjectionProblem
 from residua.release.base import Release
 
@@ -99,11 +99,11 @@ class StrataProblem(ProjectionProblem):
 
     def observed(self, release: Release) -> Floats:
         """The rows of every stratum, member by member."""
-        blocks = release.blocks
+        measurements = release.measurements
         parts = []
         for k, plan in enumerate(self.plan.members):
-            measured = blocks.of_member(release.measurements, k)  # type: ignore[attr-defined]  # of strata
-            parts.append(seen_in_groups(plan, blocks.members[k], measured)[2].ravel())  # type: ignore[attr-defined]
+            measured = measurements.of_member(release.noisy, k)  # type: ignore[attr-defined]  # of strata
+            parts.append(seen_in_groups(plan, measurements.members[k], measured)[2].ravel())  # type: ignore[attr-defined]
         return np.concatenate([np.zeros(0), *parts])
 
     def _split(self, observed: Floats) -> list[Floats]:

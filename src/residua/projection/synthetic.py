@@ -14,7 +14,7 @@ import numpy as np
 from residua.domain import Domain, impossible_cells
 from residua.errors import PlanError, ResiduaError
 from residua.linalg.arrays import Floats
-from residua.plans.reading import Clique
+from residua.plans.estimator import Clique
 from residua.release.base import Release
 
 _MOST_CELLS = 2**22
@@ -100,7 +100,7 @@ def for_mbi(release: Release) -> MbiProblem:
         import mbi
     except ImportError:
         raise ResiduaError("mbi is not installed; install it with: pip install 'residua[synthetic]'") from None
-    cliques, names = release.reading.cliques(), release.domain.names
+    cliques, names = release.estimator.cliques(), release.domain.names
     used = sorted({i for one in cliques for i in one.members})
     domain = mbi.Domain([names[i] for i in used], [int(release.domain.sizes[i]) for i in used])
     measured = [

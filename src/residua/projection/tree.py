@@ -20,11 +20,11 @@ import numpy as np
 from residua.arrays import let_go
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
+from residua.plans.estimator import Estimator
 from residua.plans.operators.nesting import Nesting, Nodes
 from residua.plans.operators.tree import TreeNodes, nodes_of
 from residua.plans.product.facts import coefficient
 from residua.plans.product.plan import ProductPlan
-from residua.plans.reading import Reading
 from residua.projection.problem import MANY_CELLS, Fit, Progress, ProjectionProblem, noise_alone
 from residua.release.base import Release
 from residua.workload import AttributeQueries, Identity
@@ -75,7 +75,7 @@ class TreeProblem(ProjectionProblem):
     @classmethod
     def is_small(cls, plan: ProductPlan) -> bool:
         """Whether few numbers are measured."""
-        return plan.blocks.cells <= MANY_CELLS
+        return plan.measurements.cells <= MANY_CELLS
 
     def __post_init__(self) -> None:
         self.only_total("over a tree")
@@ -128,13 +128,13 @@ class TreeProblem(ProjectionProblem):
 
     def observed(self, release: Release) -> Floats:
         """The released tables of all levels."""
-        tables = self._read(release.reading)
-        let_go(release.measurements)
+        tables = self._read(release.estimator)
+        let_go(release.noisy)
         return tables
 
-    def _read(self, reading: Reading) -> Floats:
+    def _read(self, estimator: Estimator) -> Floats:
         read = np.empty(self.starts[-1])
-        own: Any = reading
+        own: Any = estimator
         for level in range(self.first, self.nesting.root + 1):
             asked: dict[int, AttributeQueries] = {
                 i: Identity(int(self.plan.domain.sizes[i])) for i in self.short[level]

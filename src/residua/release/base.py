@@ -16,10 +16,10 @@ from residua.domain import Domain
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.layout import Group
-from residua.plans.blocks import Blocks
 from residua.plans.contract import Plan
+from residua.plans.estimator import Estimator
+from residua.plans.measurements import Measurements
 from residua.plans.quotes import ReleaseAnswers
-from residua.plans.reading import Reading
 from residua.plans.tails import width
 from residua.privacy.currencies import stated
 from residua.published.table import Table, domain_of_queries, what_is_counted
@@ -38,7 +38,7 @@ from residua.showing import Exported
 from residua.workload import AskedRows, Term, Where, Workload, queries, selected
 
 if TYPE_CHECKING:
-    from residua.plans.product.set_reading import FamilyReading
+    from residua.plans.product.set_estimator import FamilyEstimator
 
 Simultaneous = Literal["table", "release"]
 
@@ -65,26 +65,26 @@ class Release(Exported, Quotable):
 
     Args:
         planned: the plan as it was made.
-        blocks: what was really measured.
-        measurements: the noisy integers, (cells,).
+        measurements: what was really measured.
+        noisy: the noisy integers, (cells,).
         receipt: what the ledger recorded when it was debited.
     """
 
     planned: Plan
-    blocks: Blocks
-    measurements: Integers
+    measurements: Measurements
+    noisy: Integers
     receipt: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.measurements.dtype != np.int64 or self.measurements.shape != (self.blocks.cells,):
+        if self.noisy.dtype != np.int64 or self.noisy.shape != (self.measurements.cells,):
             raise PlanError("the measurements do not fit the plan; they belong to another one.")
-        if isinstance(self.measurements, np.ndarray) and self.measurements.flags.writeable:
-            self.measurements.setflags(write=False)
+        if isinstance(self.noisy, np.ndarray) and self.noisy.flags.writeable:
+            self.noisy.setflags(write=False)
 
     @cached_property
-    def reading(self) -> Reading:
+    def estimator(self) -> Estimator:
         """How estimates are read off the measurements, in the form of the plan."""
-        return self.planned.reading(self.blocks, self.measurements)
+        return self.planned.estimator(self.measurements, self.noisy)
 
     @property
     def domain(self) -> Domain:
@@ -94,7 +94,7 @@ class Release(Exported, Quotable):
     @property
     def plan(self) -> Plan:
         """The plan as it was really measured, the rounding of noise to integers included."""
-        plan: Plan = self.reading.plan
+        plan: Plan = self.estimator.plan
         return plan
 
     @property
@@ -121,7 +121,7 @@ class Release(Exported, Quotable):
     @property
     def summary(self) -> str:
         """What was measured, in a sentence."""
-        return self.reading.summary
+        return self.estimator.summary
 
     def estimates(self, attributes: Sequence[str]) -> Floats:
         """Unbiased estimates of the marginal on these attributes, an array with one axis each, in this order.
@@ -132,12 +132,12 @@ class Release(Exported, Quotable):
         names = self.domain.listed(attributes)
         self.plan.variance(names)  # says so, if it cannot
         positions = self.domain.positions(names)
-        table = self.reading.marginal(tuple(sorted(positions)))
+        table = self.estimator.marginal(tuple(sorted(positions)))
         return np.array(table.transpose(np.argsort(np.argsort(positions))), order="C")
 
     def all_estimates(self) -> Iterator[tuple[Group, slice, Floats]]:
-        """Every marginal of the family measured, in batches of equal shape, streamed; see `Reading.all_marginals`."""
-        return self.reading.all_marginals()
+        """Every marginal of the family measured, in batches of equal shape, streamed; see `Estimator.all_marginals`."""
+        return self.estimator.all_marginals()
 
     def __repr__(self) -> str:
         workload = self.planned.workload
@@ -175,7 +175,7 @@ class Release(Exported, Quotable):
             whole = whole_part(self.domain, [term[i] for i in order])
             return next(self._of_term(workload, term, [whole], order, confidence, simultaneous))
         estimates = self.estimates(names)
-        reach = self.reading.widths(names, confidence, self._together(simultaneous, estimates.size))
+        reach = self.estimator.widths(names, confidence, self._together(simultaneous, estimates.size))
         stddev = alike(np.sqrt(self.plan.variance(names)))
         said = (confidence, simultaneous, self._counts)
         return Table(self.domain, names, estimates, stddev, reach, None, "", *said)
@@ -199,7 +199,7 @@ class Release(Exported, Quotable):
         workload = None if self.planned.workload is None else self.planned.workload.tables
         if workload is None:
             raise PlanError("this release was not asked for tables; use answers(workload) for single queries.")
-        if workload.plain and streams(self.reading, workload):
+        if workload.plain and streams(self.estimator, workload):
             yield from self._streamed(workload, confidence, simultaneous)
             return
         if most is None:
@@ -221,10 +221,10 @@ class Release(Exported, Quotable):
         """Tables that a term, alone in a workload, makes, with its attributes in some order."""
         shape = [asked.rows for _, asked in term]
         names = tuple(self.domain.names[term[i][0]] for i in order)
-        estimates, variances = (np.reshape(each, shape).transpose(order) for each in self.reading.answers(workload))
+        estimates, variances = (np.reshape(each, shape).transpose(order) for each in self.estimator.answers(workload))
         for part in parts:
             cells, stddev = np.array(estimates[part.rows], order="C"), np.sqrt(variances[part.rows])
-            reach = self.reading.widths(workload, confidence, self._together(simultaneous, cells.size))
+            reach = self.estimator.widths(workload, confidence, self._together(simultaneous, cells.size))
             if np.ndim(reach):
                 reach = np.reshape(reach, shape).transpose(order)[part.rows].ravel()
             said = (part.labels, part.title, confidence, simultaneous, self._counts)
@@ -233,11 +233,11 @@ class Release(Exported, Quotable):
     def _streamed(self, workload: Workload, confidence: float, simultaneous: Simultaneous | None) -> Iterator[Table]:
         """What `tables` gives for marginals, rebuilt many at a time."""
         alike, widths = self.planned.noise.gaussian, dict[float, float | Floats]()  # by how many intervals hold at once
-        for members, estimates, stddev in rebuilt_tables(cast("FamilyReading", self.reading), workload):
+        for members, estimates, stddev in rebuilt_tables(cast("FamilyEstimator", self.estimator), workload):
             names = tuple(self.domain.names[i] for i in members)
             together = self._together(simultaneous, estimates.size)
             if not alike or together not in widths:
-                widths[together] = self.reading.widths(names, confidence, together)
+                widths[together] = self.estimator.widths(names, confidence, together)
             labels = tuple(self.domain[name].labels for name in names)
             said = (labels, " × ".join(names) or "(total)", confidence, simultaneous, self._counts)
             yield Table(self.domain, names, estimates, stddev, widths[together], *said)
@@ -258,8 +258,8 @@ class Release(Exported, Quotable):
         if workload is None:
             raise PlanError("this release was measured without a workload; give one, or ask it for single tables.")
         require_listable(workload)
-        estimates, variances = self.reading.answers(workload)
-        reach = self.reading.widths(workload, confidence, self._together(simultaneous, len(estimates)))
+        estimates, variances = self.estimator.answers(workload)
+        reach = self.estimator.widths(workload, confidence, self._together(simultaneous, len(estimates)))
         said = ((tuple(workload.query_labels()),), "queries", confidence, simultaneous, self._counts)
         return Table(domain_of_queries(len(estimates)), ("query",), estimates, np.sqrt(variances), reach, *said)
 
@@ -271,9 +271,9 @@ class Release(Exported, Quotable):
         if not isinstance(combination, Mapping):
             raise PlanError(f"combination={combination!r} is not a mapping; write {{('sex',): [1, -1], …}}.")
         combination = by_position(self.domain, combination)
-        value, variance = self.reading.combination(combination)
+        value, variance = self.estimator.combination(combination)
         stddev = float(np.sqrt(variance))
-        reach = float(np.max(self.reading.widths(combination, confidence, 1.0))) * stddev
+        reach = float(np.max(self.estimator.widths(combination, confidence, 1.0))) * stddev
         return Estimate(value, stddev, value - reach, value + reach)
 
     def count(self, where: Where | str | None = None, *, confidence: float = 0.95) -> Estimate:
@@ -298,13 +298,13 @@ class Release(Exported, Quotable):
         return self.combination({tuple(chosen): coefficients}, confidence=confidence)
 
     def _answering(self) -> Answering:
-        return ReleaseAnswers(self.plan, self.reading)
+        return ReleaseAnswers(self.plan, self.estimator)
 
     def save(self, path: str | Path) -> None:
         """Writes the release as a folder, whole or not at all; the folder must not exist."""
         from residua.release.folder import reserve
 
-        with reserve(Path(path), self.planned, self.blocks) as place:
+        with reserve(Path(path), self.planned, self.measurements) as place:
             place.commit(self)
 
     @staticmethod

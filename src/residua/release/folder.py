@@ -4,7 +4,7 @@ release.json       kind, version, receipt, and the digest of every other file
 plan.json          the plan as it was made
 measurements.npy   the noisy integers (64-bit, no pickle); of marginals, where they are millions, packed in
                    measurements/part-*.parquet instead, compared with their digests when they are read (`parts.py`)
-blocks.npz         sets measured, grid factors, noise scales
+measurements.npz         sets measured, grid factors, noise scales
 codebook.toml      the domain: attributes, labels, policies
 PRIVACY.md         the privacy statement, for people
 """
@@ -42,8 +42,8 @@ from residua.folders import (
     write_synced,
 )
 from residua.machine import keep_room
-from residua.plans.blocks import Blocks
 from residua.plans.contract import Plan
+from residua.plans.measurements import Measurements
 from residua.release.parts import (
     FOLDER,
     OPEN_FOLDER,
@@ -82,14 +82,14 @@ class Reserved:
                 begins, the number of cells at the end, and the file of each part → its SHA-256 digest.
         """
         try:
-            starts = _packed_starts(release.blocks) if written is None else list(written[0])
+            starts = _packed_starts(release.measurements) if written is None else list(written[0])
             if written is not None:
                 digests = dict(written[1])
             elif starts is not None:
-                digests = _write_parts(self.partial, starts, release.measurements)
+                digests = _write_parts(self.partial, starts, release.noisy)
             else:
                 with (self.partial / "measurements.npy").open("r+b") as file:
-                    np.lib.format.write_array(file, np.ascontiguousarray(release.measurements), allow_pickle=False)
+                    np.lib.format.write_array(file, np.ascontiguousarray(release.noisy), allow_pickle=False)
                     file.truncate()
                     file.flush()
                     os.fsync(file.fileno())
@@ -122,13 +122,13 @@ class Reserved:
 
 
 @contextlib.contextmanager
-def reserve(path: Path, plan: Plan, blocks: Blocks, *, by_others: bool = False) -> Iterator[Reserved]:
+def reserve(path: Path, plan: Plan, measurements: Measurements, *, by_others: bool = False) -> Iterator[Reserved]:
     """Makes sure, before anything is spent, that a release can be written: its name is free and there is room.
 
     Args:
         path: the folder.
         plan: what will be measured.
-        blocks: what that comes down to.
+        measurements: what that comes down to.
         by_others: whether others will write the measurements, part by part into `measuring/`; room is only looked for.
 
     Raises:
@@ -137,12 +137,12 @@ def reserve(path: Path, plan: Plan, blocks: Blocks, *, by_others: bool = False) 
     path = path.absolute()
     with partial_folder(path, "release") as partial:
         try:
-            _prepare(partial, plan, blocks)
+            _prepare(partial, plan, measurements)
             if not by_others:
-                _allocate(partial, blocks)
+                _allocate(partial, measurements)
             else:
                 (partial / OPEN_FOLDER).mkdir()
-                if shutil.disk_usage(partial).free < 9 * blocks.cells:
+                if shutil.disk_usage(partial).free < 9 * measurements.cells:
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError as problem:
             raise FileError(
@@ -163,7 +163,7 @@ def load_release(path: Path, made_of: Callable[..., Release]) -> Release:
         stated, receipt = body["files"], receipt_of(body["receipt"])
         check_digests(path, stated, {"plan.json": MOST_PLAN}, "release")
         plan = Plan.load(path / "plan.json", follow=False)
-        compiled = plan.blocks
+        compiled = plan.measurements
         forms = {name: form_of(array) for name, array in compiled.arrays().items()}
         measured = ArrayForm(np.dtype(np.int64), (compiled.cells,))
         most = {"blocks.npz": archive_size(forms), "codebook.toml": MOST_PLAN, "PRIVACY.md": MOST_DOCUMENT}
@@ -171,9 +171,9 @@ def load_release(path: Path, made_of: Callable[..., Release]) -> Release:
         whole = {"measurements.npy": measured.most} if parts is None else {}
         check_digests(path, stated, {**whole, **most}, "release")
         arrays = read_archive(path / "blocks.npz", forms)
-        _check_blocks(compiled, arrays, pooled="pooled" in receipt)
+        _check_measurements(compiled, arrays, pooled="pooled" in receipt)
         integers = mapped_array(path / "measurements.npy", measured) if parts is None else parts
-        return made_of(plan, plan.saved_blocks(arrays), cast("Integers", integers), receipt)
+        return made_of(plan, plan.saved_measurements(arrays), cast("Integers", integers), receipt)
 
 
 def _parts(path: Path, body: Mapping[str, Any], cells: int) -> PartedIntegers | None:
@@ -187,8 +187,8 @@ def _parts(path: Path, body: Mapping[str, Any], cells: int) -> PartedIntegers | 
     return parts
 
 
-def _check_blocks(compiled: Blocks, saved: Mapping[str, NDArray[Any]], *, pooled: bool) -> None:
-    """Refuses blocks that are not what compiling the plan gives.
+def _check_measurements(compiled: Measurements, saved: Mapping[str, NDArray[Any]], *, pooled: bool) -> None:
+    """Refuses measurements that are not what compiling the plan gives.
 
     A release that pools others is not rounded as a plan's own measurements are: its noise scales may differ in the last
     bits, and where a scale lies at a power of two its grid may be twice as fine or as coarse, with the noise.
@@ -207,16 +207,16 @@ def _check_blocks(compiled: Blocks, saved: Mapping[str, NDArray[Any]], *, pooled
         raise ValueError("'blocks.npz' holds other sets or other noise than the plan")
 
 
-def _prepare(folder: Path, plan: Plan, blocks: Blocks) -> None:
+def _prepare(folder: Path, plan: Plan, measurements: Measurements) -> None:
     """Everything that is known before measuring."""
     plan.save(folder / "plan.json")
     write_synced(folder / "codebook.toml", tomli_w.dumps({"domain": settings_of_domain(plan.domain)}).encode())
-    write_synced(folder / "blocks.npz", archive_of(blocks.arrays()))
+    write_synced(folder / "blocks.npz", archive_of(measurements.arrays()))
 
 
-def _packed_starts(blocks: Blocks) -> list[int] | None:
+def _packed_starts(measurements: Measurements) -> list[int] | None:
     """Where the parts of measurements begin that are packed; None where they are few, or read all together."""
-    return part_starts(blocks.cells) if blocks.by_table and blocks.cells >= PACKED_CELLS else None
+    return part_starts(measurements.cells) if measurements.by_table and measurements.cells >= PACKED_CELLS else None
 
 
 def _write_parts(folder: Path, starts: Sequence[int], integers: Integers) -> dict[str, str]:
@@ -234,10 +234,10 @@ def _write_parts(folder: Path, starts: Sequence[int], integers: Integers) -> dic
     return digests
 
 
-def _allocate(folder: Path, blocks: Blocks) -> None:
+def _allocate(folder: Path, measurements: Measurements) -> None:
     """As many bytes on the disk as the rest will need."""
-    starts = _packed_starts(blocks)
-    rooms = {"measurements.npy": 8 * blocks.cells + 4096}
+    starts = _packed_starts(measurements)
+    rooms = {"measurements.npy": 8 * measurements.cells + 4096}
     if starts is not None:
         (folder / FOLDER).mkdir()
         rooms = {part_name(i): part_room(stop - first) for i, (first, stop) in enumerate(pairwise(starts))}

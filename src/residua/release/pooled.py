@@ -1,6 +1,6 @@
 """Several releases as one: the best linear unbiased estimate from everything that was measured.
 
-Blocks of marginals or products measured several times by the same strategies are averaged by their precisions, and so
+Marginals or products measured several times by the same strategies are averaged by their precisions, and so
 are nodes of one tree; other measurements, and mixtures on small domains, are pooled by least squares. Either way the
 result is the release of one plan whose privacy cost matrix is the sum of those measured, so that tables, intervals,
 files and projections work as for any other. Nothing is measured again.
@@ -24,7 +24,6 @@ import numpy as np
 from residua.errors import PlanError, WorkloadError
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.layout import batches
-from residua.plans.blocks import Blocks
 from residua.plans.blockwise import algebra as blockwise
 from residua.plans.cells import Grouping, refine
 from residua.plans.composition import composed_cost
@@ -32,14 +31,15 @@ from residua.plans.contract import Plan
 from residua.plans.matrix.integers import LARGEST_ENTRY, realised
 from residua.plans.matrix.loewner import Stacked, gain, stack, standardise
 from residua.plans.matrix.plan import MatrixPlan
+from residua.plans.measurements import Measurements
 from residua.plans.noise import guarantee_like
 from residua.plans.product.algebra import agree
 from residua.plans.product.plan import ProductPlan
 from residua.plans.strata.algebra import agree as same_groups
 from residua.plans.strata.algebra import kinds_of
-from residua.plans.strata.blocks import StrataBlocks
+from residua.plans.strata.estimator import seen_in_groups
+from residua.plans.strata.measurements import StrataMeasurements
 from residua.plans.strata.plan import StrataPlan
-from residua.plans.strata.reading import seen_in_groups
 from residua.privacy import Person
 from residua.privacy.exact import round_up
 from residua.release.base import Release
@@ -101,7 +101,7 @@ def _closed_form(plans: Sequence[Plan]) -> Callable[[Sequence[Release], Workload
     return pooled_blocks if blockwise.agree(plans) else _pooled_matrix
 
 
-def require_poolable(releases: Sequence[Release], plan: Plan, blocks: Blocks) -> None:
+def require_poolable(releases: Sequence[Release], plan: Plan, measurements: Measurements) -> None:
     """Refuses, before it is paid for, a measurement that could not be read together with these releases.
 
     Raises:
@@ -110,9 +110,9 @@ def require_poolable(releases: Sequence[Release], plan: Plan, blocks: Blocks) ->
     plans = [*(part.planned for part in releases), plan]
     if _closed_form(plans) is not _pooled_matrix:
         return
-    nothing: Integers = np.zeros(blocks.cells, dtype=np.int64)
+    nothing: Integers = np.zeros(measurements.cells, dtype=np.int64)
     try:
-        pool_of([*releases, Release(plan, blocks, nothing)], None, same_records=True)
+        pool_of([*releases, Release(plan, measurements, nothing)], None, same_records=True)
     except PlanError as problem:
         raise PlanError(
             f"this could not be read together with what was measured before; nothing was spent: {problem}"
@@ -161,10 +161,10 @@ def _listed(workload: Workload | None) -> Workload | None:
 
 def _pooled_matrix(parts: Sequence[Release], workload: Workload | None) -> Release:
     """Least squares on all measurements, stated as the measurements of one plan."""
-    plan, measurements, receipt = _matrix_pool(
-        parts[0].planned, [part.reading.whitened() for part in parts], _listed(workload)
+    plan, noisy, receipt = _matrix_pool(
+        parts[0].planned, [part.estimator.whitened() for part in parts], _listed(workload)
     )
-    return Release(plan, plan.compile(), measurements, receipt)
+    return Release(plan, plan.compile(), noisy, receipt)
 
 
 def _matrix_pool(
@@ -181,7 +181,7 @@ def _matrix_pool(
     cells = refine(domain.sizes, [grouping for grouping, _, _ in seen])
     rows = [np.asarray(cells.lifted(own, which), dtype=np.float64) for which, (_, own, _) in enumerate(seen)]
     known = stack(rows)
-    together = np.concatenate([measurements for _, _, measurements in seen], axis=-1)
+    together = np.concatenate([noisy for _, _, noisy in seen], axis=-1)
     estimate = known.coordinates(together) @ known.space
     largest = float(
         np.clip(LARGEST / 2 / max(np.abs(estimate).sum(axis=-1).max(initial=0.0), 1.0), LARGEST_ENTRY, _FINEST_ENTRY)
@@ -200,7 +200,7 @@ def _pooled_groups(parts: Sequence[Release], workload: Workload | None) -> Relea
     """Group by group, all groups at once in which the same plans meet."""
     plans = [cast("StrataPlan", part.plan) for part in parts]
     met, kind = kinds_of(plans)
-    members: list[tuple[Plan, Blocks]] = []
+    members: list[tuple[Plan, Measurements]] = []
     measured: list[Integers] = []
     chosen, overstated = np.full(plans[0].groups, -1, dtype=np.int64), []
     for k, held in enumerate(met):
@@ -211,12 +211,12 @@ def _pooled_groups(parts: Sequence[Release], workload: Workload | None) -> Relea
         chosen[groups] = len(members)
         measuring = [plan for plan in held if plan is not None]
         if agree(measuring):
-            lattice, blocks = pool_of_sets([cast("ProductPlan", plan) for plan in measuring], None)
-            members.append((lattice, blocks))
-            numbers = np.empty((len(groups), blocks.cells), dtype=np.int64)
-            for some in batches(len(groups), blocks.cells, BATCH_CELLS):
+            lattice, measurements = pool_of_sets([cast("ProductPlan", plan) for plan in measuring], None)
+            members.append((lattice, measurements))
+            numbers = np.empty((len(groups), measurements.cells), dtype=np.int64)
+            for some in batches(len(groups), measurements.cells, BATCH_CELLS):
                 own = [_of_groups(part, groups[some]) for part in there]
-                numbers[some] = averaged_sets(lattice, blocks, cast("list[HeldSets]", own))
+                numbers[some] = averaged_sets(lattice, measurements, cast("list[HeldSets]", own))
             measured.append(numbers)
         else:
             own = [_of_groups(part, groups) for part in there]
@@ -225,18 +225,18 @@ def _pooled_groups(parts: Sequence[Release], workload: Workload | None) -> Relea
             measured.append(numbers)
             overstated.append(receipt["overstated"])
     like = plans[0].replaced(members=tuple(plan for plan, _ in members), chosen=chosen, workload=tables_of(workload))
-    whole = StrataBlocks(like.domain.sizes, like.by, tuple(each for _, each in members), chosen)
+    whole = StrataMeasurements(like.domain.sizes, like.by, tuple(each for _, each in members), chosen)
     receipt = {"overstated": max(overstated)} if overstated else {}
     flat = np.concatenate([numbers.ravel() for numbers in measured])
     return Release(like.replaced(objective="everything measured"), whole, flat, receipt)
 
 
-def _of_groups(part: Release, groups: Integers) -> tuple[Plan, Blocks, Integers]:
+def _of_groups(part: Release, groups: Integers) -> tuple[Plan, Measurements, Integers]:
     """The plan that some groups have in a release, all the same, and what was measured in them."""
-    plan, blocks = cast("StrataPlan", part.plan), cast("StrataBlocks", part.blocks)
+    plan, measurements = cast("StrataPlan", part.plan), cast("StrataMeasurements", part.measurements)
     k = int(plan.chosen[groups[0]])
-    rows = np.searchsorted(blocks.places[k], groups)
-    return plan.members[k], blocks.members[k], np.asarray(blocks.of_member(part.measurements, k)[rows])
+    rows = np.searchsorted(measurements.places[k], groups)
+    return plan.members[k], measurements.members[k], np.asarray(measurements.of_member(part.noisy, k)[rows])
 
 
 def _not_understated(plan: MatrixPlan, known: Stacked, strategy: Floats) -> MatrixPlan:

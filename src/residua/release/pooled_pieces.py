@@ -23,9 +23,9 @@ from residua.plans.noise import ORDERED
 from residua.plans.operators.correlated import Ordered
 from residua.plans.operators.path import ROUNDING
 from residua.plans.product.algebra import PRODUCTS, asking
-from residua.plans.product.crossed_blocks import CrossedBlocks
+from residua.plans.product.crossed_measurements import CrossedMeasurements
 from residua.plans.product.plan import ProductPlan
-from residua.plans.product.set_blocks import LatticeBlocks, gridded
+from residua.plans.product.set_measurements import ResidualMeasurements, gridded
 from residua.release.base import Release
 from residua.workload import Workload, renumber
 
@@ -40,10 +40,10 @@ Held = tuple[Integers, Mapping[Any, Place], Mapping[Any, float]]  # measurements
 def _averaged(cells: int, places: Mapping[Any, Place], parts: Iterable[Held]) -> Integers:
     """Every piece as the mean of the parts, each with its share of the precision, on the grid of the pool."""
     sums = np.zeros(cells)
-    for measurements, own, shares in parts:
+    for noisy, own, shares in parts:
         for piece, (here, grid) in own.items():
             there, fine = places[piece]
-            sums[there] += measurements[here] * (shares[piece] * fine / grid)
+            sums[there] += noisy[here] * (shares[piece] * fine / grid)
     return whole_numbers(sums)
 
 
@@ -65,13 +65,13 @@ def pooled_blocks(parts: Sequence[Release], workload: Workload | None) -> Releas
     precisions = [dict(zip(own.blocks_of, own.precisions.tolist(), strict=True)) for own in (plan, *plans)]
     held = []
     for part, own in zip(parts, precisions[1:], strict=True):
-        places = _block_places(part.blocks)
-        held.append((part.measurements, places, {block: own[block] / precisions[0][block] for block in places}))
-    return Release(plan, plan.blocks, _averaged(plan.blocks.cells, _block_places(plan.blocks), held))
+        places = _block_places(part.measurements)
+        held.append((part.noisy, places, {block: own[block] / precisions[0][block] for block in places}))
+    return Release(plan, plan.measurements, _averaged(plan.measurements.cells, _block_places(plan.measurements), held))
 
 
-def _block_places(blocks: Any) -> dict[Any, Place]:
-    edges = zip(blocks.measured, pairwise(blocks.starts), strict=True)
+def _block_places(measurements: Any) -> dict[Any, Place]:
+    edges = zip(measurements.measured, pairwise(measurements.starts), strict=True)
     return {block: (slice(*ends), 1.0) for block, ends in edges}
 
 
@@ -85,12 +85,12 @@ def pooled_operators(parts: Sequence[Release], workload: Workload | None) -> Rel
     held = []
     for part, own in zip(parts, known, strict=True):
         shares = {members: each.ratio_to(plan.parts[members]) for members, each in own.parts.items()}
-        held.append((part.measurements, _piece_places(part.blocks), cast("dict[Any, float]", shares)))
-    return Release(plan, plan.blocks, _averaged(plan.blocks.cells, _piece_places(plan.blocks), held))
+        held.append((part.noisy, _piece_places(part.measurements), cast("dict[Any, float]", shares)))
+    return Release(plan, plan.measurements, _averaged(plan.measurements.cells, _piece_places(plan.measurements), held))
 
 
-def _piece_places(blocks: Any) -> dict[Any, Place]:
-    edges = zip(blocks.pieces, pairwise(blocks.starts), strict=True)
+def _piece_places(measurements: Any) -> dict[Any, Place]:
+    edges = zip(measurements.pieces, pairwise(measurements.starts), strict=True)
     return {piece.members: (slice(*ends), piece.grid) for piece, ends in edges}
 
 
@@ -103,9 +103,9 @@ def _pooled_along(plan: ProductPlan, parts: Sequence[Release]) -> Release:
     """
     known = [_blocks(part, plan) for part in parts]
     own = np.zeros(len(plan.lattice))
-    places = [renumber(blocks.lattice, plan.lattice) for blocks in known]
-    for blocks, numbers in zip(known, places, strict=True):
-        own[numbers] += blocks.own_precisions
+    places = [renumber(measurements.lattice, plan.lattice) for measurements in known]
+    for measurements, numbers in zip(known, places, strict=True):
+        own[numbers] += measurements.own_precisions
     measured = np.flatnonzero(own > 0)
     grids, scales = np.ones(len(own), dtype=np.int64), np.zeros(len(own))
     for number in measured.tolist():
@@ -120,7 +120,7 @@ def _pooled_along(plan: ProductPlan, parts: Sequence[Release]) -> Release:
             whole, stddevs = gridded(np.array([unit / math.sqrt(own[number])]))
             grids[number], scales[number] = int(whole[0]), float(stddevs[0])
     domain = plan.domain
-    pool = CrossedBlocks(
+    pool = CrossedMeasurements(
         plan.lattice,
         domain.sizes,
         measured,
@@ -131,31 +131,37 @@ def _pooled_along(plan: ProductPlan, parts: Sequence[Release]) -> Release:
         domain.names,
     )
     held = []
-    for part, blocks, numbers in zip(parts, known, places, strict=True):
-        mine = {int(numbers[k]): blocks.where(k)[::2] for k in blocks.measured.tolist()}
-        shares = {int(numbers[k]): blocks.own_precisions[k] / own[numbers[k]] for k in blocks.measured.tolist()}
-        held.append((part.measurements, mine, shares))
+    for part, measurements, numbers in zip(parts, known, places, strict=True):
+        mine = {int(numbers[k]): measurements.where(k)[::2] for k in measurements.measured.tolist()}
+        shares = {
+            int(numbers[k]): measurements.own_precisions[k] / own[numbers[k]] for k in measurements.measured.tolist()
+        }
+        held.append((part.noisy, mine, shares))
     there = {number: pool.where(number)[::2] for number in measured.tolist()}
     return Release(plan, pool, _averaged(pool.cells, there, held))
 
 
-def _blocks(part: Release, plan: ProductPlan) -> CrossedBlocks:
-    """A part's blocks with the strategies of all."""
+def _blocks(part: Release, plan: ProductPlan) -> CrossedMeasurements:
+    """A part's measurements with the strategies of all."""
     if cast("ProductPlan", part.plan).axes:
-        return cast("CrossedBlocks", part.blocks)
-    blocks = cast("LatticeBlocks", part.blocks)
-    kept = (blocks.measured.copy(), blocks.grids.copy(), blocks.scales.copy())
-    return CrossedBlocks(blocks.lattice, blocks.sizes, *kept, plan.strategies, blocks.drops, blocks.names)
+        return cast("CrossedMeasurements", part.measurements)
+    measurements = cast("ResidualMeasurements", part.measurements)
+    kept = (measurements.measured.copy(), measurements.grids.copy(), measurements.scales.copy())
+    return CrossedMeasurements(
+        measurements.lattice, measurements.sizes, *kept, plan.strategies, measurements.drops, measurements.names
+    )
 
 
 def pooled_sets(parts: Sequence[Release], workload: Workload | None) -> Release:
-    """Blocks of sets of attributes measured by the same strategies, averaged by their precisions."""
+    """Measurements of sets of attributes measured by the same strategies, averaged by their precisions."""
     plans = [cast("ProductPlan", part.plan) for part in parts]
     if any(plan.axes for plan in plans):
         return _pooled_along(_together(plans, tables_of(workload)), parts)
-    plan, blocks = pool_of_sets(plans, tables_of(workload))
-    held = [(cast("ProductPlan", part.plan), cast("LatticeBlocks", part.blocks), part.measurements) for part in parts]
-    return Release(plan, blocks, averaged_sets(plan, blocks, held))
+    plan, measurements = pool_of_sets(plans, tables_of(workload))
+    held = [
+        (cast("ProductPlan", part.plan), cast("ResidualMeasurements", part.measurements), part.noisy) for part in parts
+    ]
+    return Release(plan, measurements, averaged_sets(plan, measurements, held))
 
 
 def _together(measured_plans: Sequence[ProductPlan], workload: Workload | None) -> ProductPlan:
@@ -164,45 +170,49 @@ def _together(measured_plans: Sequence[ProductPlan], workload: Workload | None) 
     return asking(reduce(PRODUCTS.compose, plans), workload)
 
 
-def pool_of_sets(measured_plans: Sequence[ProductPlan], workload: Workload | None) -> tuple[ProductPlan, LatticeBlocks]:
+def pool_of_sets(
+    measured_plans: Sequence[ProductPlan], workload: Workload | None
+) -> tuple[ProductPlan, ResidualMeasurements]:
     """The plan that measures as precisely as all these together, and its grid."""
     plan = _together(measured_plans, workload)
     measured = np.flatnonzero(plan.precisions > 0)
     units = plan.lattice.products(np.array([strategy.unit for strategy in plan.strategies]))[measured]
     grids, scales = gridded(units * np.sqrt(plan.noise_variances[measured]))
     domain, whole = plan.domain, grids.astype(np.int64)
-    blocks = LatticeBlocks(
+    measurements = ResidualMeasurements(
         plan.lattice, domain.sizes, measured, whole, scales, plan.strategies, domain.drops, domain.names
     )
-    return plan, blocks
+    return plan, measurements
 
 
-HeldSets = tuple[ProductPlan, LatticeBlocks, Any]  # what was measured: (cells,), or of many groups (groups, cells)
+HeldSets = tuple[
+    ProductPlan, ResidualMeasurements, Any
+]  # what was measured: (cells,), or of many groups (groups, cells)
 
 
-def averaged_sets(plan: ProductPlan, blocks: LatticeBlocks, parts: Sequence[HeldSets]) -> Integers:
+def averaged_sets(plan: ProductPlan, measurements: ResidualMeasurements, parts: Sequence[HeldSets]) -> Integers:
     """`z_S = Σ τ_i z_i / Σ τ_i` for every block, on the grid of the pool; of many groups at once, if given."""
     units = np.zeros(len(plan.lattice))
-    units[blocks.measured] = blocks.units
+    units[measurements.measured] = measurements.units
     scales = units / np.maximum(plan.precisions, 1e-300)
-    sums = np.zeros((*parts[0][2].shape[:-1], blocks.cells))
+    sums = np.zeros((*parts[0][2].shape[:-1], measurements.cells))
     for part in parts:
-        _add(sums, blocks, part, scales)
+        _add(sums, measurements, part, scales)
     return whole_numbers(sums)
 
 
-def _add(sums: Floats, blocks: LatticeBlocks, part: HeldSets, scales: Floats) -> None:
-    """Adds a part's blocks, each times its precision and the pool's scale for the set, to the buffer of the pool."""
-    plan, own, measurements = part
-    many = measurements.shape[:-1]
-    numbers = renumber(own.lattice, blocks.lattice)
+def _add(sums: Floats, measurements: ResidualMeasurements, part: HeldSets, scales: Floats) -> None:
+    """Adds what a part measured, times its precision and the pool's scale for the set, to the buffer of the pool."""
+    plan, own, noisy = part
+    many = noisy.shape[:-1]
+    numbers = renumber(own.lattice, measurements.lattice)
     steps = np.zeros(len(own.lattice))
     steps[own.measured] = plan.precisions[own.measured] / own.units
     steps = steps * scales[numbers]
     for group in own.layout:
         place = slice(group.start, group.stop)
-        source = (measurements[:, place] if many else measurements[place]).reshape(*many, len(group.numbers), -1)
-        target = blocks.layout.starts[numbers[group.numbers]]
+        source = (noisy[:, place] if many else noisy[place]).reshape(*many, len(group.numbers), -1)
+        target = measurements.layout.starts[numbers[group.numbers]]
         for at in batches(len(group.numbers), group.cells, BATCH_CELLS):
             places = target[at, None] + np.arange(group.cells)
             sums[..., places] += steps[group.numbers[at], None] * source[..., at, :]

@@ -57,7 +57,7 @@ def _of_persons(release: Release) -> list[str]:
 
 def privacy_statement(release: Release) -> str:
     """What was measured, whom the noise protects and how well, as Markdown."""
-    plan, currency = release.planned, release.blocks.currency
+    plan, currency = release.planned, release.measurements.currency
     noise = "normal" if currency == "pcost" else "Laplace"
     cost = release.receipt.get(currency, plan.unit_pcost if currency == "pcost" else plan.unit_epsilon)
     bias = []

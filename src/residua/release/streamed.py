@@ -16,30 +16,30 @@ from numpy.typing import NDArray
 
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import closure
-from residua.plans.product.set_reading import FamilyReading
+from residua.plans.product.set_estimator import FamilyEstimator
 from residua.workload import Workload
 
 _BATCH_CELLS = 500_000
 
 
-def streams(reading: Any, workload: Any) -> bool:
+def streams(estimator: Any, workload: Any) -> bool:
     """Whether tables are rebuilt many at a time: marginals, measured by plain residuals or as they are."""
     return (
-        reading.plan.family is not None
+        estimator.plan.family is not None
         and workload.plain
-        and bool(reading.plan.family.plain)
-        and not reading.plan.bias
-        and bool(np.isfinite(reading.plan.family.facts.term_variances(workload)).all())
+        and bool(estimator.plan.family.plain)
+        and not estimator.plan.bias
+        and bool(np.isfinite(estimator.plan.family.facts.term_variances(workload)).all())
     )
 
 
-def rebuilt_tables(reading: FamilyReading, workload: Workload) -> Iterator[tuple[tuple[int, ...], Floats, float]]:
+def rebuilt_tables(estimator: FamilyEstimator, workload: Workload) -> Iterator[tuple[tuple[int, ...], Floats, float]]:
     """The tables of a workload that `streams`, in its order: positions of attributes, estimates, standard error."""
-    stddevs = np.sqrt(reading.plan.family.facts.term_variances(workload))
+    stddevs = np.sqrt(estimator.plan.family.facts.term_variances(workload))
     for part in _batches(workload.cells):
         chosen = np.arange(part.start, part.stop)
         tables = {}
-        for batch in rebuilt_batches(reading, workload, chosen):
+        for batch in rebuilt_batches(estimator, workload, chosen):
             for term, members, estimates in zip(
                 batch.terms.tolist(), batch.members.tolist(), batch.estimates, strict=True
             ):
@@ -64,7 +64,7 @@ class RebuiltBatch:
     estimates: Floats
 
 
-def rebuilt_batches(reading: FamilyReading, workload: Workload, chosen: Integers) -> Iterator[RebuiltBatch]:
+def rebuilt_batches(estimator: FamilyEstimator, workload: Workload, chosen: Integers) -> Iterator[RebuiltBatch]:
     """Some tables of plain marginals, from no more measurements than they need, in batches of equal shape.
 
     Args:
@@ -75,13 +75,13 @@ def rebuilt_batches(reading: FamilyReading, workload: Workload, chosen: Integers
     lattice, numbers = workload.lattice, workload.numbers[chosen]
     sizes = lattice.set_sizes[numbers]
     levels = {k: lattice.levels[k][numbers[sizes == k] - lattice.offsets[k]] for k in np.unique(sizes)}
-    plan = reading.plan
+    plan = estimator.plan
     whole = plan.family is plan and len(chosen) == len(workload)
     if whole and all((plan.lattice.find(rows) >= 0).all() for rows in levels.values()):
-        family, batches = plan.lattice, reading.all_marginals()  # nothing is copied
+        family, batches = plan.lattice, estimator.all_marginals()  # nothing is copied
     else:
         family = closure(list(levels.values()), lattice.attributes)
-        batches = reading.part(family).all_marginals()
+        batches = estimator.part(family).all_marginals()
     terms = np.full(len(family), -1)
     for k, rows in levels.items():
         terms[family.find(rows)] = chosen[sizes == k]

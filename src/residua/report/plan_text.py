@@ -126,7 +126,7 @@ def _error_lines(plan: Plan, workload: Any, everything: bool, hint: str) -> Part
     if shown < count:
         yield f"… {count - shown:,} more {noun} ({hint})"
     what = f"{count:,} {noun}" + (f", {workload.queries:,} {_HEADS[noun][1]}" if sized else "")
-    what += "" if workload.plain else f", {plan.blocks.cells:,} measurements"
+    what += "" if workload.plain else f", {plan.measurements.cells:,} measurements"
     spread = "" if ranged else f"stddev {stddevs.min():,.3f} to {stddevs.max():,.3f}, "
     rms = math.sqrt(float(np.average(variances, weights=workload.cells)))
     yield f"\n{what}; {spread}root mean square {rms:,.3f}"

@@ -199,7 +199,7 @@ class Account:
 
 def _as_compiled(part: Release) -> bool:
     """Whether a part measured what compiling its plan gives now."""
-    now, then = part.planned.blocks.arrays(), part.blocks.arrays()
+    now, then = part.planned.measurements.arrays(), part.measurements.arrays()
     return now.keys() == then.keys() and all(np.array_equal(now[name], then[name]) for name in now)
 
 

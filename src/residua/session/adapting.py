@@ -261,11 +261,11 @@ class Adaptive(Measuring):
     ) -> Scores:
         """Pays for scores, and measures them."""
         unit = self._ledger.unit
-        blocks, order = scores_within(known.domain, models, budget, unit)
-        cost = NORMAL.promised(blocks.cost(unit), budget)
+        measurements, order = scores_within(known.domain, models, budget, unit)
+        cost = NORMAL.promised(measurements.cost(unit), budget)
         detail = {"scores_of": self._folder.identity.key, "step": "scores", **name}
         pay = self._account.paying(lambda _: cost, "adapt: scores", "the scores", detail, self._data.options.whose)
-        return scored(known.domain, blocks, order, self._data, unit, pay, self._progress)
+        return scored(known.domain, measurements, order, self._data, unit, pay, self._progress)
 
 
 def _check(workload: Workload, budget: Guarantee, look: float, scores: float) -> None:
@@ -323,8 +323,8 @@ def _rest(
             proportions.workload,
             "estimates that borrow strength, after a look",
         )
-        blocks, alone = priced(extra)
-        return Missing(extra, blocks, alone, composed_cost([*at.plans, extra]), settled=True)
+        measurements, alone = priced(extra)
+        return Missing(extra, measurements, alone, composed_cost([*at.plans, extra]), settled=True)
 
     alone = ProductPlan(proportions.domain, proportions.lattice, precisions, budget, proportions.unit).unit_pcost
     scale = float(left) / alone * (1.0 - 2.0**-40) if alone else math.inf

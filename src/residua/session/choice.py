@@ -13,9 +13,9 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Integers
 from residua.linalg.layout import batches
 from residua.plans.contract import Plan
+from residua.plans.strata.estimator import StrataEstimator
 from residua.plans.strata.making import chosen_of, grouped, groups_of
 from residua.plans.strata.plan import StrataPlan
-from residua.plans.strata.reading import StrataReading
 from residua.release import Release, Table
 from residua.session.compatible import RADIUS, Compatible, compatible_answers
 from residua.session.missing import name_of, shared, workload_of
@@ -332,13 +332,13 @@ class GroupChoice(Choice):
 
     def _shares(self, workload: Workload, snr: float) -> list[Shares]:
         """Of the queries within each group, from what is known and what each candidate would do."""
-        known, reading = cast("StrataPlan", self._known.plan), cast("StrataReading", self._known.reading)
+        known, estimator = cast("StrataPlan", self._known.plan), cast("StrataEstimator", self._known.estimator)
         noise = [np.sqrt(plan.variances(workload)) for plan in self._members]
         parts = list(known.parts(workload))
         kinds = [known.kinds_of(part) for part in parts]
         shares: list[list[Shares]] = [[] for _ in noise]
         for some in batches(known.groups, max(workload.queries, 1), _SOME_CELLS):
-            estimates = np.hstack([reading.within(part, some) for part in parts])
+            estimates = np.hstack([estimator.within(part, some) for part in parts])
             bounds = np.hstack([REACH * np.sqrt(variances[kind[some]]) for kind, variances in kinds])
             for own, each in zip(shares, noise, strict=True):
                 own.append(shares_of(estimates, bounds, each, snr))

@@ -171,7 +171,7 @@ class Choosing(Measuring):
         if not blind:
             name, primary = next(iter(named.items()))
             require_telling(name, primary, at.plans if look is None else [*at.plans, look.plan])
-        digest = None if look is None else digest_of_measured(look.plan, look.blocks)
+        digest = None if look is None else digest_of_measured(look.plan, look.measurements)
         stored = self._folder.begin_choice(named, origins, digest)
         if look is not None:
             try:

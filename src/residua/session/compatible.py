@@ -106,7 +106,7 @@ def _programmes(K: Floats, k: Floats, objectives: Floats, radius: float) -> Floa
 
 def _coordinates(known: Release, attributes: tuple[int, ...]) -> tuple[Floats, Floats]:
     """Uncorrelated known coordinates over their standard deviations: (rows, cells) and estimates, (rows,)."""
-    grouping, rows, measured = known.reading.whitened()
+    grouping, rows, measured = known.estimator.whitened()
     if known.planned.family is None:  # rows may repeat each other: what they say together, along orthogonal rows
         U, s, Vt = np.linalg.svd(rows, full_matrices=False)
         kept = s > s.max() * 1e-12

@@ -58,13 +58,13 @@ class Measuring:
         self, missing: Missing, at: SessionStanding, purpose: str, what: str, step: Mapping[str, Any] | None = None
     ) -> SessionStanding:
         """Pays for a measurement, makes it, and keeps it."""
-        assert missing.blocks.currency == "pcost"  # the increment is one of Γ
+        assert missing.measurements.currency == "pcost"  # the increment is one of Γ
         if at.parts and composed_cost([*at.plans, missing.plan]) > missing.together:  # it may be known for a while
             raise SessionError("the measurement costs more than was worked out; this is a defect, nothing was spent.")
         self._account.require(at, self._price(missing, at), what)
         if at.parts:
-            require_poolable(list(at.parts.values()), missing.plan, missing.blocks)
-        number, digest = at.next_part, digest_of_measured(missing.plan, missing.blocks)
+            require_poolable(list(at.parts.values()), missing.plan, missing.measurements)
+        number, digest = at.next_part, digest_of_measured(missing.plan, missing.measurements)
 
         def cost(now: SessionStanding) -> Fraction:
             if now.next_part != number:
@@ -74,13 +74,13 @@ class Measuring:
         detail = {"session": self._folder.identity.key, "part": number, "measures": digest}
         detail |= {"alone": str(missing.alone), **(step or {})}
         pay = self._account.paying(cost, purpose, what, detail, self._data.options.whose)
-        with reserve(self._folder.place(number), missing.plan, missing.blocks) as room:
+        with reserve(self._folder.place(number), missing.plan, missing.measurements) as room:
             # What cannot be read back would be paid for and lost: seen before the debit.
-            if digest_of_measured(Plan.load(room.partial / "plan.json"), missing.blocks) != digest:
+            if digest_of_measured(Plan.load(room.partial / "plan.json"), missing.measurements) != digest:
                 raise SessionError("the measurement cannot be kept as it is; this is a defect, nothing was spent.")
             release = carry_out(
                 missing.plan,
-                missing.blocks,
+                missing.measurements,
                 missing.alone,
                 self._data,
                 pay,
@@ -102,4 +102,4 @@ class Measuring:
         pooled = pool_of(list(at.parts.values()), workload, same_records=True)
         last = at.debits[max(at.parts)]
         latest = {"sequence": last.sequence, "time": last.time, "digest": last.digest}
-        return Release(pooled.planned, pooled.blocks, pooled.measurements, {**latest, **pooled.receipt})
+        return Release(pooled.planned, pooled.measurements, pooled.noisy, {**latest, **pooled.receipt})

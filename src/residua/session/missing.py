@@ -16,9 +16,9 @@ from typing import cast
 
 from residua.errors import PlanError
 from residua.plans.algebra import common, top_up
-from residua.plans.blocks import Blocks
 from residua.plans.composition import composed_cost, priced, require_plan
 from residua.plans.contract import Plan
+from residua.plans.measurements import Measurements
 from residua.plans.operators.contract import MOST_DENSE
 from residua.plans.product.algebra import by_residuals
 from residua.plans.strata.algebra import kinds_of
@@ -37,14 +37,14 @@ class Missing:
 
     Args:
         plan: what to measure.
-        blocks: what that comes down to.
+        measurements: what that comes down to.
         alone: what it costs alone, exactly.
         together: what it costs together with what is held, exactly.
         settled: whether that is what the wanted plan costs, or clearly more because other things are held too.
     """
 
     plan: Plan
-    blocks: Blocks
+    measurements: Measurements
     alone: Fraction
     together: Fraction
     settled: bool
@@ -61,20 +61,20 @@ def missing(wanted: Plan, held: Sequence[Plan]) -> Missing | None:
         PlanError: plans that cannot be combined.
         VerificationError: the plan is not what it promises.
     """
-    blocks, whole = priced(wanted)
+    measurements, whole = priced(wanted)
     if not held:
-        return Missing(wanted, blocks, whole, whole, True)
+        return Missing(wanted, measurements, whole, whole, True)
     rest = promising(top_up(wanted, given=held), wanted.guarantee)
     if not rest.pcost:
         return None
     first: Missing | None = None
     for share in _LOWERED:
         plan = rest.scaled(1 - share) if share else rest
-        blocks, alone = priced(plan)
+        measurements, alone = priced(plan)
         together = composed_cost([*held, plan])
         if together <= whole:
-            return Missing(plan, blocks, alone, whole, True)
-        first = first or Missing(plan, blocks, alone, together, together > whole * (1 + _CLOSE))
+            return Missing(plan, measurements, alone, whole, True)
+        first = first or Missing(plan, measurements, alone, together, together > whole * (1 + _CLOSE))
         if first.settled:
             break
     return first

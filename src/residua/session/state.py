@@ -32,8 +32,8 @@ from residua.files import read_document, sync_folder, write_document
 from residua.folders import DAMAGE
 from residua.machine import lock as hold
 from residua.machine import require_locks, unlock
-from residua.plans.blocks import Blocks
 from residua.plans.contract import Plan
+from residua.plans.measurements import Measurements
 from residua.privacy import Guarantee
 from residua.release.base import Release
 
@@ -89,7 +89,7 @@ class Folder:
         """What each part measured, as a digest, by number."""
         for number, part in self.parts().items():
             if number not in self._digests:
-                self._digests[number] = digest_of_measured(part.planned, part.blocks)
+                self._digests[number] = digest_of_measured(part.planned, part.measurements)
         return self._digests
 
     def parts(self) -> dict[int, Release]:
@@ -186,10 +186,10 @@ class Folder:
                 unfinished.unlink(missing_ok=True)
 
 
-def digest_of_measured(plan: Plan, blocks: Blocks) -> str:
+def digest_of_measured(plan: Plan, measurements: Measurements) -> str:
     """A digest of what a part measures: its plan, and the integers and scales that it came down to."""
     digest = hashlib.sha256(msgspec.json.encode(plan.to_body()))
-    for name, array in sorted(blocks.arrays().items()):
+    for name, array in sorted(measurements.arrays().items()):
         digest.update(f"{name}:{array.dtype.str}:{array.shape}".encode())
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()

@@ -39,13 +39,13 @@ class Case:
     @cached_property
     def measured(self) -> Measured:
         """What is really measured."""
-        return measured_by(self.plan.blocks, self.sizes)
+        return measured_by(self.plan.measurements, self.sizes)
 
     @cached_property
     def truth(self) -> Plan:
         """The plan as it was really measured, the rounding of noise included."""
-        zeros = np.zeros(self.plan.blocks.cells, dtype=np.int64)
-        as_measured: Plan = self.plan.reading(self.plan.blocks, zeros).plan
+        zeros = np.zeros(self.plan.measurements.cells, dtype=np.int64)
+        as_measured: Plan = self.plan.estimator(self.plan.measurements, zeros).plan
         return as_measured
 
     @property

@@ -20,8 +20,8 @@ from residua.linalg.arrays import Floats
 from residua.plans.algebra import common, residual, top_up
 from residua.plans.composition import composed_cost, priced
 from residua.plans.contract import Plan
+from residua.plans.estimator import Estimator
 from residua.plans.noise import guarantee_like
-from residua.plans.reading import Reading
 from residua.plans.verifier import POINT
 from residua.privacy import AddRemove, Guarantee, Person, PureDP, ReplaceOne, Unit
 from residua.privacy.exact import round_up
@@ -37,20 +37,22 @@ def is_measured(case: Case) -> None:
     """What is measured is linear in the counts, the same from a saved release, and stays within 64 bits."""
     plan, rows = case.plan, case.measured.rows
     x = np.asarray(np.random.default_rng(3).integers(0, 9, rows.shape[1]))
-    require(np.array_equal(measured_exactly(plan.blocks, case.sizes, x), rows @ x), "what is measured is not linear")
-    saved = plan.saved_blocks(plan.blocks.arrays())
+    require(
+        np.array_equal(measured_exactly(plan.measurements, case.sizes, x), rows @ x), "what is measured is not linear"
+    )
+    saved = plan.saved_measurements(plan.measurements.arrays())
     again = measured_by(saved, case.sizes)
     same = np.array_equal(again.rows, rows) and np.array_equal(again.noise, case.measured.noise)
     require(same, "a saved release measures something else")
-    require(saved.price(plan.unit) == plan.blocks.price(plan.unit), "a saved release has another price")
+    require(saved.price(plan.unit) == plan.measurements.price(plan.unit), "a saved release has another price")
     largest = int(np.abs(rows).max(initial=0))
-    require(largest * plan.blocks.most_records < 2**63 - 2**45, "a measurement may leave 64 bits")
+    require(largest * plan.measurements.most_records < 2**63 - 2**45, "a measurement may leave 64 bits")
 
 
 def is_priced(case: Case) -> None:
     """The price is the largest norm of what is measured: that itself for records, never less for any unit."""
-    plan, blocks, measured = case.plan, case.plan.blocks, case.measured
-    price = blocks.price(AddRemove())
+    plan, measurements, measured = case.plan, case.plan.measurements, case.measured
+    price = measurements.price(AddRemove())
     truth = measured.largest_cost(np.eye(math.prod(case.sizes), dtype=np.int64))
     slack = price * (_CORRELATED if measured.correlated else _INDEPENDENT)
     require(truth <= price <= truth + slack, f"the price is {float(price)}, in truth {float(truth)}")
@@ -58,7 +60,7 @@ def is_priced(case: Case) -> None:
     name = max(plan.domain.names, key=lambda each: plan.domain[each].size)
     others: list[Unit] = [AddRemove(3), ReplaceOne(), Person(2), Person(2, one_per=name), Person(3, per={name: 2})]
     for unit in (plan.unit, *others):
-        own, truth = blocks.price(unit), measured.largest_cost(changes_of(plan.domain, unit))
+        own, truth = measurements.price(unit), measured.largest_cost(changes_of(plan.domain, unit))
         require(truth <= own, f"{unit}: the price is {float(own)}, less than the truth, {float(truth)}")
         if unit.contribution is not None:
             most = price * unit.contribution.records ** (2 if plan.noise.gaussian else 1)
@@ -66,7 +68,7 @@ def is_priced(case: Case) -> None:
         if unit == plan.unit and math.isfinite(plan.slack):
             most = truth * (1 + Fraction(plan.slack) + Fraction(1, 10**6)) + slack
             require(own <= most, f"{unit}: the price is {float(own)}, looser than stated; in truth {float(truth)}")
-    own = blocks.price(plan.unit)
+    own = measurements.price(plan.unit)
     stated = plan.unit_pcost if plan.noise.gaussian else plan.unit_epsilon
     require_close(stated, own, 1e-6, "what the plan says it costs its unit")
     require(plan.cost == round_up(own), "the plan's cost is not its price")
@@ -75,16 +77,16 @@ def is_priced(case: Case) -> None:
 
 def is_priced_together(case: Case) -> None:
     """Nobody pays less than the truth in any cell, and measuring twice costs twice as much."""
-    plan, blocks = case.plan, case.plan.blocks
-    profile, power = blocks.profile(), 1 if plan.noise.gaussian else 2
+    plan, measurements = case.plan, case.plan.measurements
+    profile, power = measurements.profile(), 1 if plan.noise.gaussian else 2
     shape = [n if i in profile.grouping.attributes else 1 for i, n in enumerate(case.sizes)]
     groups = np.broadcast_to(profile.grouping.columns.reshape(shape), case.sizes).ravel()
     costs = case.measured.costs(np.eye(len(groups), dtype=np.int64))
     for group, truth in zip(groups.tolist(), costs, strict=True):
         stated = Fraction(int(profile.values[group] if group >= 0 else 0) + profile.everywhere, POINT)
         require(stated >= truth**power, "the profile is less than the truth in a cell")
-    require_close(profile.largest, blocks.price(AddRemove()) ** power, 1e-9, "the most expensive cell")
-    twice = 2 * blocks.price(plan.unit) ** power
+    require_close(profile.largest, measurements.price(AddRemove()) ** power, 1e-9, "the most expensive cell")
+    twice = 2 * measurements.price(plan.unit) ** power
     require_close(composed_cost([plan, plan]), twice, 1e-9, "what measuring twice costs")
 
 
@@ -135,22 +137,22 @@ def estimates_best(case: Case) -> None:
     exact = measured.rows @ random.integers(0, 50, measured.rows.shape[1])
     added = np.rint(random.standard_normal(len(exact)) * np.sqrt(np.diag(measured.noise))).astype(np.int64)
     best = case.inverse @ measured.rows.T @ inverse(measured.noise)
-    for measurements in (exact, exact + added):
-        reading, histogram = plan.reading(plan.blocks, measurements), best @ measurements
+    for noisy in (exact, exact + added):
+        estimator, histogram = plan.estimator(plan.measurements, noisy), best @ noisy
         for what, workload in case.workloads.items():
             W, variances = case.dense[what]
             if not np.isfinite(variances).all():
-                _refused_or_infinite(partial(_stated, reading, workload), variances, case.slack, what)
+                _refused_or_infinite(partial(_stated, estimator, workload), variances, case.slack, what)
                 continue
-            estimates, stated = reading.answers(workload)
+            estimates, stated = estimator.answers(workload)
             require_close(estimates, W @ histogram, 1e-4, f"estimates of {what}", np.sqrt(variances) + 1e-6)
             require_close(stated, variances, case.slack, f"variances of {what} beside estimates")
         for names, (W, variances) in case.tables.items():
             if np.isfinite(variances).all():
                 table, deviations = (W @ histogram).reshape(variances.shape), np.sqrt(variances)
-                stated = np.reshape(reading.marginal(plan.domain.positions(names)), table.shape)
+                stated = np.reshape(estimator.marginal(plan.domain.positions(names)), table.shape)
                 require_close(stated, table, 1e-4, f"the table {names!r}", deviations.max())
-                total = reading.combination({names: np.ones(table.shape)})[0]
+                total = estimator.combination({names: np.ones(table.shape)})[0]
                 require_close(total, table.sum(), 1e-4, f"the sum of the table {names!r}", deviations.sum())
 
 
@@ -234,8 +236,8 @@ LAWS: dict[str, Callable[[Case], None]] = {
 }
 
 
-def _stated(reading: Reading, workload: Workload) -> Floats:
-    return reading.answers(workload)[1]
+def _stated(estimator: Estimator, workload: Workload) -> Floats:
+    return estimator.answers(workload)[1]
 
 
 def _refused_or_infinite(action: Callable[[], object], truth: Floats, slack: float, what: str) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from residua.domain import Domain
 from residua.linalg.arrays import Floats, Integers
-from residua.plans.blocks import Batch, Blocks
+from residua.plans.measurements import Batch, Measurements
 from residua.plans.noise import Noise
 from residua.privacy import Unit
 
@@ -82,23 +82,23 @@ def inverse(noise: Floats) -> Floats:
     return np.asarray(np.linalg.inv(noise))
 
 
-def measured_by(blocks: Blocks, sizes: Sequence[int]) -> Measured:
+def measured_by(measurements: Measurements, sizes: Sequence[int]) -> Measured:
     """Measures one record in every cell, one after the other.
 
     Args:
-        blocks: what is measured.
+        measurements: what is measured.
         sizes: how many values each attribute of the domain has.
     """
     from scipy.sparse import csr_array
 
     cells = math.prod(sizes)
-    columns = [measured_exactly(blocks, sizes, unit) for unit in np.eye(cells, dtype=np.int64)]
-    scales, (noise, bare) = np.full(blocks.cells, np.nan), np.zeros((2, blocks.cells, blocks.cells))
-    for batch, at, _ in _batches(blocks, _tables(blocks, sizes, np.zeros(cells, dtype=np.int64))):
-        along = blocks.correlation(batch)
+    columns = [measured_exactly(measurements, sizes, unit) for unit in np.eye(cells, dtype=np.int64)]
+    scales, (noise, bare) = np.full(measurements.cells, np.nan), np.zeros((2, measurements.cells, measurements.cells))
+    for batch, at, _ in _batches(measurements, _tables(measurements, sizes, np.zeros(cells, dtype=np.int64))):
+        along = measurements.correlation(batch)
         if along is None:
             scales[at] = np.broadcast_to(batch.scales[:, None], at.shape)
-            noise[at, at], bare[at, at] = blocks.noise.variance(scales[at]), scales[at] ** 2
+            noise[at, at], bare[at, at] = measurements.noise.variance(scales[at]), scales[at] ** 2
             continue
         own = np.full((1, 1), float(batch.scales[0]) ** 2)  # on the grid, along one ordered attribute or two
         for each in along:
@@ -106,54 +106,54 @@ def measured_by(blocks: Blocks, sizes: Sequence[int]) -> Measured:
         for row in at:
             bare[np.ix_(row, row)] = own
             noise[np.ix_(row, row)] = own + np.eye(len(row)) / 12
-    return Measured(blocks.noise, np.array(columns).reshape(cells, -1).T, scales, noise, bare)
+    return Measured(measurements.noise, np.array(columns).reshape(cells, -1).T, scales, noise, bare)
 
 
-def measured_exactly(blocks: Blocks, sizes: Sequence[int], counts: Integers) -> Integers:
+def measured_exactly(measurements: Measurements, sizes: Sequence[int], counts: Integers) -> Integers:
     """The measurements of a full table without noise, (measurements,).
 
     Args:
-        blocks: what is measured.
+        measurements: what is measured.
         sizes: how many values each attribute of the domain has.
         counts: of every cell of the domain, (cells,).
 
     Raises:
         AssertionError: some measurement is never made, or not an integer.
     """
-    measurements = np.full(blocks.cells, _NEVER)
-    for _, at, integers in _batches(blocks, _tables(blocks, sizes, counts)):
+    noisy = np.full(measurements.cells, _NEVER)
+    for _, at, integers in _batches(measurements, _tables(measurements, sizes, counts)):
         if integers.dtype != np.int64:
             raise AssertionError(f"what is measured is of type {integers.dtype}, not whole numbers")
-        measurements[at] = integers
-    if (measurements == _NEVER).any():
+        noisy[at] = integers
+    if (noisy == _NEVER).any():
         raise AssertionError("some measurements are in no batch")
-    return measurements
+    return noisy
 
 
-def _tables(blocks: Blocks, sizes: Sequence[int], counts: Integers) -> Integers:
+def _tables(measurements: Measurements, sizes: Sequence[int], counts: Integers) -> Integers:
     """The tables that must be known to measure, from a full table."""
-    full, tables = counts.reshape(sizes), np.zeros(blocks.counted.cells, dtype=np.int64)
-    for group in blocks.counted:
+    full, tables = counts.reshape(sizes), np.zeros(measurements.counted.cells, dtype=np.int64)
+    for group in measurements.counted:
         view = group.view(tables)
         for number, members in enumerate(group.members.tolist()):
             view[number] = full.sum(axis=tuple(i for i in range(len(sizes)) if i not in members))
     return tables
 
 
-def _batches(blocks: Blocks, tables: Integers) -> Iterator[tuple[Batch, Integers, Integers]]:
+def _batches(measurements: Measurements, tables: Integers) -> Iterator[tuple[Batch, Integers, Integers]]:
     """Every batch, where its integers lie among all measurements, and what they are, (tables, cells) each."""
-    for batch in blocks.batches():
-        integers = blocks.integers(batch, tables)
+    for batch in measurements.batches():
+        integers = measurements.integers(batch, tables)
         values, numbers = integers.copy(), np.arange(integers.size, dtype=np.int64).reshape(integers.shape)
-        if blocks.in_place:  # the integers are a view of the tables: see where it lies
+        if measurements.in_place:  # the integers are a view of the tables: see where it lies
             mark = np.iinfo(np.int64).max - integers.size
             integers[...] = mark + numbers
             places = np.flatnonzero(tables >= mark)
             at = places[np.argsort(tables[places])]
             integers[...] = values
         else:
-            out = np.full(blocks.cells, -1, dtype=np.int64)
-            blocks.store(batch, numbers, out)
+            out = np.full(measurements.cells, -1, dtype=np.int64)
+            measurements.store(batch, numbers, out)
             at = np.argsort(out, kind="stable")[len(out) - integers.size :]
         yield batch, at.reshape(integers.shape), values
 

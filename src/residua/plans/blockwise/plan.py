@@ -21,15 +21,15 @@ from numpy.typing import NDArray
 from residua.domain import Domain, domain_of_settings
 from residua.errors import PlanError, VerificationError
 from residua.linalg.arrays import Floats, Integers
-from residua.plans.blocks import Blocks
-from residua.plans.blockwise.blocks import BlockwiseBlocks
 from residua.plans.blockwise.bounds import coordinates_of, gap_of_any
+from residua.plans.blockwise.estimator import BlockwiseEstimator
 from residua.plans.blockwise.facts import BlockFacts, BlockRows
-from residua.plans.blockwise.reading import BlockwiseReading
+from residua.plans.blockwise.measurements import BlockwiseMeasurements
 from residua.plans.bodies import check_claims, head_of_body, head_to_body
 from residua.plans.cells import MOST_COLUMNS, Grouping
 from residua.plans.contract import Plan
 from residua.plans.levels import AttributeLevels, Block, below, rank, table_for
+from residua.plans.measurements import Measurements
 from residua.plans.noise import LARGEST_SCALE, SMALLEST_SCALE
 from residua.plans.tolerances import nearness
 from residua.privacy import AddRemove, Guarantee, Unit
@@ -189,7 +189,7 @@ class BlockwisePlan(Plan):
         left = self._soon_known
         far = (("All plans", f"proven {nearness(left, 'the best of all plans')}"),) if math.isfinite(left) else ()
         loose = (("Price", "a bound; what it really costs is not computed and may be less"),)
-        return (("Blocks", parts), *far, *(loose if self.slack else ()))
+        return (("Measurements", parts), *far, *(loose if self.slack else ()))
 
     @property
     def _soon_known(self) -> float:
@@ -215,7 +215,7 @@ class BlockwisePlan(Plan):
     def _measured(self) -> Integers:
         return np.flatnonzero(self.precisions > 0)
 
-    def compile(self) -> BlockwiseBlocks:
+    def compile(self) -> BlockwiseMeasurements:
         """The rows, with noise rounded up."""
         if not len(self._measured):
             raise VerificationError("the plan has nothing to measure; what it answers is already known.")
@@ -226,24 +226,24 @@ class BlockwisePlan(Plan):
             raise VerificationError("a block's noise is outside what can be sampled exactly; change the budget.")
         return self._blocks(scales)
 
-    def _blocks(self, scales: Floats) -> BlockwiseBlocks:
+    def _blocks(self, scales: Floats) -> BlockwiseMeasurements:
         measured = tuple(self.blocks_of[k] for k in self._measured)
         rows = tuple(self.rows_of(block) for block in measured)
-        return BlockwiseBlocks(self.axes, measured, rows, scales, self.domain.drops, self.domain.names)
+        return BlockwiseMeasurements(self.axes, measured, rows, scales, self.domain.drops, self.domain.names)
 
-    def saved_blocks(self, arrays: Mapping[str, NDArray[Any]]) -> BlockwiseBlocks:
+    def saved_measurements(self, arrays: Mapping[str, NDArray[Any]]) -> BlockwiseMeasurements:
         """The noise scales that a file keeps, with the plan's own rows."""
         return self._blocks(np.array(arrays["scales"], dtype=np.float64))
 
     poses = "blocks"
     shared = "rows"
 
-    def reading(self, blocks: Blocks, measurements: NDArray[Any]) -> BlockwiseReading:
+    def estimator(self, blocks: Measurements, noisy: NDArray[Any]) -> BlockwiseEstimator:
         """Tables and answers from the blocks of their attributes."""
-        assert isinstance(blocks, BlockwiseBlocks)
+        assert isinstance(blocks, BlockwiseMeasurements)
         precisions = np.zeros(len(self.blocks_of))
         precisions[self._measured] = 1.0 / blocks.noise_variances
-        return BlockwiseReading(self.replaced(precisions=precisions), blocks, measurements)
+        return BlockwiseEstimator(self.replaced(precisions=precisions), blocks, noisy)
 
     @property
     def measured_attributes(self) -> tuple[int, ...]:

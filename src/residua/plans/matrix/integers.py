@@ -269,7 +269,7 @@ def nothing(like: Plan, objective: str) -> MatrixPlan:
 
 def guaranteed(plan: MatrixPlan, like: Plan) -> MatrixPlan:
     """The plan with the guarantee that its integers give, in the currency of another."""
-    cost = float(plan.blocks.price(plan.unit)) if plan.pcost else 0.0
+    cost = float(plan.measurements.price(plan.unit)) if plan.pcost else 0.0
     return plan.replaced(guarantee=guarantee_like(like.guarantee, cost))
 
 

@@ -167,9 +167,9 @@ class Stacked(Standard):
 
     left: Floats
 
-    def coordinates(self, measurements: Floats) -> Floats:
+    def coordinates(self, noisy: Floats) -> Floats:
         """What was measured in the orthonormal basis of the space, (…, rank), from whitened measurements, (…, rows)."""
-        return np.asarray((measurements @ self.left) / self.singular)
+        return np.asarray((noisy @ self.left) / self.singular)
 
 
 def stack(rows: Sequence[Floats]) -> Stacked:

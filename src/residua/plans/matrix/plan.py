@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from residua.domain import Domain, Label, domain_of_settings
 from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Floats, Integers
-from residua.plans.blocks import Blocks
 from residua.plans.bodies import check_claims, head_of_body, head_to_body, integers_of_body
 from residua.plans.candidates import Candidate, candidates_of_body, candidates_to_body, tried
 from residua.plans.cells import Grouping
 from residua.plans.contract import Plan
-from residua.plans.matrix.blocks import MatrixBlocks
+from residua.plans.matrix.measurements import MatrixMeasurements
 from residua.plans.matrix.price import column_sum, laplace_norm, limited_square, moved_columns, some_person
-from residua.plans.matrix.space import MatrixReading, MeasuredSpace
+from residua.plans.matrix.space import MatrixEstimator, MeasuredSpace
+from residua.plans.measurements import Measurements
 from residua.plans.noise import LAPLACE, NORMAL, Noise
 from residua.plans.persons import by_cells, most_records, reach_of
 from residua.privacy import AddRemove, Guarantee, ReplaceOne, Unit
@@ -238,20 +238,22 @@ class MatrixPlan(MeasuredSpace, Plan):
 
     # ---- measuring
 
-    def compile(self) -> MatrixBlocks:
+    def compile(self) -> MatrixMeasurements:
         """The plan's own strategy."""
         sizes, drops, names = self.domain.sizes, self.domain.drops, self.domain.names
-        return MatrixBlocks(sizes, self.attributes, self.columns, self.strategy, self.scale, self.noise, drops, names)
+        return MatrixMeasurements(
+            sizes, self.attributes, self.columns, self.strategy, self.scale, self.noise, drops, names
+        )
 
-    def saved_blocks(self, arrays: Mapping[str, NDArray[Any]]) -> MatrixBlocks:
+    def saved_measurements(self, arrays: Mapping[str, NDArray[Any]]) -> MatrixMeasurements:
         """The plan's own strategy."""
         return self.compile()
 
     poses = "a histogram"
 
-    def reading(self, blocks: Blocks, measurements: NDArray[Any]) -> MatrixReading:
+    def estimator(self, measurements: Measurements, noisy: NDArray[Any]) -> MatrixEstimator:
         """Least squares."""
-        return MatrixReading(self, measurements)
+        return MatrixEstimator(self, noisy)
 
     @property
     def measured_attributes(self) -> tuple[int, ...]:

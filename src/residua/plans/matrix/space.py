@@ -16,9 +16,9 @@ from residua.domain import Domain
 from residua.errors import PlanError, WorkloadError
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.plans.cells import Grouping
+from residua.plans.estimator import Answerable, Clique, Estimator
 from residua.plans.noise import NORMAL
 from residua.plans.questions import as_workload, combination_query
-from residua.plans.reading import Answerable, Clique, Reading
 from residua.plans.tails import check_confidence, reaches, single_reach
 from residua.plans.tolerances import SUPPORT_TOLERANCE
 from residua.quoting import Term
@@ -159,7 +159,7 @@ _ENTRIES = 2**25  # of a reconstruction matrix held at a time
 
 
 @dataclass(frozen=True, eq=False)
-class MatrixReading(Reading):
+class MatrixEstimator(Estimator):
     """Best linear unbiased estimates.
 
     Guarantee: with Laplace noise an interval holds the truth with at least the confidence stated: exactly (to the next
@@ -168,11 +168,11 @@ class MatrixReading(Reading):
 
     Args:
         plan: the plan; its variances include the rounding of strategy and noise to integers.
-        measurements: the noisy integers, (rows,); or of many groups, (many, rows).
+        noisy: the noisy integers, (rows,); or of many groups, (many, rows).
     """
 
     plan: Any
-    measurements: NDArray[Any]
+    noisy: NDArray[Any]
 
     @property
     def summary(self) -> str:
@@ -188,14 +188,14 @@ class MatrixReading(Reading):
     def cells(self) -> Floats:
         """Least squares, the sum of merged cells at the first of them, as queries that are answered allow."""
         U, s, Vt = self.plan.factors
-        many = self.measurements.shape[:-1]
+        many = self.noisy.shape[:-1]
         cells = np.zeros((*many, len(self.plan.columns)))
-        cells[..., first_cells(self.plan.columns)] = (self.measurements.astype(np.float64) @ U / s) @ Vt
+        cells[..., first_cells(self.plan.columns)] = (self.noisy.astype(np.float64) @ U / s) @ Vt
         return cells.reshape((*many, *self.plan.shape))
 
     def marginal(self, positions: tuple[int, ...]) -> Floats:
         """Sums of the estimated cells."""
-        many, own = self.measurements.shape[:-1], self.plan.attributes
+        many, own = self.noisy.shape[:-1], self.plan.attributes
         sums = self.cells.sum(axis=tuple(axis for axis, i in enumerate(own, start=len(many)) if i not in positions))
         table = np.zeros((*many, *(int(self.plan.domain.sizes[i]) for i in positions)))
         # An attribute that is not measured is asked evenly, if at all: all may stand at its first value.
@@ -207,7 +207,7 @@ class MatrixReading(Reading):
         plan, deviation = self.plan, math.sqrt(self.plan.noise_variance)
         if plan.noise != NORMAL:
             raise PlanError(f"{plan!r} has Laplace noise; give releases with Gaussian noise.")
-        return Grouping(plan.attributes, plan.columns), plan.strategy / deviation, self.measurements / deviation
+        return Grouping(plan.attributes, plan.columns), plan.strategy / deviation, self.noisy / deviation
 
     def cliques(self) -> list[Clique]:
         """All rows over the cells of the plan's attributes."""
@@ -217,7 +217,7 @@ class MatrixReading(Reading):
         wide = np.where(columns >= 0, plan.strategy[:, np.maximum(columns, 0)], 0)
         norm = float(np.abs(wide).max())  # entries near one: mbi works with floating-point gradients
         stddev = math.sqrt(plan.noise_variance) / norm
-        return [Clique(plan.attributes, self.measurements / norm, stddev, wide / norm)]
+        return [Clique(plan.attributes, self.noisy / norm, stddev, wide / norm)]
 
     def widths(self, asked: Answerable, confidence: float, together: float) -> float | Floats:
         """For Laplace noise, from the coefficients of every measurement in every answer."""

@@ -83,8 +83,8 @@ def plan_by_sets(task: Task, axis: int) -> ProductPlan | None:
     loss = plan.total_variance(task.workload)
     by_order = {kind.along for kind, _ in along.get((), ())} & {"prefixes", "ranges"}
     bound = solution.bound if list(parts) == [()] and by_order else _bound(task, axis, noises[alike[0]])
-    plan = plan.replaced(gap=proven_gap(task, loss * float(plan.blocks.cost(AddRemove())), bound))
-    return finished(plan, task, loss, slack=CORRELATED_SLACK, cost=float(plan.blocks.cost(task.unit)))
+    plan = plan.replaced(gap=proven_gap(task, loss * float(plan.measurements.cost(AddRemove())), bound))
+    return finished(plan, task, loss, slack=CORRELATED_SLACK, cost=float(plan.measurements.cost(task.unit)))
 
 
 def _bound(task: Task, axis: int, noise: Ordered) -> float:

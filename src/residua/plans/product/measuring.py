@@ -8,14 +8,14 @@ from typing import Any
 from numpy.typing import NDArray
 
 from residua.errors import VerificationError
-from residua.plans.product.crossed_blocks import CrossedBlocks, compile_crossed
-from residua.plans.product.piece_blocks import ProductBlocks
-from residua.plans.product.piece_reading import ProductReading
-from residua.plans.product.set_blocks import LatticeBlocks, compile_blocks
-from residua.plans.product.set_reading import CrossedReading, LatticeReading
-from residua.plans.product.table_blocks import TableBlocks
-from residua.plans.product.table_reading import TablesReading
-from residua.plans.reading import Reading
+from residua.plans.estimator import Estimator
+from residua.plans.product.crossed_measurements import CrossedMeasurements, compile_crossed
+from residua.plans.product.piece_estimator import PieceEstimator
+from residua.plans.product.piece_measurements import PieceMeasurements
+from residua.plans.product.set_estimator import CrossedEstimator, ResidualEstimator
+from residua.plans.product.set_measurements import ResidualMeasurements, compile_residuals
+from residua.plans.product.table_estimator import TablesEstimator
+from residua.plans.product.table_measurements import TableMeasurements
 
 
 def measurements_of(plan: Any) -> Any:
@@ -27,9 +27,9 @@ def measurements_of(plan: Any) -> Any:
     domain = plan.domain
     if plan.shares is not None:
         tables = plan.tables
-        return TableBlocks(plan.lattice, domain.sizes, tables.measured, tables.grids, tables.scales, domain.names)
+        return TableMeasurements(plan.lattice, domain.sizes, tables.measured, tables.grids, tables.scales, domain.names)
     if plan.attribute < 0:
-        compiled = compile_crossed if plan.axes else compile_blocks
+        compiled = compile_crossed if plan.axes else compile_residuals
         return compiled(domain, plan.lattice, plan.precisions, plan.strategies)
     if not plan.parts:
         raise VerificationError("the plan has nothing to measure; what it answers is already known.")
@@ -37,22 +37,22 @@ def measurements_of(plan: Any) -> Any:
         operator.piece(members, tuple(int(domain.sizes[i]) for i in members))
         for members, operator in plan.parts.items()
     )
-    return ProductBlocks(domain.sizes, plan.attribute, pieces, domain.drops, domain.names)
+    return PieceMeasurements(domain.sizes, plan.attribute, pieces, domain.drops, domain.names)
 
 
 def saved_measurements(plan: Any, arrays: Mapping[str, NDArray[Any]]) -> Any:
     """What was measured of residuals: the sets, grids and scales that a file keeps, with the plan's own strategies."""
-    domain, kind = plan.domain, CrossedBlocks if plan.axes else LatticeBlocks
+    domain, kind = plan.domain, CrossedMeasurements if plan.axes else ResidualMeasurements
     kept = (arrays["measured"], arrays["grids"], arrays["scales"])
     return kind(plan.lattice, domain.sizes, *kept, plan.strategies, domain.drops, domain.names)
 
 
-def estimator_of(plan: Any, blocks: Any, measurements: NDArray[Any]) -> Reading:
+def estimator_of(plan: Any, measurements: Any, noisy: NDArray[Any]) -> Estimator:
     """How estimates are read off measurements; the plan it states is the one really measured."""
     if plan.shares is not None:
-        return TablesReading(plan, plan.tables, measurements)
+        return TablesEstimator(plan, plan.tables, noisy)
     if plan.attribute < 0:
-        kind = CrossedReading if plan.axes else LatticeReading
-        return kind(plan.replaced(precisions=blocks.precisions), blocks, measurements)
-    measured = {piece.members: piece.operator for piece in blocks.pieces}
-    return ProductReading(plan.with_parts(measured), blocks, measurements)
+        kind = CrossedEstimator if plan.axes else ResidualEstimator
+        return kind(plan.replaced(precisions=measurements.precisions), measurements, noisy)
+    measured = {piece.members: piece.operator for piece in measurements.pieces}
+    return PieceEstimator(plan.with_parts(measured), measurements, noisy)

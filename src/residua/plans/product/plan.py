@@ -7,7 +7,7 @@ T ranges over a downward-closed family of sets of short attributes, R_i is the i
 plans without one, the number 1. With every strategy plain and no operators these are the residuals of marginals.
 
 With Laplace noise and no operators, marginals are measured as they are; pooled by least squares, they have precisions
-as if their residuals had been measured (`table_blocks.py`).
+as if their residuals had been measured (`table_measurements.py`).
 
 Reference: residual-planner, Theorems 4.2, 4.5 and 4.7.
 """
@@ -31,6 +31,7 @@ from residua.linalg.lattice import SetFamily
 from residua.plans.candidates import Candidate, tried
 from residua.plans.cells import Grouping
 from residua.plans.contract import Plan
+from residua.plans.estimator import Estimator
 from residua.plans.noise import LAPLACE, NORMAL, ORDERED, Noise
 from residua.plans.operators.contract import Operator
 from residua.plans.product.any_facts import Set
@@ -41,10 +42,9 @@ from residua.plans.product.measuring import estimator_of, measurements_of, saved
 from residua.plans.product.over_cells import rows_over_cells
 from residua.plans.product.residual_costs import ResidualCosts
 from residua.plans.product.shown import described, in_brief, listed_tables
-from residua.plans.product.table_blocks import MeasuredTables
+from residua.plans.product.table_measurements import MeasuredTables
 from residua.plans.product.totals import feasible
 from residua.plans.questions import combined
-from residua.plans.reading import Reading
 from residua.plans.strategy import Strategy, plain_strategies
 from residua.privacy import AddRemove, Guarantee, Unit
 from residua.privacy.exact import round_up
@@ -220,7 +220,7 @@ class ProductPlan(Plan):
         return ResidualCosts(self.domain, self.lattice, self.precisions, self.strategies, self.unit)
 
     def _priced(self, unit: Unit) -> Fraction:
-        return self.blocks.cost(unit) if self.precisions.any() else Fraction(0)
+        return self.measurements.cost(unit) if self.precisions.any() else Fraction(0)
 
     def _as_pcost(self, price: Fraction) -> float:  # an epsilon-DP mechanism is `epsilon²/2`-zCDP
         return round_up(price if self.noise.gaussian else Fraction(round_up(price)) ** 2)
@@ -318,13 +318,13 @@ class ProductPlan(Plan):
         """Whole tables, pieces along the attribute, or integer tables of residuals; with noise rounded up."""
         return measurements_of(self)
 
-    def saved_blocks(self, arrays: Mapping[str, NDArray[Any]]) -> Any:
+    def saved_measurements(self, arrays: Mapping[str, NDArray[Any]]) -> Any:
         """The sets, grids and scales that a file keeps of residuals; all others as compiled."""
         return saved_measurements(self, arrays) if self.by_residuals else self.compile()
 
-    def reading(self, blocks: Any, measurements: NDArray[Any]) -> Reading:
+    def estimator(self, measurements: Any, noisy: NDArray[Any]) -> Estimator:
         """Tables rebuilt from what was measured of all sets."""
-        return estimator_of(self, blocks, measurements)
+        return estimator_of(self, measurements, noisy)
 
     @property
     def poses(self) -> str:  # type: ignore[override]

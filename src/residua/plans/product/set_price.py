@@ -30,7 +30,7 @@ Priced = Any  # blocks: a family of sets, which of them are measured, their grid
 
 def added(several: Sequence[Priced]) -> Fraction:
     """What one record costs: exact where all measure an attribute by one strategy, whose heaviest value counts."""
-    return Fraction(sum(sum(blocks.costs) for blocks in several), POINT)
+    return Fraction(sum(sum(measurements.costs) for measurements in several), POINT)
 
 
 def replaced(several: Sequence[Priced]) -> Fraction:
@@ -44,30 +44,30 @@ def limited(several: Sequence[Priced], reach: Reach) -> Fraction:
     return Fraction(math.ceil(units), POINT)
 
 
-def costs_of(blocks: Priced) -> list[int]:
+def costs_of(measurements: Priced) -> list[int]:
     """`t² Π_{i∈S} max_j ‖R_i e_j‖² / s²` of each block in fixed point, rounded up."""
-    norms = [_heaviest(strategy) for strategy in blocks.strategies]
-    pairs = zip(blocks.grids.tolist(), blocks.scales.tolist(), _products(blocks, norms), strict=True)
+    norms = [_heaviest(strategy) for strategy in measurements.strategies]
+    pairs = zip(measurements.grids.tolist(), measurements.scales.tolist(), _products(measurements, norms), strict=True)
     return [share(grid * grid * norm, scale) for grid, scale, norm in pairs]
 
 
-def most_records(blocks: Priced) -> int:
+def most_records(measurements: Priced) -> int:
     """How many records may be counted before a measurement could leave 64 bits."""
-    entries = blocks.lattice.products(np.array([float(strategy.largest) for strategy in blocks.strategies]))
-    largest = float((entries[blocks.measured] * blocks.grids).max())
+    entries = measurements.lattice.products(np.array([float(strategy.largest) for strategy in measurements.strategies]))
+    largest = float((entries[measurements.measured] * measurements.grids).max())
     return int((WORD - 2**51) // math.ceil(largest * (1 + 2.0**-40)))
 
 
-def cell_costs(blocks: Priced, most_cells: int) -> tuple[tuple[int, ...], Objects] | None:
+def cell_costs(measurements: Priced, most_cells: int) -> tuple[tuple[int, ...], Objects] | None:
     """Which attributes matter and the cost of each of their cells in whole numbers of 2^-200, (n_i, …).
 
     A cell costs `Σ_S (t²/s²) Π_{i∈S} ‖R_i e_j‖²`, each block rounded up. Attributes whose values all have the same
     norm do not matter; None if those that do have more cells than given.
     """
     used = np.unique(
-        np.concatenate([level[_chosen(blocks, k)].ravel() for k, level in enumerate(blocks.lattice.levels)])
+        np.concatenate([level[_chosen(measurements, k)].ravel() for k, level in enumerate(measurements.lattice.levels)])
     )
-    norms = {int(i): blocks.strategies[i].norms for i in used}
+    norms = {int(i): measurements.strategies[i].norms for i in used}
     uneven = tuple(i for i in norms if len(set(norms[i])) > 1)
     shape = tuple(len(norms[i]) for i in uneven)
     if math.prod(shape) > most_cells:
@@ -76,7 +76,7 @@ def cell_costs(blocks: Priced, most_cells: int) -> tuple[tuple[int, ...], Object
         return (), np.zeros(0, dtype=object)
     # One more place along each axis holds the blocks without the attribute; it is added to all others at the end.
     costs: Objects = np.zeros([1, *(n + 1 for n in shape)], dtype=object)
-    for row, t, s in _listed(blocks):
+    for row, t, s in _listed(measurements):
         numerator, denominator = s.as_integer_ratio()
         alike = math.prod(norms[i][0] for i in row if i not in uneven)
         squares: Objects = np.array([(t * denominator) ** 2 * alike * POINT], dtype=object)
@@ -90,23 +90,23 @@ def cell_costs(blocks: Priced, most_cells: int) -> tuple[tuple[int, ...], Object
     return uneven, costs[0]
 
 
-def check(blocks: Priced) -> None:
+def check(measurements: Priced) -> None:
     """Refuses blocks that are incomplete, not integer, listed twice, or whose noise cannot be sampled exactly."""
-    count = len(blocks.measured)
-    if not count or blocks.grids.shape != (count,) or blocks.scales.shape != (count,):
+    count = len(measurements.measured)
+    if not count or measurements.grids.shape != (count,) or measurements.scales.shape != (count,):
         raise VerificationError("the blocks are incomplete; each needs a set, a grid factor and a noise scale.")
-    if not np.issubdtype(blocks.grids.dtype, np.integer) or (blocks.grids < 1).any():
+    if not np.issubdtype(measurements.grids.dtype, np.integer) or (measurements.grids < 1).any():
         raise VerificationError("a grid factor is not a positive whole number; only integers are measured.")
-    first, last = blocks.measured[0], blocks.measured[-1]
-    if (np.diff(blocks.measured) <= 0).any() or not 0 <= first <= last < len(blocks.lattice):
+    first, last = measurements.measured[0], measurements.measured[-1]
+    if (np.diff(measurements.measured) <= 0).any() or not 0 <= first <= last < len(measurements.lattice):
         raise VerificationError("a set is measured twice or does not exist; list each once, in order.")
-    require_scales(blocks.scales)
-    if [strategy.size for strategy in blocks.strategies] != blocks.sizes.tolist():
+    require_scales(measurements.scales)
+    if [strategy.size for strategy in measurements.strategies] != measurements.sizes.tolist():
         raise VerificationError("the strategies do not fit the attributes; plan again.")
-    integer = (np.issubdtype(one.matrix.dtype, np.integer) for one in set(blocks.strategies) if not one.plain)
+    integer = (np.issubdtype(one.matrix.dtype, np.integer) for one in set(measurements.strategies) if not one.plain)
     if not all(integer):
         raise VerificationError("a strategy is not made of whole numbers; only integers are measured.")
-    if most_records(blocks) < FEWEST_RECORDS:
+    if most_records(measurements) < FEWEST_RECORDS:
         raise VerificationError("a measured table is so large that its numbers could overflow; leave it out.")
 
 
@@ -115,37 +115,39 @@ def _heaviest(strategy: Strategy) -> int:
     return strategy.size * (strategy.size - 1) if strategy.plain else max(column_norms(strategy.matrix), default=0)
 
 
-def _products(blocks: Priced, factors: Sequence[int]) -> list[int]:
+def _products(measurements: Priced, factors: Sequence[int]) -> list[int]:
     """`Π_{i∈S} factors[i]` of every measured set, exactly."""
     exact: NDArray[np.object_] = np.array(factors, dtype=object)
     products: list[int] = []
-    for k, level in enumerate(blocks.lattice.levels):
-        rows = level[_chosen(blocks, k)]
+    for k, level in enumerate(measurements.lattice.levels):
+        rows = level[_chosen(measurements, k)]
         products += exact[rows].prod(axis=1).tolist() if k else [1] * len(rows)
     return products
 
 
-def _chosen(blocks: Priced, k: int) -> Integers:
+def _chosen(measurements: Priced, k: int) -> Integers:
     """Which sets of k attributes are measured, by their place among those."""
-    start, stop = blocks.lattice.offsets[k], blocks.lattice.offsets[k + 1]
-    return np.asarray(blocks.measured[(blocks.measured >= start) & (blocks.measured < stop)] - start)
+    start, stop = measurements.lattice.offsets[k], measurements.lattice.offsets[k + 1]
+    return np.asarray(measurements.measured[(measurements.measured >= start) & (measurements.measured < stop)] - start)
 
 
-def _listed(blocks: Priced) -> list[tuple[tuple[int, ...], int, float]]:
+def _listed(measurements: Priced) -> list[tuple[tuple[int, ...], int, float]]:
     """The attributes, the grid factor and the noise scale of every block."""
     members = [
-        tuple(row) for k, level in enumerate(blocks.lattice.levels) for row in level[_chosen(blocks, k)].tolist()
+        tuple(row)
+        for k, level in enumerate(measurements.lattice.levels)
+        for row in level[_chosen(measurements, k)].tolist()
     ]
-    return list(zip(members, blocks.grids.tolist(), blocks.scales.tolist(), strict=True))
+    return list(zip(members, measurements.grids.tolist(), measurements.scales.tolist(), strict=True))
 
 
 def _alike(several: Sequence[Priced]) -> list[tuple[dict[int, Strategy], list[Share]]]:
     """Blocks that measure every attribute by one strategy, list by list, with what each costs."""
     alike: list[tuple[dict[int, Strategy], list[Share]]] = []
-    for blocks in several:
-        members = [row for row, _, _ in _listed(blocks)]
-        shares = list(zip(members, blocks.costs, strict=True))
-        used = {i: blocks.strategies[i] for row, cost in shares if cost for i in row}
+    for measurements in several:
+        members = [row for row, _, _ in _listed(measurements)]
+        shares = list(zip(members, measurements.costs, strict=True))
+        used = {i: measurements.strategies[i] for row, cost in shares if cost for i in row}
         for strategies, known in alike:
             if all(strategies.get(i, strategy) == strategy for i, strategy in used.items()):
                 strategies.update(used)

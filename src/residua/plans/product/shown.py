@@ -18,7 +18,7 @@ def described(plan: Any) -> tuple[tuple[str, str], ...]:
     heading, text = along[0].described(plan.domain[plan.name], plan.name)
     crossed = [plan.domain.names[i] for i in plan.measured_attributes if i != plan.attribute]
     text += f", crossed with {', '.join(crossed)} in {len(plan.parts):,} sets" if crossed else ""
-    return ((heading, f"{text}; {plan.blocks.cells:,} integers are measured"),)
+    return ((heading, f"{text}; {plan.measurements.cells:,} integers are measured"),)
 
 
 def listed_tables(plan: Any) -> list[dict[str, Any]]:
@@ -40,4 +40,4 @@ def in_brief(plan: Any) -> str:
     if plan.attribute >= 0:
         kinds = ", ".join(dict.fromkeys(operator.kind for operator in plan.parts.values()))
         return f"{plan.size:,} values of {plan.name!r} by {kinds or 'nothing'}, {measured:,} sets, {cost}"
-    return f"{measured:,} {'residuals' if plan.plain else 'blocks'}, {cost}"
+    return f"{measured:,} {'residuals' if plan.plain else 'measurements'}, {cost}"

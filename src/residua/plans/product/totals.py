@@ -50,7 +50,7 @@ def feasible(lattice: SetFamily, precisions: Floats, strategies: Sequence[Strate
 
 
 def replacement_bound(lattice: SetFamily, precisions: Floats, strategies: Sequence[Strategy]) -> float:
-    """What replacing a record costs at most: each block its own worst, as `crossed_blocks.py` prices it."""
+    """What replacing a record costs at most: each block its own worst, as `crossed_measurements.py` prices it."""
     tells = tells_of(strategies)
     costs = lattice.products(np.array([strategy.cost for strategy in strategies]))
     whole = lattice.sum_over_subsets(costs, tells) * to_measure(lattice, precisions, tells)

@@ -103,7 +103,7 @@ def require_member(plan: Plan, first: Plan, by: tuple[int, ...], name: str) -> N
         )
     if plan.bias or plan.by_names:
         raise PlanError(f"{name!r} cannot be measured within groups; give a plan without bias or groups of its own.")
-    assert plan.blocks.tables  # says so, where there are none
+    assert plan.measurements.tables  # says so, where there are none
 
 
 def lifted(workload: Workload, by: tuple[int, ...]) -> Workload | None:

@@ -22,14 +22,14 @@ from scipy.sparse import csr_array
 from residua.domain import Domain, domain_of_settings
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
-from residua.plans.blocks import Blocks
 from residua.plans.bodies import check_claims, head_of_body, head_to_body
 from residua.plans.cells import MOST_COLUMNS, Grouping, refine
 from residua.plans.contract import Plan
+from residua.plans.measurements import Measurements
 from residua.plans.questions import Query
 from residua.plans.strata.asked import GroupQueries, only, parts_of
-from residua.plans.strata.blocks import StrataBlocks
-from residua.plans.strata.reading import StrataReading
+from residua.plans.strata.estimator import StrataEstimator
+from residua.plans.strata.measurements import StrataMeasurements
 from residua.privacy import AddRemove, Guarantee, Unit
 from residua.privacy.exact import round_up
 from residua.workload import Workload
@@ -110,7 +110,7 @@ class StrataPlan(Plan):
     @cached_property
     def unit_pcost(self) -> float:
         """The privacy cost for the plan's unit of protection."""
-        return round_up(self.blocks.cost(self.unit)) if self.pcost else 0.0
+        return round_up(self.measurements.cost(self.unit)) if self.pcost else 0.0
 
     @property
     def slack(self) -> float:
@@ -176,24 +176,28 @@ class StrataPlan(Plan):
 
     # ---- measuring
 
-    def compile(self) -> StrataBlocks:
+    def compile(self) -> StrataMeasurements:
         """The integer measurements of each member, in the groups that have it."""
-        return StrataBlocks(self.domain.sizes, self.by, tuple(plan.blocks for plan in self.members), self.chosen)
+        return StrataMeasurements(
+            self.domain.sizes, self.by, tuple(plan.measurements for plan in self.members), self.chosen
+        )
 
-    def saved_blocks(self, arrays: Mapping[str, NDArray[Any]]) -> StrataBlocks:
+    def saved_measurements(self, arrays: Mapping[str, NDArray[Any]]) -> StrataMeasurements:
         """As compiled, with the grids and scales that a file keeps."""
         return self.compile().with_arrays(arrays, self.members)
 
     poses = "strata"
 
-    def reading(self, blocks: Blocks, measurements: NDArray[Any]) -> StrataReading:
+    def estimator(self, measurements: Measurements, noisy: NDArray[Any]) -> StrataEstimator:
         """Tables of each group from what was measured in it."""
-        assert isinstance(blocks, StrataBlocks)
+        assert isinstance(measurements, StrataMeasurements)
         members = tuple(
-            plan.reading(own, blocks.of_member(measurements, k))
-            for k, (plan, own) in enumerate(zip(self.members, blocks.members, strict=True))
+            plan.estimator(own, measurements.of_member(noisy, k))
+            for k, (plan, own) in enumerate(zip(self.members, measurements.members, strict=True))
         )
-        return StrataReading(self.replaced(members=tuple(each.plan for each in members)), blocks, measurements, members)
+        return StrataEstimator(
+            self.replaced(members=tuple(each.plan for each in members)), measurements, noisy, members
+        )
 
     @cached_property
     def measured_attributes(self) -> tuple[int, ...]:

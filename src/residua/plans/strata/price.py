@@ -15,12 +15,14 @@ from fractions import Fraction
 import numpy as np
 
 from residua.linalg.arrays import Integers
-from residua.plans.blocks import Blocks
 from residua.plans.cells import Grouping
+from residua.plans.measurements import Measurements
 from residua.plans.verifier import Profile, even, price
 from residua.privacy import AddRemove, ReplaceOne
 
-Kinds = Sequence[tuple[Sequence[Blocks], int]]  # all that is measured in a kind of group, and how many groups are of it
+Kinds = Sequence[
+    tuple[Sequence[Measurements], int]
+]  # all that is measured in a kind of group, and how many groups are of it
 
 
 def largest_two(costs: Sequence[Fraction], counts: Sequence[int]) -> tuple[Fraction, Fraction]:
@@ -44,7 +46,7 @@ def replaced(kinds: Kinds) -> Fraction:
     return max([sum(largest(kinds), Fraction(0)), *within])
 
 
-def group_profile(members: Sequence[Blocks], chosen: Integers, by: tuple[int, ...]) -> Profile:
+def group_profile(members: Sequence[Measurements], chosen: Integers, by: tuple[int, ...]) -> Profile:
     """What each group's most expensive cell costs, group by group."""
     costs = [even(each.price(AddRemove())).everywhere for each in members]
     whole = np.array([0, *costs], dtype=object)

@@ -27,7 +27,7 @@ class Batch:
     Args:
         start: where the first of them lies among all measurements.
         scales: the noise scale of each table, (tables,).
-        work: what the blocks need to know to make them.
+        work: what the measurements need to know to make them.
     """
 
     start: int
@@ -40,14 +40,14 @@ class Portion:
     """Measurements that follow each other and can be made apart from all others, so that only their tables are held.
 
     Args:
-        blocks: these measurements, as blocks of their own.
+        measurements: these measurements, as measurements of their own.
         start: where the first of them lies among all.
         kind: portions of one kind measure alike.
         by: positions of the attributes that make groups, increasing; none where all records are counted.
         groups: the groups whose records are counted, increasing, row by row among all groups.
     """
 
-    blocks: Blocks
+    measurements: Measurements
     start: int = 0
     kind: int = 0
     by: tuple[int, ...] = ()
@@ -59,7 +59,7 @@ class TableRows:
     """Integers that are measured of one table, with one noise scale.
 
     Args:
-        number: which of the blocks it is.
+        number: which of the measurements it is.
         attributes: the table, positions in the domain's order.
         start: where the integers begin among all that are measured.
         cells: how many there are.
@@ -73,8 +73,8 @@ class TableRows:
     scale: float
 
 
-class Blocks(ABC):
-    """What is really measured: integers, exact noise scales, and nothing else. Blocks price themselves."""
+class Measurements(ABC):
+    """What is really measured: integers, exact noise scales, and nothing else. Measurements price themselves."""
 
     names: tuple[str, ...] = ()  # what the attributes of the domain are called
     sizes: Integers  # how many values each has
@@ -97,7 +97,7 @@ class Blocks(ABC):
 
     @abstractmethod
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """What a saved release keeps of the blocks beside the plan."""
+        """What a saved release keeps of the measurements beside the plan."""
 
     # ---- price: what the verifier asks
 
@@ -114,7 +114,7 @@ class Blocks(ABC):
         return {}
 
     def cost(self, unit: Unit) -> Fraction:
-        """The price for this unit, computed once: blocks do not change."""
+        """The price for this unit, computed once: measurements do not change."""
         if unit not in self._prices:
             self._prices[unit] = self.price(unit)
         return self._prices[unit]
@@ -207,7 +207,7 @@ class Blocks(ABC):
         """Puts the noisy integers of a batch where they belong among all measurements."""
         out[batch.start : batch.start + measured.size] = measured.ravel()
 
-    # ---- the same blocks measured in many groups at once
+    # ---- the same measurements measured in many groups at once
 
     @property
     def tables(self) -> Sequence[TableRows]:

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from residua.linalg.arrays import Integers
 from residua.linalg.layout import Layout, batches, layout_of_sets
-from residua.plans.blocks import Batch, Blocks, Portion
 from residua.plans.contract import Plan
+from residua.plans.measurements import Batch, Measurements, Portion
 from residua.plans.noise import NORMAL, Noise
 from residua.plans.persons import Reach
 from residua.plans.strata import price
@@ -28,7 +28,7 @@ _BATCH_CELLS = 1 << 18
 
 
 @dataclass(frozen=True, eq=False)
-class StrataBlocks(Blocks):
+class StrataMeasurements(Measurements):
     """Integer measurements of each group by the member chosen for it.
 
     Args:
@@ -40,7 +40,7 @@ class StrataBlocks(Blocks):
 
     sizes: Integers
     by: tuple[int, ...]
-    members: tuple[Blocks, ...]
+    members: tuple[Measurements, ...]
     chosen: Integers
 
     @property
@@ -61,7 +61,7 @@ class StrataBlocks(Blocks):
     @cached_property
     def starts(self) -> tuple[int, ...]:
         """Where each member's measurements begin, and how many there are in all at the end."""
-        sizes = [blocks.cells * count for blocks, count in zip(self.members, self.counts, strict=True)]
+        sizes = [measurements.cells * count for measurements, count in zip(self.members, self.counts, strict=True)]
         return tuple(np.cumsum([0, *sizes]).tolist())
 
     @property
@@ -69,15 +69,15 @@ class StrataBlocks(Blocks):
         """How many integers are measured."""
         return self.starts[-1]
 
-    def of_member(self, measurements: NDArray[Any], k: int) -> NDArray[Any]:
+    def of_member(self, noisy: NDArray[Any], k: int) -> NDArray[Any]:
         """What a member measured, (groups that have it, cells)."""
-        return measurements[self.starts[k] : self.starts[k + 1]].reshape(self.counts[k], self.members[k].cells)
+        return noisy[self.starts[k] : self.starts[k + 1]].reshape(self.counts[k], self.members[k].cells)
 
     # ---- files
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Which member each group has, and the sets, grids and scales of all members, one after the other."""
-        own = [blocks.arrays() for blocks in self.members]
+        own = [measurements.arrays() for measurements in self.members]
         none = np.zeros(0, dtype=np.int64)
         return {
             "measured": np.concatenate([self.chosen, *(each.get("measured", none) for each in own)]),
@@ -85,16 +85,16 @@ class StrataBlocks(Blocks):
             "scales": np.concatenate([np.zeros(0), *(each["scales"] for each in own)]),
         }
 
-    def with_arrays(self, arrays: Mapping[str, NDArray[Any]], members: Sequence[Plan]) -> StrataBlocks:
+    def with_arrays(self, arrays: Mapping[str, NDArray[Any]], members: Sequence[Plan]) -> StrataMeasurements:
         """The same measurements with the grids and scales that a file keeps."""
         members_kept, start = [], {"measured": len(self.chosen), "grids": 0, "scales": 0}
-        for blocks, plan in zip(self.members, members, strict=True):
+        for measurements, plan in zip(self.members, members, strict=True):
             mine = {}
-            for name, array in {"grids": blocks.arrays()["scales"], **blocks.arrays()}.items():
+            for name, array in {"grids": measurements.arrays()["scales"], **measurements.arrays()}.items():
                 mine[name] = arrays[name][start[name] : start[name] + len(array)]
                 start[name] += len(array)
-            members_kept.append(plan.saved_blocks(mine))
-        return StrataBlocks(self.sizes, self.by, tuple(members_kept), self.chosen)
+            members_kept.append(plan.saved_measurements(mine))
+        return StrataMeasurements(self.sizes, self.by, tuple(members_kept), self.chosen)
 
     # ---- price
 
@@ -110,9 +110,9 @@ class StrataBlocks(Blocks):
 
     def check(self) -> None:
         """Refuses a member that cannot be measured exactly."""
-        for blocks, count in zip(self.members, self.counts, strict=True):
+        for measurements, count in zip(self.members, self.counts, strict=True):
             if count:
-                blocks.check()
+                measurements.check()
 
     @classmethod
     def added(cls, several: Sequence[Self]) -> Fraction:
@@ -136,7 +136,7 @@ class StrataBlocks(Blocks):
     @property
     def most_records(self) -> int:
         """How many records may be counted before a measurement could leave 64 bits."""
-        return min(blocks.most_records for blocks in self.members)
+        return min(measurements.most_records for measurements in self.members)
 
     # ---- measuring
 
@@ -153,12 +153,12 @@ class StrataBlocks(Blocks):
                 )
         return portions or super().portions(most_cells)
 
-    def _portion(self, k: int, groups: int) -> StrataBlocks:
+    def _portion(self, k: int, groups: int) -> StrataMeasurements:
         """What so many groups of a member measure, as if there were no others, numbered by the first of `by`."""
         sizes = np.array(self.sizes, dtype=np.int64)
         sizes[list(self.by)] = 1
         sizes[self.by[0]] = groups
-        return StrataBlocks(sizes, self.by, (self.members[k],), np.zeros(groups, dtype=np.int64))
+        return StrataMeasurements(sizes, self.by, (self.members[k],), np.zeros(groups, dtype=np.int64))
 
     @cached_property
     def counted(self) -> Layout:
@@ -210,7 +210,7 @@ class StrataBlocks(Blocks):
         self.of_member(out, k)[part, rows.start : rows.start + rows.cells] = measured
 
 
-def _kinds(several: Sequence[StrataBlocks]) -> price.Kinds:
+def _kinds(several: Sequence[StrataMeasurements]) -> price.Kinds:
     """For each kind of group all that is measured in it, by all of these, and how many groups are of it."""
     rows = np.stack([one.chosen for one in several], axis=1)
     kinds, counts = np.unique(rows, axis=0, return_counts=True)

@@ -1,6 +1,6 @@
 """What a product plan with one noise along long axes really measures, and what that costs.
 
-Block S without an axis is measured like every other (`blocks.py`). A block with the axis i is, along every fibre,
+Block S without an axis is measured like every other (`measurements.py`). A block with the axis i is, along every fibre,
 `t · prefix sums of (⊗_{j≠i} R_j) m_S + round(t · prefix sums of N)`, N normal with a multiple f of the strategy's
 covariance Σ: a post-processing of `(⊗R_j) m_S + N`, whatever t is. Adding a record changes one fibre per row of ⊗R_j,
 each in the same cell of the axis, so that it costs `Γ_aa/f Π ‖R_j e‖²` at most: the price of Σ by its own verifier
@@ -27,12 +27,12 @@ from residua.linalg.lattice import SetFamily
 from residua.linalg.layout import Layout, layout_of
 from residua.linalg.modes import column_norms
 from residua.linalg.nested_noise import AxisNoise, simulated_along
-from residua.plans.blocks import Batch, Blocks
+from residua.plans.measurements import Batch, Measurements
 from residua.plans.noise import LARGEST_SCALE, ORDERED, Noise
 from residua.plans.operators.correlated import Ordered, held_along
 from residua.plans.operators.path import GRID_FINENESS, ROUNDING
 from residua.plans.product import set_price as price
-from residua.plans.product.set_blocks import LatticeBlocks, compile_blocks
+from residua.plans.product.set_measurements import ResidualMeasurements, compile_residuals
 from residua.plans.product.totals import known, tells_of, to_measure
 from residua.plans.strategy import Plain, Strategy
 from residua.plans.verifier import FEWEST_RECORDS, WORD, Profile, even
@@ -41,12 +41,12 @@ _UP = 1.0 + 2.0**-40
 
 
 @dataclass(frozen=True, eq=False)
-class _White(LatticeBlocks):
+class _White(ResidualMeasurements):
     """The blocks without an axis; their counts lie among those of all blocks.
 
     Args:
         whole: where all counted tables lie.
-        Others as for `LatticeBlocks`.
+        Others as for `ResidualMeasurements`.
     """
 
     whole: Layout | None = None
@@ -64,7 +64,7 @@ class _White(LatticeBlocks):
 
 
 @dataclass(frozen=True, eq=False)
-class CrossedBlocks(Blocks):
+class CrossedMeasurements(Measurements):
     """Integer measurements, with noise correlated along the axes of those that have one.
 
     Args:
@@ -99,15 +99,15 @@ class CrossedBlocks(Blocks):
     @cached_property
     def along(self) -> dict[int, tuple[int, float, tuple[int, ...], tuple[int, ...]]]:
         """Of every measured set with an axis: t, f, its attributes, and the places of its axes among them."""
-        blocks = {}
+        measurements = {}
         for number, grid, scale in zip(self.measured.tolist(), self.grids.tolist(), self.scales.tolist(), strict=True):
             members = self.lattice.members(number)
             axes = tuple(place for place, i in enumerate(members) if isinstance(self.strategies[i], Ordered))
             if len(axes) > 2:
                 raise VerificationError("three axes with correlated noise are crossed in one block; plan again.")
             if axes:
-                blocks[number] = (grid, scale, members, axes)
-        return blocks
+                measurements[number] = (grid, scale, members, axes)
+        return measurements
 
     @cached_property
     def _has_axis(self) -> Booleans:
@@ -194,13 +194,13 @@ class CrossedBlocks(Blocks):
             self._cost(number)
 
     @classmethod
-    def added(cls, several: Sequence[CrossedBlocks]) -> Fraction:
+    def added(cls, several: Sequence[CrossedMeasurements]) -> Fraction:
         """Exact: one cell is the most expensive of every block."""
         white = [price.added([each.white]) for each in several if each.white is not None]
         return sum((each._cost(number) for each in several for number in each.along), sum(white, Fraction(0)))
 
     @classmethod
-    def replaced(cls, several: Sequence[CrossedBlocks]) -> Fraction:
+    def replaced(cls, several: Sequence[CrossedMeasurements]) -> Fraction:
         """Two columns share no less than the most negative ratio of a strategy, or of Γ, times the norms."""
         total = Fraction(0)
         for each in several:
@@ -347,7 +347,7 @@ def _least_ratio(strategy: Strategy) -> Fraction:
 
 def compile_crossed(
     domain: Domain, lattice: SetFamily, precisions: Floats, strategies: tuple[Strategy, ...]
-) -> CrossedBlocks:
+) -> CrossedMeasurements:
     """The measurements that realise precisions, with noise rounded up.
 
     Raises:
@@ -373,8 +373,8 @@ def compile_crossed(
         grids[number] = 2 ** min(max(math.ceil(math.log2(GRID_FINENESS / finest)), 0), 40)
     rest = np.where(has_axis, 0.0, own)
     if rest.any():
-        white = compile_blocks(domain, lattice, rest, strategies)
+        white = compile_residuals(domain, lattice, rest, strategies)
         grids[white.measured], scales[white.measured] = white.grids, white.scales
-    return CrossedBlocks(
+    return CrossedMeasurements(
         lattice, domain.sizes, measured, grids[measured], scales[measured], strategies, domain.drops, domain.names
     )

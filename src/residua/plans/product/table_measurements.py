@@ -20,9 +20,9 @@ from residua.errors import PlanError, VerificationError
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import SetFamily
 from residua.linalg.layout import Layout, layout_of
-from residua.plans.blocks import Batch
+from residua.plans.measurements import Batch
 from residua.plans.noise import INVISIBLE_SCALE, LAPLACE, Noise, rounded_laplace_variance
-from residua.plans.product.set_blocks import SetBlocks
+from residua.plans.product.set_measurements import SetMeasurements
 from residua.plans.verifier import WORD, Profile, even, require_scales, rounded_up
 
 
@@ -93,12 +93,12 @@ _MOST_CELLS = 2**31
 
 
 @dataclass(frozen=True, eq=False)
-class TableBlocks(SetBlocks):
+class TableMeasurements(SetMeasurements):
     """Integer measurements `t · m_A + round(s z)` of marginals, z standard Laplace.
 
     Args:
         names: what the attributes are called, for units of protection that limit some.
-        Others as for `SetBlocks`.
+        Others as for `SetMeasurements`.
     """
 
     names: tuple[str, ...] = ()

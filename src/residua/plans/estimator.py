@@ -39,11 +39,11 @@ class Clique:
     rows: Floats | None = None
 
 
-class Reading(ABC):
+class Estimator(ABC):
     """Estimates from measurements: unbiased, of least variance, and consistent with each other."""
 
     plan: Any  # as it was really measured, the rounding of noise to integers included
-    measurements: NDArray[Any]  # the noisy integers, (cells,); of plans measured in many groups, (many, cells)
+    noisy: NDArray[Any]  # the noisy integers, (cells,); of plans measured in many groups, (many, cells)
 
     @property
     @abstractmethod
@@ -59,11 +59,11 @@ class Reading(ABC):
 
     def of_term(self, term: Term) -> Floats:
         """The estimates of a table of queries, (…, rows_1, …, rows_k), from the marginal on its attributes."""
-        return applied(term, self.marginal(tuple(i for i, _ in term)), first=self.measurements.ndim - 1)
+        return applied(term, self.marginal(tuple(i for i, _ in term)), first=self.noisy.ndim - 1)
 
     def estimates(self, workload: Workload) -> Floats:
         """The estimate of every query, whether it can be answered or not, (…, queries)."""
-        many = self.measurements.shape[:-1]
+        many = self.noisy.shape[:-1]
         if workload.in_parts:
             estimates = np.empty((*many, workload.queries))
             for part, places in workload.placed():

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from residua.linalg.arrays import Integers
 from residua.linalg.layout import Layout, layout_of_sets
-from residua.plans.blocks import Batch, Blocks
+from residua.plans.measurements import Batch, Measurements
 from residua.plans.noise import Noise
 from residua.plans.operators.contract import Piece, RecordCosts
 from residua.plans.product.piece_price import checked, largest, most_records, opposed
@@ -21,7 +21,7 @@ from residua.plans.verifier import Profile, even, rounded_up
 
 
 @dataclass(frozen=True, eq=False)
-class ProductBlocks(Blocks):
+class PieceMeasurements(Measurements):
     """Integer measurements, piece after piece.
 
     Args:
@@ -55,9 +55,9 @@ class ProductBlocks(Blocks):
 
     # ---- files, and estimates
 
-    def of_piece(self, number: int, measurements: NDArray[Any]) -> NDArray[Any]:
+    def of_piece(self, number: int, noisy: NDArray[Any]) -> NDArray[Any]:
         """What was measured of one piece."""
-        return measurements[self.starts[number] : self.starts[number + 1]]
+        return noisy[self.starts[number] : self.starts[number + 1]]
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Grids and noise scales, piece after piece."""

@@ -28,10 +28,10 @@ from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import SetFamily, closure
 from residua.linalg.layout import Group, Layout, batches, layout_of
 from residua.plans.cells import Grouping
-from residua.plans.product.set_estimates import PlainEstimator, SetsAlone
-from residua.plans.product.set_reading import FamilyReading
-from residua.plans.product.table_blocks import MeasuredTables
-from residua.plans.reading import Answerable, Combination
+from residua.plans.estimator import Answerable, Combination
+from residua.plans.product.set_estimates import PlainReconstruction, SetsAlone
+from residua.plans.product.set_estimator import FamilyEstimator
+from residua.plans.product.table_measurements import MeasuredTables
 from residua.plans.tails import check_confidence, reaches, single_reach
 from residua.workload import Workload
 
@@ -41,7 +41,7 @@ _BATCH_CELLS = 1_000_000
 
 @dataclass(frozen=True, eq=False)
 class Pooled:
-    """Pooled numbers of every residual of the family, for `Estimator`: `P_S`, to be divided by `units = τ_S`."""
+    """Pooled numbers of every residual of the family, for `Reconstruction`: `P_S`, to be divided by `units = τ_S`."""
 
     lattice: SetFamily
     sizes: Integers
@@ -51,7 +51,7 @@ class Pooled:
     numbers: Floats
 
 
-def pooled_residuals(tables: MeasuredTables, measurements: NDArray[Any]) -> Pooled:
+def pooled_residuals(tables: MeasuredTables, noisy: NDArray[Any]) -> Pooled:
     """What all measured tables together say of every residual."""
     layout = layout_of(tables.lattice, tables.domain.sizes)
     buffer = np.zeros(layout.cells)
@@ -59,7 +59,7 @@ def pooled_residuals(tables: MeasuredTables, measurements: NDArray[Any]) -> Pool
     place = np.searchsorted(tables.measured, np.arange(len(tables.lattice)))
     for group in tables.layout:
         target = layout.starts[group.numbers][:, None] + np.arange(group.cells)
-        given = group.view(measurements).reshape(len(group.numbers), -1)
+        given = group.view(noisy).reshape(len(group.numbers), -1)
         buffer[target] = given * weights[place[group.numbers], None]
     owner = {int(number): group for group in layout for number in group.numbers}
     for i, (with_i, without_i) in enumerate(tables.lattice.covers):
@@ -70,7 +70,7 @@ def pooled_residuals(tables: MeasuredTables, measurements: NDArray[Any]) -> Pool
     return Pooled(tables.lattice, tables.domain.sizes, layout, known, tau[known], buffer)
 
 
-def pooled_below(tables: MeasuredTables, measurements: NDArray[Any]) -> tuple[Layout, Floats]:
+def pooled_below(tables: MeasuredTables, noisy: NDArray[Any]) -> tuple[Layout, Floats]:
     """What all measured tables together say of the residuals that lie below others, some tables at a time.
 
     The largest residuals, most cells of all, are said by one table alone and left out: so memory stays small.
@@ -84,7 +84,7 @@ def pooled_below(tables: MeasuredTables, measurements: NDArray[Any]) -> tuple[La
             shares = np.zeros(len(family))
             shares[family.find(group.members[part])] = tables.shares[group.numbers[part]]
             first = group.start + part.start * group.cells
-            given = measurements[first : first + (part.stop - part.start) * group.cells]
+            given = noisy[first : first + (part.stop - part.start) * group.cells]
             own = pooled_residuals(MeasuredTables(tables.domain, family, shares), given)
             numbers = np.concatenate([lattice.find(level) for level in family.levels])
             for piece in own.layout:
@@ -238,7 +238,7 @@ def _grouped(values: Floats, counts: Floats) -> tuple[Floats, Floats]:
 
 
 @dataclass(frozen=True, eq=False)
-class TablesReading(FamilyReading):
+class TablesEstimator(FamilyEstimator):
     """Estimates pooled from noisy tables.
 
     Guarantee: all tables agree; an interval holds the truth with at least the confidence stated (`tails.py`), several
@@ -247,29 +247,29 @@ class TablesReading(FamilyReading):
     Args:
         plan: the plan; its variances include the rounding of noise to integers.
         tables: what was measured.
-        measurements: the noisy integers, in the order of `tables.layout`, (cells,).
+        noisy: the noisy integers, in the order of `tables.layout`, (cells,).
     """
 
     plan: Any
     tables: MeasuredTables
-    measurements: NDArray[Any]
+    noisy: NDArray[Any]
 
     @cached_property
     def pooled(self) -> Pooled:
         """What all tables together say of every residual."""
-        return pooled_residuals(self.tables, self.measurements)
+        return pooled_residuals(self.tables, self.noisy)
 
     @cached_property
-    def estimator(self) -> PlainEstimator:
+    def reconstruction(self) -> PlainReconstruction:
         """What rebuilds marginals."""
-        return PlainEstimator(self.pooled, self.pooled.numbers)
+        return PlainReconstruction(self.pooled, self.pooled.numbers)
 
     @cached_property
     def below(self) -> tuple[Layout, Floats]:
         """What all tables together say of the residuals that lie below others."""
-        return pooled_below(self.tables, self.measurements)
+        return pooled_below(self.tables, self.noisy)
 
-    def part(self, family: SetFamily) -> PlainEstimator:
+    def part(self, family: SetFamily) -> PlainReconstruction:
         """Pooled residuals of a smaller family; the largest are read off the measurements, each from its own table."""
         tables, sizes = self.tables, self.tables.domain.sizes
         below, pooled = self.below
@@ -284,10 +284,10 @@ class TablesReading(FamilyReading):
             lower, alone = (np.where(own >= 0, each.starts[own], -1) for each in (below, tables.layout))
             here, top = np.flatnonzero(lower >= 0), np.flatnonzero((lower < 0) & (alone >= 0))
             view[here] = pooled[lower[here, None] + cells]
-            view[top] = self.measurements[alone[top, None] + cells] * weights[own[top], None]
+            view[top] = self.noisy[alone[top, None] + cells] * weights[own[top], None]
         tau = np.where(numbers >= 0, tables.pooled_precisions[numbers], 0.0)
         known = np.flatnonzero(tau > 0)
-        return PlainEstimator(SetsAlone(family, sizes, known, tau[known], layout), buffer)
+        return PlainReconstruction(SetsAlone(family, sizes, known, tau[known], layout), buffer)
 
     @property
     def summary(self) -> str:
@@ -297,7 +297,7 @@ class TablesReading(FamilyReading):
         many = len(self.tables.measured)
         return (
             f"{many:,} marginal{'s' * (many != 1)} over {len(self.plan.domain)} attributes, "
-            f"{len(self.measurements):,} noisy integers in all{wanted}."
+            f"{len(self.noisy):,} noisy integers in all{wanted}."
         )
 
     def whitened(self) -> tuple[Grouping, Floats, Floats]:

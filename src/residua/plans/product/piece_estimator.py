@@ -16,10 +16,10 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.linalg.modes import contrasts
 from residua.plans.cells import Grouping
+from residua.plans.estimator import Answerable, Estimator
 from residua.plans.product.any_facts import subsets
-from residua.plans.product.piece_blocks import ProductBlocks
+from residua.plans.product.piece_measurements import PieceMeasurements
 from residua.plans.questions import combined, in_one_table
-from residua.plans.reading import Answerable, Reading
 from residua.plans.tails import check_confidence
 from residua.workload import AttributeQueries, Identity, Term, Workload, marginals
 
@@ -27,33 +27,33 @@ Asked = Mapping[int, AttributeQueries]
 
 
 @dataclass(frozen=True, eq=False)
-class ProductReading(Reading):
+class PieceEstimator(Estimator):
     """Estimates from measured pieces.
 
     Args:
         plan: the plan as it was measured.
-        blocks: what was measured.
-        measurements: the noisy integers, (cells,).
+        measurements: what was measured.
+        noisy: the noisy integers, (cells,).
     """
 
     plan: Any
-    blocks: ProductBlocks
-    measurements: NDArray[Any]
+    measurements: PieceMeasurements
+    noisy: NDArray[Any]
 
     @property
     def summary(self) -> str:
         """What was measured, in words."""
-        workload, sets = self.plan.workload, len(self.blocks.pieces)
+        workload, sets = self.plan.workload, len(self.measurements.pieces)
         asked = 0 if workload is None else len(workload)
         over = f", in {sets:,} sets of attributes" if sets > 1 else ""
         return (
-            f"{self.blocks.cells:,} noisy integers along {self.plan.name!r}{over}; {asked:,} "
+            f"{self.measurements.cells:,} noisy integers along {self.plan.name!r}{over}; {asked:,} "
             f"term{' was' if asked == 1 else 's were'} asked for."
         )
 
     @cached_property
     def _numbers(self) -> dict[tuple[int, ...], int]:
-        return {piece.members: number for number, piece in enumerate(self.blocks.pieces)}
+        return {piece.members: number for number, piece in enumerate(self.measurements.pieces)}
 
     @cached_property
     def _kept(self) -> dict[int, Any]:
@@ -61,8 +61,8 @@ class ProductReading(Reading):
 
     def _prepared(self, number: int) -> Any:
         if number not in self._kept:
-            own = self.blocks.of_piece(number, self.measurements)
-            self._kept[number] = self.blocks.pieces[number].prepared(own)
+            own = self.measurements.of_piece(number, self.noisy)
+            self._kept[number] = self.measurements.pieces[number].prepared(own)
         return self._kept[number]
 
     # ---- estimates
@@ -93,7 +93,7 @@ class ProductReading(Reading):
             if members not in self._numbers:
                 continue
             number = self._numbers[members]
-            piece = self.blocks.pieces[number]
+            piece = self.measurements.pieces[number]
             part = piece.estimates(self._prepared(number), rows).reshape(-1, *piece.sizes)
             for place, i in enumerate(short, start=1):
                 if i not in members:
@@ -143,11 +143,11 @@ class ProductReading(Reading):
             asked = Workload.of_matrix(domain, members, csr_array(table.reshape(1, -1)), ("",), np.ones(1))
         reaches = self._listed(asked, chance) if not asked.tabular else self._terms(asked, chance)
         # Each noise is within 1/2 of its Laplace variable; by Cauchy and Schwarz, in standard deviations.
-        least = min(float(scales.min()) for _, scales, _ in self.blocks.pieces[0].batches())
-        return np.asarray(reaches + math.sqrt(self.blocks.cells / 8) / least)
+        least = min(float(scales.min()) for _, scales, _ in self.measurements.pieces[0].batches())
+        return np.asarray(reaches + math.sqrt(self.measurements.cells / 8) / least)
 
     def _terms(self, workload: Any, chance: float) -> Floats:
-        operator, axis = self.blocks.pieces[0].operator, self.plan.attribute
+        operator, axis = self.measurements.pieces[0].operator, self.plan.attribute
         reaches = []
         for term in workload.terms():
             asked = dict(term)
@@ -159,7 +159,7 @@ class ProductReading(Reading):
         return np.concatenate(reaches)
 
     def _listed(self, workload: Workload, chance: float) -> Floats:
-        operator = self.blocks.pieces[0].operator
+        operator = self.measurements.pieces[0].operator
         rows = next(rows for members, rows in self.plan.facts.of_any.along_attribute(workload) if not members)
         if rows.shape[1] == 1 < operator.size:
             rows = csr_array(rows.toarray() * np.ones((1, operator.size)))
@@ -171,8 +171,8 @@ class ProductReading(Reading):
             raise PlanError(f"{self.plan!r} has Laplace noise; give releases with Gaussian noise.")
         grouping, rows = self.plan.over_cells()
         measured = [np.zeros(0)]
-        for number, piece in enumerate(self.blocks.pieces):
-            values = piece.whitened(self.blocks.of_piece(number, self.measurements))
+        for number, piece in enumerate(self.measurements.pieces):
+            values = piece.whitened(self.measurements.of_piece(number, self.noisy))
             values = values.reshape(-1, *piece.sizes)
             for axis, n in enumerate(piece.sizes, start=1):  # n numbers of rank n − 1
                 values = np.moveaxis(np.tensordot(contrasts(n), values, axes=(1, axis)), 0, axis)

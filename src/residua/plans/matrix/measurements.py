@@ -16,16 +16,16 @@ from residua.errors import PlanError, VerificationError
 from residua.linalg.arrays import Integers
 from residua.linalg.layout import Layout, layout_of_sets
 from residua.linalg.modes import column_norms, integer_product, largest_entry
-from residua.plans.blocks import Batch, Blocks, TableRows
 from residua.plans.cells import Grouping, refine
 from residua.plans.matrix.price import column_sum, limited_square, moved_columns, replacement_square, replacement_sum
+from residua.plans.measurements import Batch, Measurements, TableRows
 from residua.plans.noise import NORMAL, Noise
 from residua.plans.persons import Reach
 from residua.plans.verifier import FEWEST_RECORDS, WORD, Profile, changed, even, require_scales, share
 
 
 @dataclass(frozen=True, eq=False)
-class MatrixBlocks(Blocks):
+class MatrixMeasurements(Measurements):
     """Integer measurements `y = B x + round(s z)` of the merged cells of some attributes, z independent noise.
 
     Args:
@@ -170,7 +170,7 @@ class MatrixBlocks(Blocks):
         return integer_product(self._grouping.merged(tables, self.strategy.shape[1]), self.strategy.T)
 
 
-def _listed(several: Sequence[MatrixBlocks]) -> tuple[Grouping, list[tuple[Integers, float]]] | None:
+def _listed(several: Sequence[MatrixMeasurements]) -> tuple[Grouping, list[tuple[Integers, float]]] | None:
     """The cells that several measurements distinguish together, and the rows and scale of each; None: too many."""
     try:
         cells = refine(several[0].sizes, [one._grouping for one in several])

@@ -11,50 +11,50 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.linalg.arrays import Floats
-from residua.plans.blockwise.blocks import BlockwiseBlocks
+from residua.plans.blockwise.measurements import BlockwiseMeasurements
 from residua.plans.cells import Grouping
+from residua.plans.estimator import Clique, Estimator
 from residua.plans.levels import Block, below, dimensions, places
-from residua.plans.reading import Clique, Reading
 
 
 @dataclass(frozen=True, eq=False)
-class BlockwiseReading(Reading):
+class BlockwiseEstimator(Estimator):
     """Estimates from measured blocks.
 
     Args:
         plan: the plan with the precisions really measured.
-        blocks: what was measured.
-        measurements: the noisy integers, block by block, (cells,); or of many groups, (many, cells).
+        measurements: what was measured.
+        noisy: the noisy integers, block by block, (cells,); or of many groups, (many, cells).
     """
 
     plan: Any
-    blocks: BlockwiseBlocks
-    measurements: NDArray[Any]
+    measurements: BlockwiseMeasurements
+    noisy: NDArray[Any]
 
     @property
     def summary(self) -> str:
         """What was measured, in words."""
-        workload = self.plan.workload
+        measurements, workload = self.measurements, self.plan.workload
         queries = 0 if workload is None else workload.queries
         return (
-            f"{len(self.blocks.measured):,} blocks of integer combinations over {len(self.plan.domain)} attributes, "
-            f"each by a strategy of its own, {self.blocks.cells:,} noisy integers in all; {queries:,} queries were "
+            f"{len(measurements.measured):,} blocks of integer combinations over {len(self.plan.domain)} attributes, "
+            f"each by a strategy of its own, {measurements.cells:,} noisy integers in all; {queries:,} queries were "
             "asked."
         )
 
     @cached_property
     def measured(self) -> dict[Block, Floats]:
         """What was measured of each block, over its unit."""
-        starts = self.blocks.starts
+        starts = self.measurements.starts
         return {
-            block: self.measurements[..., starts[k] : starts[k + 1]] / own.unit
-            for k, (block, own) in enumerate(zip(self.blocks.measured, self.blocks.rows, strict=True))
+            block: self.noisy[..., starts[k] : starts[k + 1]] / own.unit
+            for k, (block, own) in enumerate(zip(self.measurements.measured, self.measurements.rows, strict=True))
         }
 
     @cached_property
     def coordinates(self) -> dict[Block, Floats]:
         """The estimate of every block's coordinates; 0 of those that are not measured."""
-        axes, many = self.plan.axes, self.measurements.shape[:-1]
+        axes, many = self.plan.axes, self.noisy.shape[:-1]
         coordinates: dict[Block, Floats] = {}
         for block in self.plan.blocks_of:  # smallest first
             if block not in self.measured:
@@ -69,7 +69,7 @@ class BlockwiseReading(Reading):
 
     def marginal(self, positions: tuple[int, ...]) -> Floats:
         """From the coordinates of the blocks of these attributes."""
-        axes, many = self.plan.axes, self.measurements.shape[:-1]
+        axes, many = self.plan.axes, self.noisy.shape[:-1]
         table = tuple((i, axes[i].depth) for i in positions)
         shape = [axes[i].starts[-1] for i in positions]
         cells = np.zeros((*many, math.prod(shape)))
@@ -83,14 +83,14 @@ class BlockwiseReading(Reading):
     def whitened(self) -> tuple[Grouping, Floats, Floats]:
         """The blocks one by one, over the standard deviations of their noise."""
         grouping, rows = self.plan.over_cells()
-        roots = 1.0 / np.sqrt(self.blocks.noise_variances)
-        values = [root * self.measured[block] for root, block in zip(roots, self.blocks.measured, strict=True)]
+        roots = 1.0 / np.sqrt(self.measurements.noise_variances)
+        values = [root * self.measured[block] for root, block in zip(roots, self.measurements.measured, strict=True)]
         return grouping, rows, np.concatenate(values)
 
     def cliques(self) -> list[Clique]:
         """The rows of every block over the values of its attributes."""
-        deviations = np.sqrt(self.blocks.noise_variances).tolist()
+        deviations = np.sqrt(self.measurements.noise_variances).tolist()
         return [
             Clique(tuple(i for i, _ in block), self.measured[block], deviation, self.plan.value_rows(block))
-            for block, deviation in zip(self.blocks.measured, deviations, strict=True)
+            for block, deviation in zip(self.measurements.measured, deviations, strict=True)
         ]

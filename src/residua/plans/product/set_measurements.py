@@ -23,8 +23,8 @@ from residua.errors import VerificationError
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.linalg.lattice import SetFamily
 from residua.linalg.layout import Group, Layout, batches, centre, layout_of
-from residua.plans.blocks import Batch, Blocks, TableRows
 from residua.plans.cells import MOST_COLUMNS, Grouping
+from residua.plans.measurements import Batch, Measurements, TableRows
 from residua.plans.noise import INVISIBLE_SCALE, LARGEST_SCALE, NORMAL, Noise
 from residua.plans.persons import Reach
 from residua.plans.product import set_price as price
@@ -35,7 +35,7 @@ _BATCH_CELLS = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class SetBlocks(Blocks):
+class SetMeasurements(Measurements):
     """Some sets of a family, with a grid factor and a noise scale each: what tables of any noise share.
 
     Args:
@@ -112,14 +112,14 @@ class SetBlocks(Blocks):
 
 
 @dataclass(frozen=True, eq=False)
-class LatticeBlocks(SetBlocks):
+class ResidualMeasurements(SetMeasurements):
     """Integer measurements of products of strategies.
 
     Args:
         strategies: the integer strategy of each attribute.
         drops: whether changing a record may remove it from every table (a policy `drop`).
         names: what the attributes are called, for units of protection that limit some.
-        Others as for `SetBlocks`.
+        Others as for `SetMeasurements`.
     """
 
     strategies: tuple[Strategy, ...]
@@ -292,9 +292,9 @@ class LatticeBlocks(SetBlocks):
 # ---- for planners
 
 
-def compile_blocks(
+def compile_residuals(
     domain: Domain, lattice: SetFamily, precisions: Floats, strategies: tuple[Strategy, ...]
-) -> LatticeBlocks:
+) -> ResidualMeasurements:
     """The integer measurements that realise precisions, with noise rounded up.
 
     Raises:
@@ -318,7 +318,7 @@ def compile_blocks(
             f"the noise on {names!r} is too large to sample exactly; raise the budget or leave the table out."
         )
     whole = grids.astype(np.int64)
-    return LatticeBlocks(lattice, domain.sizes, measured, whole, scales, strategies, domain.drops, domain.names)
+    return ResidualMeasurements(lattice, domain.sizes, measured, whole, scales, strategies, domain.drops, domain.names)
 
 
 def gridded(stddevs: Floats) -> tuple[Floats, Floats]:

@@ -10,36 +10,37 @@ from numpy.typing import NDArray
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
-from residua.plans.blocks import Blocks
 from residua.plans.cells import Grouping
 from residua.plans.contract import Plan
+from residua.plans.estimator import Combination, Estimator
+from residua.plans.measurements import Measurements
 from residua.plans.questions import combination_query
-from residua.plans.reading import Combination, Reading
 from residua.plans.strata.asked import GroupQueries
-from residua.plans.strata.blocks import StrataBlocks
+from residua.plans.strata.measurements import StrataMeasurements
 from residua.workload import Workload, marginals
 
 
 @dataclass(frozen=True, eq=False)
-class StrataReading(Reading):
+class StrataEstimator(Estimator):
     """Estimates from each group's measurements.
 
     Args:
         plan: the plan as it was measured.
-        blocks: what was measured.
-        measurements: the noisy integers, (cells,).
+        measurements: what was measured.
+        noisy: the noisy integers, (cells,).
         members: how the groups of each member are read, all at once.
     """
 
     plan: Any
-    blocks: StrataBlocks
-    measurements: NDArray[Any]
+    measurements: StrataMeasurements
+    noisy: NDArray[Any]
     members: tuple[Any, ...]
 
     @property
     def summary(self) -> str:
         """What was measured, in words."""
-        return f"{self.blocks.cells:,} measurements in {self.plan.groups:,} groups of {', '.join(self.plan.by_names)}."
+        by = ", ".join(self.plan.by_names)
+        return f"{self.measurements.cells:,} measurements in {self.plan.groups:,} groups of {by}."
 
     def within(self, part: GroupQueries, some: slice | None = None) -> Floats:
         """The answers of every group, or some, to the queries within, (groups, queries within); 0 where nothing is.
@@ -50,10 +51,10 @@ class StrataReading(Reading):
         """
         first, stop, _ = (some or slice(None)).indices(self.plan.groups)
         answers_within = np.zeros((stop - first, part.inner.queries))
-        for k, everywhere in enumerate(self.blocks.places):
+        for k, everywhere in enumerate(self.measurements.places):
             low, high = np.searchsorted(everywhere, (first, stop)).tolist()
             if low < high:
-                member = replace(self.members[k], measurements=self.members[k].measurements[low:high])
+                member = replace(self.members[k], noisy=self.members[k].noisy[low:high])
                 answers_within[everywhere[low:high] - first] = member.estimates(part.inner)
         return answers_within
 
@@ -91,17 +92,17 @@ class StrataReading(Reading):
         """Each group's own, one after the other."""
         grouping, rows = self.plan.over_cells()
         own: dict[int, Any] = {}
-        for k, places in enumerate(self.blocks.places):
-            for place, numbers in zip(places.tolist(), self.members[k].measurements, strict=True):
-                own[place] = replace(self.members[k], measurements=numbers).whitened()[2]
+        for k, places in enumerate(self.measurements.places):
+            for place, numbers in zip(places.tolist(), self.members[k].noisy, strict=True):
+                own[place] = replace(self.members[k], noisy=numbers).whitened()[2]
         return grouping, rows, np.concatenate([own[place] for place in sorted(own)])
 
 
-def seen_in_groups(plan: Plan, blocks: Blocks, measured: NDArray[Any]) -> tuple[Grouping, Floats, Floats]:
+def seen_in_groups(plan: Plan, measurements: Measurements, measured: NDArray[Any]) -> tuple[Grouping, Floats, Floats]:
     """What many groups with one plan measured, as rows with independent noise of variance 1: (groups, rows).
 
     What lies outside the space of the rows is left out, which no estimate would use.
     """
     grouping, rows = plan.over_cells()
-    tables = plan.reading(blocks, measured).marginal(grouping.attributes)
+    tables = plan.estimator(measurements, measured).marginal(grouping.attributes)
     return grouping, rows, grouping.merged(tables, rows.shape[1]) @ rows.T

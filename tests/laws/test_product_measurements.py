@@ -9,7 +9,7 @@ import residua as rs
 from residua.errors import PlanError, VerificationError
 from residua.linalg.lattice import closure
 from residua.plans.composition import priced
-from residua.plans.product.set_blocks import LatticeBlocks
+from residua.plans.product.set_measurements import ResidualMeasurements
 from residua.plans.strategy import Rows
 from tests.laws.dense import kron, replacement
 from tests.laws.instances import verified_cost
@@ -24,13 +24,13 @@ def test_the_price_is_that_of_the_integers(workload, unit):
             rs.plan(workload, rs.GDP(mu=1.0), unit=unit, form=rs.Lattice())
         return
     plan = rs.plan(workload, rs.GDP(mu=1.0), unit=unit, form=rs.Lattice())
-    blocks, cost = priced(plan)
+    measurements, cost = priced(plan)
     gamma = np.zeros((int(np.prod(plan.domain.sizes)),) * 2)
-    rows = list(blocks.lattice)
-    for number, t, s in zip(blocks.measured, blocks.grids, blocks.scales, strict=True):
+    rows = list(measurements.lattice)
+    for number, t, s in zip(measurements.measured, measurements.grids, measurements.scales, strict=True):
         B = kron(
             a.matrix.astype(float) if i in rows[number] else np.ones((1, a.size))
-            for i, a in enumerate(blocks.strategies)
+            for i, a in enumerate(measurements.strategies)
         )
         gamma += (t / s) ** 2 * B.T @ B
     truth = replacement(gamma) if isinstance(unit, rs.ReplaceOne) else np.diag(gamma).max()
@@ -38,8 +38,8 @@ def test_the_price_is_that_of_the_integers(workload, unit):
     assert cost <= rs.GDP(mu=1.0).pcost_allowed()
     if isinstance(unit, rs.AddRemove):
         assert float(cost) == pytest.approx(truth, rel=1e-9)
-    assert blocks.noise_variances == pytest.approx(plan.noise_variances[blocks.measured], rel=1e-9)
-    assert blocks.most_records >= 2**28
+    assert measurements.noise_variances == pytest.approx(plan.noise_variances[measurements.measured], rel=1e-9)
+    assert measurements.most_records >= 2**28
 
 
 def test_an_entry_that_has_no_absolute_value_in_64_bits_is_priced_all_the_same():
@@ -49,31 +49,31 @@ def test_an_entry_that_has_no_absolute_value_in_64_bits_is_priced_all_the_same()
     assert strategy.largest == 2**63
     lattice = closure([np.array([[0]], dtype=np.int32)], 1)
     arrays = np.array([3]), np.array([1]), np.array([1]), np.array([2.0**26])
-    blocks = LatticeBlocks(lattice, *arrays, strategies=(strategy,))
+    measurements = ResidualMeasurements(lattice, *arrays, strategies=(strategy,))
     with pytest.raises(VerificationError):
-        verified_cost(blocks, rs.GDP(1.0), rs.AddRemove())
+        verified_cost(measurements, rs.GDP(1.0), rs.AddRemove())
 
 
 def test_altered_blocks_are_refused():
     domain = rs.Domain.of_sizes({"a": 5, "b": 3})
     plan = rs.plan(rs.prefixes(domain, "a", by=["b"]), rs.GDP(mu=1.0))
-    blocks = plan.compile()
+    measurements = plan.compile()
 
     def price(**changes):
         fields = ("lattice", "sizes", "strategies", "measured", "grids", "scales", "drops")
-        altered = LatticeBlocks(**({name: getattr(blocks, name) for name in fields} | changes))
+        altered = ResidualMeasurements(**({name: getattr(measurements, name) for name in fields} | changes))
         return verified_cost(altered, plan.guarantee, plan.unit)
 
     assert price() <= 1
     with pytest.raises(VerificationError, match="altered"):
-        price(scales=blocks.scales * 0.99)
+        price(scales=measurements.scales * 0.99)
     with pytest.raises(VerificationError, match="altered"):
         price(strategies=(Rows(5, plan.strategies[0].matrix * 2), plan.strategies[1]))
     with pytest.raises(VerificationError, match="noise scale"):
-        price(scales=blocks.scales * np.nan)
+        price(scales=measurements.scales * np.nan)
     with pytest.raises(VerificationError, match="whole number"):
-        price(grids=blocks.grids * 1.5)
+        price(grids=measurements.grids * 1.5)
     with pytest.raises(VerificationError, match="strategies do not fit"):
         price(strategies=plan.strategies[::-1])
     with pytest.raises(VerificationError, match="overflow"):
-        price(grids=blocks.grids * 2**40)
+        price(grids=measurements.grids * 2**40)

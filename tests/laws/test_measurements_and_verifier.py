@@ -12,7 +12,7 @@ import residua as rs
 from residua.errors import VerificationError
 from residua.plans.composition import priced
 from residua.plans.product import set_price as verify
-from residua.plans.product.set_blocks import LatticeBlocks
+from residua.plans.product.set_measurements import ResidualMeasurements
 from residua.plans.strategy import plain_strategies
 from tests.laws.instances import verified_cost
 
@@ -28,29 +28,29 @@ def plans(draw, unit=None):
     return rs.plan(workload, rs.ZCDP(rho), unit=unit or draw(units))
 
 
-def dense_blocks(blocks: LatticeBlocks, domain: rs.Domain) -> list[tuple[np.ndarray, Fraction]]:
+def dense_blocks(measurements: ResidualMeasurements, domain: rs.Domain) -> list[tuple[np.ndarray, Fraction]]:
     """Every block as an explicit integer matrix on all cells of the domain, with its noise scale."""
     found = []
-    for number, t, s in zip(blocks.measured, blocks.grids, blocks.scales, strict=True):
+    for number, t, s in zip(measurements.measured, measurements.grids, measurements.scales, strict=True):
         matrix = np.ones((1, 1), dtype=object)
         for i, n in enumerate(domain.sizes.tolist()):
-            inside = i in blocks.lattice.members(int(number))
+            inside = i in measurements.lattice.members(int(number))
             factor = n * np.eye(n, dtype=int) - 1 if inside else np.ones((1, n), dtype=int)
             matrix = np.kron(matrix, factor.astype(object))
         found.append((matrix * int(t), Fraction(float(s))))
     return found
 
 
-def exact_gamma(blocks: LatticeBlocks, domain: rs.Domain) -> np.ndarray:
-    return sum((matrix.T.dot(matrix) * (1 / (s * s)) for matrix, s in dense_blocks(blocks, domain)))
+def exact_gamma(measurements: ResidualMeasurements, domain: rs.Domain) -> np.ndarray:
+    return sum((matrix.T.dot(matrix) * (1 / (s * s)) for matrix, s in dense_blocks(measurements, domain)))
 
 
 @given(plans())
 @settings(max_examples=60, deadline=None)
 def test_cost_is_that_of_the_explicit_integer_matrices_and_never_less(plan):
-    blocks = plan.compile()
-    truth = plan.unit.scaled(max(np.diag(exact_gamma(blocks, plan.domain))))
-    cost = verified_cost(blocks, plan.guarantee, plan.unit)
+    measurements = plan.compile()
+    truth = plan.unit.scaled(max(np.diag(exact_gamma(measurements, plan.domain))))
+    cost = verified_cost(measurements, plan.guarantee, plan.unit)
     assert truth <= cost <= truth + Fraction(1, 2**150)
     assert cost <= plan.guarantee.pcost_allowed()
     assert cost >= plan.guarantee.pcost_allowed() * (1 - Fraction(1, 10**11))  # and the budget is used
@@ -59,35 +59,35 @@ def test_cost_is_that_of_the_explicit_integer_matrices_and_never_less(plan):
 @given(plans(unit=rs.ReplaceOne()))
 @settings(max_examples=40, deadline=None)
 def test_replacement_cost_is_that_of_the_worst_pair_of_cells(plan):
-    blocks = plan.compile()
-    gamma = exact_gamma(blocks, plan.domain)
+    measurements = plan.compile()
+    gamma = exact_gamma(measurements, plan.domain)
     cells = range(len(gamma))
     truth = max(gamma[i, i] + gamma[j, j] - 2 * gamma[i, j] for i, j in product(cells, cells))
-    cost = verified_cost(blocks, plan.guarantee, plan.unit)
+    cost = verified_cost(measurements, plan.guarantee, plan.unit)
     assert truth <= cost <= truth + Fraction(1, 2**150)
 
 
 def test_replacement_bound_for_many_attributes_is_never_less(monkeypatch):
     plan = rs.plan(rs.marginals(rs.Domain.of_sizes([2, 3, 4]), ways=[1, 2]), rs.ZCDP(0.5), unit=rs.ReplaceOne())
-    blocks = plan.compile()
-    exact = verified_cost(blocks, rs.ZCDP(5.0), plan.unit)
+    measurements = plan.compile()
+    exact = verified_cost(measurements, rs.ZCDP(5.0), plan.unit)
     monkeypatch.setattr(verify, "MOST_ENUMERATED", 0)
-    assert exact <= verified_cost(blocks, rs.ZCDP(5.0), plan.unit) <= 4 * exact
+    assert exact <= verified_cost(measurements, rs.ZCDP(5.0), plan.unit) <= 4 * exact
 
 
 @given(plans())
 @settings(max_examples=40, deadline=None)
 def test_blocks_have_the_plans_noise(plan):
-    blocks = plan.compile()
-    planned = plan.noise_variances[blocks.measured]
-    assert np.allclose(blocks.noise_variances, planned, rtol=1e-9)
-    assert (blocks.noise_variances >= planned).all()
+    measurements = plan.compile()
+    planned = plan.noise_variances[measurements.measured]
+    assert np.allclose(measurements.noise_variances, planned, rtol=1e-9)
+    assert (measurements.noise_variances >= planned).all()
 
 
-def altered(blocks: LatticeBlocks, **changes) -> LatticeBlocks:
+def altered(measurements: ResidualMeasurements, **changes) -> ResidualMeasurements:
     names = ("lattice", "sizes", "measured", "grids", "scales", "strategies")
-    fields = {name: getattr(blocks, name) for name in names}
-    return LatticeBlocks(**{**fields, **changes})
+    fields = {name: getattr(measurements, name) for name in names}
+    return ResidualMeasurements(**{**fields, **changes})
 
 
 def test_blocks_alike_but_for_their_grid_or_scale_are_told_apart():
@@ -95,11 +95,13 @@ def test_blocks_alike_but_for_their_grid_or_scale_are_told_apart():
     domain = rs.Domain.of_sizes({"a": 3, "b": 3, "c": 3, "d": 2})
     lattice = rs.marginals(domain, ways=1).lattice
     scales, grids = np.array([2.0, 2.0, 4.0, 2.0]), np.array([1, 8, 1, 1], dtype=np.int64)
-    blocks = LatticeBlocks(lattice, domain.sizes, np.arange(1, 5), grids, scales, plain_strategies(domain.sizes))
-    # t² n (n − 1) / s² of each block
-    assert verified_cost(blocks, rs.ZCDP(500.0), rs.AddRemove()) == Fraction(3, 2) + 96 + Fraction(3, 8) + Fraction(
-        1, 2
+    measurements = ResidualMeasurements(
+        lattice, domain.sizes, np.arange(1, 5), grids, scales, plain_strategies(domain.sizes)
     )
+    # t² n (n − 1) / s² of each block
+    assert verified_cost(measurements, rs.ZCDP(500.0), rs.AddRemove()) == Fraction(3, 2) + 96 + Fraction(
+        3, 8
+    ) + Fraction(1, 2)
 
 
 @pytest.fixture(scope="module")
@@ -125,9 +127,9 @@ def plan():
     ],
 )
 def test_the_verifier_refuses_what_was_altered(plan, change, message):
-    blocks = plan.compile()
+    measurements = plan.compile()
     with pytest.raises(VerificationError, match=message):
-        verified_cost(altered(blocks, **change(blocks)), plan.guarantee, plan.unit)
+        verified_cost(altered(measurements, **change(measurements)), plan.guarantee, plan.unit)
 
 
 def test_a_plan_altered_after_planning_is_refused_at_the_door(plan, tmp_path):
@@ -151,9 +153,9 @@ def test_nothing_to_measure_and_noise_out_of_range(plan):
 
 
 def test_most_records_leaves_room_in_64_bits(plan):
-    blocks = plan.compile()
-    records = blocks.most_records
-    for matrix, s in dense_blocks(blocks, plan.domain):
+    measurements = plan.compile()
+    records = measurements.most_records
+    for matrix, s in dense_blocks(measurements, plan.domain):
         assert int(abs(matrix).max()) * records + 64 * s < 2**63
 
 
@@ -163,11 +165,11 @@ def test_replacing_a_record_may_remove_it_where_a_policy_drops(policy):
     domain = rs.Domain({"a": rs.Categories(["x", "y"], **policy), "b": ["u", "v", "w"]})
     workload = rs.marginals(domain, [()], weight=1e6) + rs.marginals(domain, ways=1)
     plan = rs.plan(workload, rs.ZCDP(0.5), unit=rs.ReplaceOne())
-    blocks = plan.compile()
-    gamma = exact_gamma(blocks, domain)
+    measurements = plan.compile()
+    gamma = exact_gamma(measurements, domain)
     gamma = np.block([[gamma, np.zeros((6, 1), dtype=object)], [np.zeros((1, 7), dtype=object)]])
     worst = max(gamma[i, i] + gamma[j, j] - 2 * gamma[i, j] for i, j in product(range(7), range(7)))
-    cost = verified_cost(blocks, plan.guarantee, plan.unit)
+    cost = verified_cost(measurements, plan.guarantee, plan.unit)
     assert worst <= cost <= 1
     assert plan.unit_pcost == pytest.approx(float(worst))
     kept = rs.Domain({"a": ["x", "y"], "b": ["u", "v", "w"]})

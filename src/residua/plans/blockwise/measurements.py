@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.layout import Layout, layout_of_sets
 from residua.linalg.modes import integer_product
-from residua.plans.blocks import Batch, Blocks, TableRows
 from residua.plans.blockwise import price
 from residua.plans.blockwise.facts import BlockRows
 from residua.plans.cells import Grouping
 from residua.plans.levels import MOST_CELLS, AttributeLevels, Block
+from residua.plans.measurements import Batch, Measurements, TableRows
 from residua.plans.noise import NORMAL, Noise
 from residua.plans.verifier import Profile, even
 
@@ -31,7 +31,7 @@ _BATCH_TABLES = 256
 
 
 @dataclass(frozen=True, eq=False)
-class BlockwiseBlocks(Blocks):
+class BlockwiseMeasurements(Measurements):
     """Integer measurements of blocks.
 
     Args:
