@@ -44,9 +44,7 @@ class Plan(ReportedPlan, Forecasts, ABC):
     """
 
     kinds: ClassVar[tuple[str, ...]] = ()  # what files call plans of this form
-    shared: str = (
-        ""  # what plans like it take from it: `strategies`, `rows` of measurements, `nodes` of a tree; or nothing
-    )
+    shared: str = ""  # what plans like it take from it: `strategies`, `rows` of blocks, `nodes` of a tree; or nothing
     poses: str = ""  # which projection problem its releases are (`projection/problems.py`)
     _forms: ClassVar[dict[str, type[Plan]]] = {}
     domain: Domain
