@@ -24,8 +24,7 @@ import pyarrow.parquet as pq
 
 from residua.demo_data import demo_folder
 from residua.domain import Categories, Domain, Integers
-from residua.linalg.lattice import all_sets, closure
-from residua.linalg.layout import Layout, layout_of
+from residua.linalg.lattice import Layout, all_sets, closure, layout_of
 from residua.source import source_of
 from residua.source.accumulate import Accumulator, Way
 from residua.source.counting import count

@@ -49,8 +49,7 @@ def domain_of(name: str) -> Any:
 
 
 def layout_for(domain: Any) -> Any:
-    from residua.linalg.lattice import all_sets, closure
-    from residua.linalg.layout import layout_of
+    from residua.linalg.lattice import all_sets, closure, layout_of
 
     lattice = closure([all_sets(len(domain), 2)], len(domain))
     return layout_of(lattice, domain.sizes, lattice.is_maximal)

@@ -46,8 +46,7 @@ def write(path: Path, rows: int) -> None:
 
 def bounded(path: Path, person: bool) -> int:
     import residua as rs
-    from residua.linalg.lattice import all_sets, closure
-    from residua.linalg.layout import layout_of
+    from residua.linalg.lattice import all_sets, closure, layout_of
     from residua.source.bound import bound_of
 
     domain = rs.Domain({name: rs.Integers(0, size - 1) for name, size in SIZES.items()})

@@ -14,7 +14,7 @@ from benchmarks.show import print_rows
 SIZE = 500
 PLAN = f"""
 import sys, time
-import residua.linalg.threads as threads
+import residua.machine as threads
 if sys.argv[1] == "library":
     threads.LARGE = 0
 import residua as rs

@@ -243,8 +243,7 @@ def counted_rows(rows: int) -> dict[str, Any]:
     import pyarrow.parquet as pq
 
     import residua as rs
-    from residua.linalg.lattice import all_sets, closure
-    from residua.linalg.layout import layout_of
+    from residua.linalg.lattice import all_sets, closure, layout_of
     from residua.source import source_of
 
     domain = rs.Domain.of_sizes([10] * 10)
@@ -297,8 +296,7 @@ def labels_of(rows: int) -> tuple[Any, Any, Any]:
 
 @line("4 million rows with a million text labels, counted", "50 s")
 def labels() -> dict[str, Any]:
-    from residua.linalg.lattice import all_sets, closure
-    from residua.linalg.layout import layout_of
+    from residua.linalg.lattice import all_sets, closure, layout_of
     from residua.source import source_of
 
     domain, table, _ = labels_of(int(os.environ.get("RESIDUA_WALLS_ROWS", "4000000")))

@@ -1,11 +1,15 @@
-"""What the machine has: processors, and memory that is free, here and in the container this process runs in."""
+"""What the machine has: processors, threads for linear algebra, memory that is free, locks, room on disks."""
 
 from __future__ import annotations
 
 import os
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from residua.errors import FileError
 
@@ -13,6 +17,33 @@ from residua.errors import FileError
 def processors() -> int:
     """How many processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+LARGE = 1024  # rows of a matrix
+
+
+@cache
+def _libraries() -> Any:
+    """The BLAS libraries of this process, looked for once, with those that SciPy brings."""
+    import scipy.linalg  # noqa: F401  # brings its own
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController().select(user_api="blas")
+
+
+@contextmanager
+def threads_for(side: float) -> Iterator[None]:
+    """Linear algebra on matrices of about this many rows: with one thread, unless they are so large that more help.
+
+    The threads of a BLAS library wait for each other by spinning. On small matrices they save nothing, and on a machine
+    that has other work to do each call waits for a thread that is not running: 500 prefixes were planned in 3 seconds
+    with one thread and in up to 155 with two (benchmarks/threads.py).
+    """
+    if side > LARGE:
+        yield
+        return
+    with _libraries().limit(limits=1):
+        yield
 
 
 def free_bytes() -> int | None:

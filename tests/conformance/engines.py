@@ -26,8 +26,7 @@ import pytest
 from pyarrow.feather import write_feather
 
 from residua.domain import Bins, Categories, Domain, Integers, Policy
-from residua.linalg.lattice import closure
-from residua.linalg.layout import Layout, layout_of
+from residua.linalg.lattice import Layout, closure, layout_of
 from residua.source import Source, source_of
 from tests.conformance import postgres, stores
 

@@ -217,7 +217,7 @@ def test_nothing_confidential_leaves_the_measuring_step(tmp_path, capsys):
     # Centred true measurements are as secret as the counts.
     layout = maximal_layout(plan.lattice, domain.sizes, plan.compile().measured)
     true = margins(layout, np.array(list(cells.values())), release.measurements.layout)
-    from residua.linalg.layout import centre
+    from residua.linalg.lattice import centre
 
     grids = np.zeros(len(plan.lattice), dtype=np.int64)
     grids[release.measurements.measured] = release.measurements.grids
@@ -257,7 +257,7 @@ def test_margins_are_those_of_the_maximal_tables():
     tables = np.concatenate(
         [x.sum(axis=tuple(i for i in range(4) if i not in row)).ravel() for g in layout for row in g.members]
     )
-    from residua.linalg.layout import layout_of
+    from residua.linalg.lattice import layout_of
 
     wanted = layout_of(workload.lattice, domain.sizes)
     found = margins(layout, tables, wanted)

@@ -20,8 +20,7 @@ from pyarrow.feather import write_feather
 
 from residua.domain import Domain, Integers
 from residua.errors import SourceError
-from residua.linalg.lattice import closure
-from residua.linalg.layout import layout_of
+from residua.linalg.lattice import closure, layout_of
 from residua.source import Source, source_of
 from residua.source.counting import count
 
@@ -372,7 +371,7 @@ _MEASURE = """
 import resource, sys
 from residua.domain import Domain
 from residua.linalg.lattice import all_sets, closure
-from residua.linalg.layout import layout_of
+from residua.linalg.lattice import layout_of
 from residua.source import source_of
 from residua.source.counting import count
 domain = Domain({name: [f"a rather long label {i}" for i in range(9)] for name in "abcd"})

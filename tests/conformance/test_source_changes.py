@@ -13,8 +13,7 @@ import pytest
 import residua as rs
 from residua.domain import Domain, Integers
 from residua.errors import LedgerError, SourceError
-from residua.linalg.lattice import closure
-from residua.linalg.layout import layout_of
+from residua.linalg.lattice import closure, layout_of
 from residua.source import Source, source_of
 from residua.source.bound import bound_of
 from residua.source.checking import Checked

@@ -14,7 +14,7 @@ import pytest
 import residua as rs
 from residua.domain import Domain, Policy
 from residua.errors import SourceError
-from residua.linalg.layout import Layout
+from residua.linalg.lattice import Layout
 from residua.source import Source, source_of
 from residua.source.bound import PersonBound, bound_of
 from residua.source.counting import Counted, Progress

@@ -22,8 +22,7 @@ from residua.cli.main import app
 from residua.domain import Domain, Integers
 from residua.errors import FileError, PlanError, SourceError
 from residua.formats import on_spark
-from residua.linalg.lattice import closure
-from residua.linalg.layout import Layout, layout_of
+from residua.linalg.lattice import Layout, closure, layout_of
 from residua.source import Source, source_of, spark
 from residua.source.bound import bound_of
 from tests.conformance import engines

@@ -18,8 +18,7 @@ import pytest
 import residua as rs
 from residua.domain import Categories, Dates, Domain, Integers
 from residua.errors import SourceError
-from residua.linalg.lattice import closure
-from residua.linalg.layout import layout_of
+from residua.linalg.lattice import closure, layout_of
 from residua.source import Source
 from residua.source.uris import Address
 from residua.sql import SqlError, plain_select

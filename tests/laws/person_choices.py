@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 import residua as rs
-from residua.linalg.lattice import closure
-from residua.linalg.layout import layout_of
+from residua.linalg.lattice import closure, layout_of
 from residua.source.bound import bound_of
 
 WORD = 2**64 - 1

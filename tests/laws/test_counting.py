@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from residua.domain import Categories, Domain
 from residua.errors import SourceError
-from residua.linalg.lattice import all_sets, closure
-from residua.linalg.layout import Layout, layout_of
+from residua.linalg.lattice import Layout, all_sets, closure, layout_of
 from residua.source import source_of
 from residua.source.accumulate import Accumulator, covering_of, sum_down, tables_of_layout
 from residua.source.counting import count

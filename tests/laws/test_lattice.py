@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from residua.linalg.lattice import SetFamily, all_sets, closure, distinct_rows, row_keys
-from residua.linalg.layout import batches, layout_of
+from residua.linalg.lattice import SetFamily, all_sets, batches, closure, distinct_rows, layout_of, row_keys
 from tests.laws import dense
 
 D = 6

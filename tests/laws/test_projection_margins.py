@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 import residua as rs
-from residua.linalg.layout import layout_of
+from residua.linalg.lattice import layout_of
 from residua.projection.alternating import interior_of
 from tests.laws.projections import domain_of_three, released
 

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from residua.linalg.lattice import all_sets, closure
-from residua.linalg.layout import layout_of
+from residua.linalg.lattice import all_sets, closure, layout_of
 from residua.projection.arrangement import Arrangement, repair_of
 from residua.projection.local import nearest_consistent
 from tests.laws.test_projection_solvers import families

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from residua.errors import PlanError
-from residua.linalg.lattice import all_sets, closure
-from residua.linalg.layout import layout_of
+from residua.linalg.lattice import all_sets, closure, layout_of
 from residua.projection.local import nearest_consistent
 from residua.projection.simplex import nearest_histogram
 

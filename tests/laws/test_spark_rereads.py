@@ -14,8 +14,7 @@ import pytest
 
 import residua as rs
 from residua.errors import SourceError
-from residua.linalg.lattice import closure
-from residua.linalg.layout import layout_of
+from residua.linalg.lattice import closure, layout_of
 from residua.source import Source, source_of, spark
 from residua.source.bound import bound_of
 from residua.source.spark_tasks import ROW

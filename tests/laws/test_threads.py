@@ -4,7 +4,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import residua as rs
-from residua.linalg.threads import LARGE, threads_for
+from residua.machine import LARGE, threads_for
 from residua.plans.planners.forecast import side_of
 
 

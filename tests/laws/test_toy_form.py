@@ -22,8 +22,7 @@ from residua.cli.main import app
 from residua.cli.steps import print_plan
 from residua.domain import domain_of_settings
 from residua.errors import PlanError
-from residua.linalg.lattice import closure
-from residua.linalg.layout import Layout, layout_of
+from residua.linalg.lattice import Layout, closure, layout_of
 from residua.plans.bodies import check_claims, head_of_body, head_to_body
 from residua.plans.cells import Grouping
 from residua.plans.contract import Plan

@@ -18,7 +18,7 @@ import pytest
 
 import residua as rs
 from residua.errors import VerificationError
-from residua.linalg.layout import layout_of
+from residua.linalg.lattice import layout_of
 from residua.measurement import on_spark, once
 from residua.measurement.on_spark import BlockTask, bare, measured_partition, order_of
 from residua.measurement.once import closed, swept, write_once

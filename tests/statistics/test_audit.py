@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import residua as rs
-from residua.linalg.layout import centre
+from residua.linalg.lattice import centre
 from residua.noise import rounded_normal
 from residua.plans.composition import priced
 from residua.privacy import delta_of

@@ -12,8 +12,7 @@ import pyarrow as pa
 import pytest
 
 import residua as rs
-from residua.linalg.lattice import closure
-from residua.linalg.layout import layout_of
+from residua.linalg.lattice import closure, layout_of
 from residua.plans.composition import priced
 from residua.privacy import delta_of
 from residua.source.bound import bound_of

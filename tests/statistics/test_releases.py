@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import residua as rs
-from residua.linalg.layout import layout_of, rebuild
+from residua.linalg.lattice import layout_of, rebuild
 from tests.statistics.copies import measured
 
 RELEASES = 20_000

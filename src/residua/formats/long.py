@@ -26,7 +26,7 @@ from residua.formats.about import About
 from residua.formats.lines import texts_of
 from residua.formats.writer import Behind
 from residua.linalg.arrays import Floats
-from residua.linalg.layout import batches
+from residua.linalg.lattice import batches
 from residua.published.quality import COLUMN, FLAGS, grades, shortened
 from residua.published.streaming import axis_labels, codes_along
 from residua.release import Release

@@ -26,7 +26,7 @@ from residua.folders import whole_folder, write_synced
 from residua.formats.about import About
 from residua.formats.long import NUMBERS, LongCells, LongRows
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.layout import layout_of
+from residua.linalg.lattice import layout_of
 from residua.measurement.on_spark import watched
 from residua.measurement.once import swept, write_once
 from residua.plans.tails import check_confidence

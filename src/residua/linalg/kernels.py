@@ -2,7 +2,7 @@
 
 A table is a flat row of cells in row-major order; an axis splits it as (outer, n, inner). Each table is handled
 while it lies in the cache, and inner loops run over adjoining cells so that they use vector instructions (which
-Numba's own parallel loops would prevent). Compiled once and cached on disk; the NumPy twins in `layout.py` serve
+Numba's own parallel loops would prevent). Compiled once and cached on disk; the NumPy twins in `lattice.py` serve
 small work.
 """
 

@@ -14,7 +14,7 @@ from residua.bars import with_bar
 from residua.domain import Domain
 from residua.errors import FileError, LedgerError, PlanError, ResiduaError, SourceError
 from residua.linalg.arrays import Integers
-from residua.linalg.layout import Layout
+from residua.linalg.lattice import Layout
 from residua.measurement.aside import Aside, aside_of, left_out_receipt
 from residua.measurement.ledger import Entry, Ledger
 from residua.measurement.noisy import noisy_in_portions, portions_of

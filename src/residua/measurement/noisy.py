@@ -15,8 +15,7 @@ import numpy as np
 
 from residua.errors import SourceError, VerificationError
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.lattice import SetFamily, closure
-from residua.linalg.layout import Group, Layout, batches, layout_of
+from residua.linalg.lattice import Group, Layout, SetFamily, batches, closure, layout_of
 from residua.noise import rounded_laplace, rounded_normal
 from residua.noise.correlated import rounded_ordered
 from residua.noise.fields import rounded_field

@@ -13,8 +13,7 @@ import numpy as np
 from residua.domain import Domain
 from residua.errors import PrivacyError
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.lattice import closure
-from residua.linalg.layout import Layout, layout_of
+from residua.linalg.lattice import Layout, closure, layout_of
 from residua.measurement.aside import Aside, aside_within
 from residua.measurement.ledger import Ledger
 from residua.measurement.measure import (

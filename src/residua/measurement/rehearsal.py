@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from residua.errors import PlanError, ResiduaError, VerificationError
 from residua.linalg.arrays import Integers
 from residua.linalg.conductances import nesting_of, star_network
-from residua.linalg.lattice import closure
-from residua.linalg.layout import layout_of
+from residua.linalg.lattice import closure, layout_of
 from residua.linalg.nested_noise import AxisNoise, NestedNoise
 from residua.linalg.path import OrderedNoise, range_path
 from residua.machine import free_bytes

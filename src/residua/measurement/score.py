@@ -24,7 +24,7 @@ from residua.bars import with_bar
 from residua.domain import Domain
 from residua.errors import PlanError, PrivacyError, VerificationError
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.layout import Layout, batches, layout_of_sets
+from residua.linalg.lattice import Layout, batches, layout_of_sets
 from residua.measurement.ledger import Entry, Ledger
 from residua.measurement.measure import Pay, Progress, measured_once
 from residua.plans.measurements import Batch, Measurements

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
-from residua.linalg.layout import Group
+from residua.linalg.lattice import Group
 from residua.plans.cells import Grouping
 from residua.plans.questions import combined
 from residua.plans.tails import width

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.layout import Layout
+from residua.linalg.lattice import Layout
 from residua.plans.noise import Currency, Noise
 from residua.plans.persons import Reach
 from residua.plans.verifier import Profile, composed, price

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Floats, Integers
-from residua.linalg.layout import Group, Layout
+from residua.linalg.lattice import Group, Layout
 from residua.projection.problem import Progress
 
 

@@ -25,8 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.lattice import SetFamily, closure
-from residua.linalg.layout import Group, Layout, batches, facets_of, layout_of
+from residua.linalg.lattice import Group, Layout, SetFamily, batches, closure, facets_of, layout_of
 from residua.linalg.modes import centred
 from residua.projection import table_kernels
 from residua.projection.alternating import Interior

@@ -15,8 +15,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from residua.linalg.arrays import Booleans, Floats
-from residua.linalg.lattice import SetFamily
-from residua.linalg.layout import layout_of
+from residua.linalg.lattice import SetFamily, layout_of
 from residua.projection import axis_kernels
 from residua.projection.alternating import (
     NO_FLOOR,

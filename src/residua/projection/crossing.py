@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.linalg.arrays import Booleans, Floats, Integers
-from residua.linalg.lattice import SetFamily
-from residua.linalg.layout import Group, Layout, batches, layout_of
+from residua.linalg.lattice import Group, Layout, SetFamily, batches, layout_of
 from residua.projection.axes import Coordinates, PrefixSums
 
 T = TypeVar("T", bound=np.generic)

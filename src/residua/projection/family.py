@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 from residua.domain import impossible_cells
 from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Floats, Integers
-from residua.linalg.lattice import SetFamily, closure
-from residua.linalg.layout import Layout, batches, layout_of
+from residua.linalg.lattice import Layout, SetFamily, batches, closure, layout_of
 from residua.linalg.modes import centred
 from residua.plans.product.plan import ProductPlan
 from residua.plans.product.table_estimator import pooled_residuals

@@ -14,8 +14,7 @@ from numpy.typing import ArrayLike
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Floats, Integers
-from residua.linalg.lattice import SetFamily
-from residua.linalg.layout import layout_of
+from residua.linalg.lattice import SetFamily, layout_of
 from residua.linalg.modes import centred
 from residua.projection import table_kernels
 from residua.projection.alternating import (

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from residua.domain import Domain
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.layout import Group
+from residua.linalg.lattice import Group
 from residua.plans.contract import Plan
 from residua.plans.estimator import Estimator
 from residua.plans.measurements import Measurements

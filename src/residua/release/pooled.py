@@ -23,7 +23,7 @@ import numpy as np
 
 from residua.errors import PlanError, WorkloadError
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.layout import batches
+from residua.linalg.lattice import batches
 from residua.plans.blockwise import algebra as blockwise
 from residua.plans.cells import Grouping, refine
 from residua.plans.composition import composed_cost

@@ -16,7 +16,7 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.layout import batches
+from residua.linalg.lattice import batches
 from residua.plans.blockwise import algebra as blockwise
 from residua.plans.blockwise.plan import BlockwisePlan
 from residua.plans.noise import ORDERED

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Integers
-from residua.linalg.layout import batches
+from residua.linalg.lattice import batches
 from residua.plans.contract import Plan
 from residua.plans.strata.estimator import StrataEstimator
 from residua.plans.strata.making import chosen_of, grouped, groups_of

@@ -20,7 +20,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.linalg.layout import Layout
+from residua.linalg.lattice import Layout
 
 Codes = NDArray[np.unsignedinteger[Any]]  # (attributes, rows), of the smallest type that holds every code
 

@@ -11,8 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from residua.errors import SourceError
-from residua.linalg.lattice import closure
-from residua.linalg.layout import Layout, layout_of
+from residua.linalg.lattice import Layout, closure, layout_of
 from residua.machine import free_bytes
 from residua.source.counting import Counted, Counting, count
 from residua.source.kept import KeptCodes

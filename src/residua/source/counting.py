@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from residua.domain import Domain
 from residua.errors import SourceError
-from residua.linalg.layout import Layout
+from residua.linalg.lattice import Layout
 from residua.machine import processors
 from residua.source.accumulate import Accumulator, Codes, Way, smallest
 from residua.source.bound import Loss, PersonBound

@@ -20,7 +20,7 @@ from residua.sql import Expression, SqlError, engine_words, expression_sandbox, 
 
 if TYPE_CHECKING:
     from residua.domain import Domain
-    from residua.linalg.layout import Layout
+    from residua.linalg.lattice import Layout
     from residua.source.bound import PersonBound
     from residua.source.checking import Checked
     from residua.source.counting import Counted, Progress

@@ -17,8 +17,7 @@ import numpy as np
 
 from residua.domain import Domain, settings_of_domain
 from residua.errors import SourceError
-from residua.linalg.lattice import SetFamily
-from residua.linalg.layout import Layout
+from residua.linalg.lattice import Layout, SetFamily
 from residua.source.accumulate import FlatTables, tables_of_layout
 from residua.source.bound import PersonBound
 from residua.source.counting import Counted, require_fitting

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from residua.domain import Domain
 from residua.domain.domain import domain_of_settings
 from residua.errors import SourceError
-from residua.linalg.layout import Layout
+from residua.linalg.lattice import Layout
 from residua.machine import processors
 from residua.source.accumulate import PLAIN_WORK, FlatTables, add_plainly, smallest
 from residua.source.bound import PersonBound

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.layout import Layout, layout_of_sets
+from residua.linalg.lattice import Layout, layout_of_sets
 from residua.linalg.modes import integer_product
 from residua.plans.blockwise import price
 from residua.plans.blockwise.facts import BlockRows

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from residua.errors import PlanError, VerificationError
 from residua.linalg.arrays import Integers
-from residua.linalg.layout import Layout, layout_of_sets
+from residua.linalg.lattice import Layout, layout_of_sets
 from residua.linalg.modes import column_norms, integer_product, largest_entry
 from residua.plans.cells import Grouping, refine
 from residua.plans.matrix.price import column_sum, limited_square, moved_columns, replacement_square, replacement_sum

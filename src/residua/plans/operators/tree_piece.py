@@ -20,7 +20,7 @@ import numpy as np
 
 from residua.errors import VerificationError
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.layout import centre
+from residua.linalg.lattice import centre
 from residua.plans.noise import INVISIBLE_SCALE, LAPLACE, LARGEST_SCALE
 from residua.plans.operators.contract import Piece, RecordCosts
 from residua.plans.operators.nesting import AnyRows, Nesting, Nodes, Runs, TreeRows, tree_rows

@@ -11,7 +11,7 @@ from typing import Literal, TypedDict, TypeVar, Unpack, overload
 from residua.bars import with_bar
 from residua.domain import Domain
 from residua.errors import PlanError
-from residua.linalg.threads import threads_for
+from residua.machine import threads_for
 from residua.plans.contract import Plan
 from residua.plans.noise import NOISES
 from residua.plans.objectives import Effort, MaxVariance, Objective, TotalVariance, described

@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 from residua.domain import Domain
 from residua.errors import VerificationError
 from residua.linalg.arrays import Booleans, Floats, Integers
-from residua.linalg.lattice import SetFamily
-from residua.linalg.layout import Layout, layout_of
+from residua.linalg.lattice import Layout, SetFamily, layout_of
 from residua.linalg.modes import column_norms
 from residua.linalg.nested_noise import AxisNoise, simulated_along
 from residua.plans.measurements import Batch, Measurements

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.linalg.arrays import Integers
-from residua.linalg.layout import Layout, layout_of_sets
+from residua.linalg.lattice import Layout, layout_of_sets
 from residua.plans.measurements import Batch, Measurements
 from residua.plans.noise import Noise
 from residua.plans.operators.contract import Piece, RecordCosts

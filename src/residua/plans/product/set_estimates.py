@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.lattice import SetFamily
-from residua.linalg.layout import Group, Layout, batches, facets_of, layout_of, rebuild
+from residua.linalg.lattice import Group, Layout, SetFamily, batches, facets_of, layout_of, rebuild
 from residua.plans.product.set_measurements import ResidualMeasurements
 
 _BATCH_CELLS = 500_000  # they stay in the cache between being made and being used

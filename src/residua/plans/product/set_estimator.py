@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
-from residua.linalg.lattice import SetFamily
-from residua.linalg.layout import Group
+from residua.linalg.lattice import Group, SetFamily
 from residua.linalg.modes import contrasts
 from residua.plans.cells import Grouping
 from residua.plans.estimator import Clique, Estimator

@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 from residua.domain import Domain
 from residua.errors import VerificationError
 from residua.linalg.arrays import Booleans, Floats, Integers
-from residua.linalg.lattice import SetFamily
-from residua.linalg.layout import Group, Layout, batches, centre, layout_of
+from residua.linalg.lattice import Group, Layout, SetFamily, batches, centre, layout_of
 from residua.plans.cells import MOST_COLUMNS, Grouping
 from residua.plans.measurements import Batch, Measurements, TableRows
 from residua.plans.noise import INVISIBLE_SCALE, LARGEST_SCALE, NORMAL, Noise

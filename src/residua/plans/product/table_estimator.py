@@ -25,8 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.lattice import SetFamily, closure
-from residua.linalg.layout import Group, Layout, batches, layout_of
+from residua.linalg.lattice import Group, Layout, SetFamily, batches, closure, layout_of
 from residua.plans.cells import Grouping
 from residua.plans.estimator import Answerable, Combination
 from residua.plans.product.set_estimates import PlainReconstruction, SetsAlone

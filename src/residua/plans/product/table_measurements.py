@@ -18,8 +18,7 @@ import numpy as np
 from residua.domain import Domain
 from residua.errors import PlanError, VerificationError
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.lattice import SetFamily
-from residua.linalg.layout import Layout, layout_of
+from residua.linalg.lattice import Layout, SetFamily, layout_of
 from residua.plans.measurements import Batch
 from residua.plans.noise import INVISIBLE_SCALE, LAPLACE, Noise, rounded_laplace_variance
 from residua.plans.product.set_measurements import SetMeasurements

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.linalg.arrays import Integers
-from residua.linalg.layout import Layout, batches, layout_of_sets
+from residua.linalg.lattice import Layout, batches, layout_of_sets
 from residua.plans.contract import Plan
 from residua.plans.measurements import Batch, Measurements, Portion
 from residua.plans.noise import NORMAL, Noise
