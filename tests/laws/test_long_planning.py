@@ -12,8 +12,10 @@ import residua as rs
 from residua.errors import GapWarning, LongWarning, PlanError
 from residua.linalg.lattice import SetFamily
 from residua.plans.planners import attended as beside
+from residua.plans.planners.attended import LONG as LONG_SECONDS
 from residua.plans.planners.attended import attended, attends, watched
-from residua.plans.planners.forecast import Forecast, forecast
+from residua.plans.planners.forecast import forecast
+from residua.plans.planners.offers import Forecast
 
 BUDGET = rs.GDP(1.0)
 LONG = Forecast(1000.0, 1.0, "something")
@@ -24,7 +26,7 @@ import numpy as np
 from scipy import linalg
 import residua as rs
 from residua.plans.planners.attended import attended
-from residua.plans.planners.forecast import Forecast
+from residua.plans.planners.offers import Forecast
 
 warnings.simplefilter("ignore")
 cells = rs.Domain.of_sizes({"a": 1500})
@@ -105,8 +107,9 @@ def test_work_that_is_killed_is_an_error_in_one_sentence():
 
 
 def test_what_is_short_is_done_on_the_spot():
-    assert not attends(forecast(rs.prefixes(rs.Domain.of_sizes([64]), "a0")))
-    assert attends(LONG)
+    short = forecast(rs.prefixes(rs.Domain.of_sizes([64]), "a0"))
+    assert attends()
+    assert short.seconds < LONG_SECONDS <= LONG.seconds
 
 
 def test_forecasts_grow_with_the_work(monkeypatch):

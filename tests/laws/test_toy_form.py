@@ -29,8 +29,7 @@ from residua.plans.contract import Plan
 from residua.plans.estimator import Combination, Estimator
 from residua.plans.measurements import Batch, Measurements
 from residua.plans.noise import NORMAL, Noise
-from residua.plans.planners.forecast import Forecast
-from residua.plans.planners.offers import Offer, Planner, Proof, Task
+from residua.plans.planners.offers import Forecast, Offer, Planner, Proof, Task
 from residua.plans.questions import combined, in_one_table
 from residua.plans.verifier import Profile, even, require_scales
 from residua.privacy import AddRemove, Guarantee, ReplaceOne, Unit

@@ -13,9 +13,19 @@ import residua as rs
 from residua.errors import PlanError
 from residua.plans.objectives import Effort
 from residua.plans.planners import offers
-from residua.plans.planners.forecast import Forecast
 from residua.plans.planners.marginals import plan_marginals
-from residua.plans.planners.offers import Declared, Offer, Planner, Proof, Task, finished, planner_table, register
+from residua.plans.planners.offers import (
+    Declared,
+    Forecast,
+    Offer,
+    Planner,
+    Proof,
+    Task,
+    finished,
+    planner_table,
+    register,
+)
+from residua.plans.planners.plan import _offers
 from residua.plans.product.plan import ProductPlan
 from residua.plans.saddle import Game, Solution, least_sum
 
@@ -105,3 +115,25 @@ def test_an_objective_of_ones_own_is_minimised(tmp_path):
 def test_the_table_in_the_docs_is_what_planners_declare():
     page = (Path(__file__).parents[2] / "docs" / "choosing.md").read_text()
     assert planner_table() in page, f"docs/choosing.md: the table of planners is now\n\n{planner_table()}"
+
+
+@pytest.mark.parametrize("objective", [rs.TotalVariance(), rs.MaxVariance()])
+@pytest.mark.parametrize("laplace", [False, True])
+def test_ending_the_asking_early_changes_no_choice(objective, laplace):
+    long = rs.Domain({"t": rs.Integers(0, 1499, levels={"g": [0, 700, 1500]}), "b": rs.Integers(0, 2)})
+    asked = [
+        TABLES,
+        STEPS,
+        rs.queries(DOMAIN, ["age < 3 and sex = 'F'"]),
+        rs.prefixes(long, "t"),
+        rs.prefixes(long, "t", by=["b"]),
+        rs.hierarchy(long, "t"),
+    ]
+    for workload in asked:
+        task = Task(workload, rs.PureDP(1.0) if laplace else rs.ZCDP(0.5), objective, laplace=laplace)
+        planners = offers.registered()
+        all_of_them = [(offer, each) for each in planners if (offer := each.offer(task)) is not None]
+        best = sorted(all_of_them, key=lambda both: both[0].order)
+        chosen = list(_offers(task, planners))
+        assert [each for _, each in chosen] == [each for _, each in best]
+        assert [offer.order for offer, _ in chosen] == [offer.order for offer, _ in best]

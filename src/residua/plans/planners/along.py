@@ -21,7 +21,7 @@ from residua.plans.objectives import MaxVariance, of_queries
 from residua.plans.operators.contract import running_rows
 from residua.plans.operators.correlated import Ordered, terms_of
 from residua.plans.operators.shapes import Asked
-from residua.plans.planners.forecast import Forecast
+from residua.plans.planners.offers import Forecast
 from residua.plans.saddle import Progress
 from residua.plans.solver.ordered import KindScales
 from residua.plans.solver.worst import Losses, least_worst

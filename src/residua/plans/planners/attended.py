@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 from residua.errors import LongWarning, PlanError
 from residua.plans.contract import Plan
-from residua.plans.planners.forecast import Forecast
+from residua.plans.planners.offers import Forecast
 from residua.plans.saddle import Progress
 
 P = TypeVar("P", bound=Plan)
@@ -46,10 +46,10 @@ def watched(watcher: Watcher) -> Iterator[None]:
         _watcher.reset(token)
 
 
-def attends(ahead: Forecast) -> bool:
-    """Whether this is long enough to be done in parallel, and can be."""
+def attends() -> bool:
+    """Whether long planning can be done in parallel here."""
     here = threading.current_thread() is threading.main_thread() and not multiprocessing.current_process().daemon
-    return ahead.seconds >= LONG and not _beside and here
+    return here and not _beside
 
 
 def attended(

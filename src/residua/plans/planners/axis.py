@@ -14,8 +14,7 @@ from residua.plans.operators.shapes import Asked
 from residua.plans.planners.along import SECONDS, Along, asked_along, check_axis, nested_largest, shaped
 from residua.plans.planners.by_sets import plan_by_sets
 from residua.plans.planners.crossed import crossed_by_itself, crossed_by_request, crosses
-from residua.plans.planners.forecast import Forecast
-from residua.plans.planners.offers import Declared, Offer, Planner, Proof, Task, finished, proven_gap
+from residua.plans.planners.offers import Declared, Forecast, Offer, Planner, Proof, Task, finished, proven_gap
 from residua.plans.product.plan import ProductPlan
 from residua.plans.solver.ordered import KindScales, OrderedSolution, least_largest, least_of_kinds, least_total
 from residua.plans.solver.ranges import least_range, quiet_ranges

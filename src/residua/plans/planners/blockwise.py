@@ -27,9 +27,10 @@ from residua.plans.contract import Plan
 from residua.plans.levels import LevelTable, closed, table_for
 from residua.plans.matrix.integers import FILLING
 from residua.plans.objectives import QueryLoss, TotalVariance, check_objective, least_ratio, query_loss
-from residua.plans.planners.forecast import Forecast, side_of
+from residua.plans.planners.forecast import side_of
 from residua.plans.planners.offers import (
     Declared,
+    Forecast,
     Offer,
     Planner,
     Proof,

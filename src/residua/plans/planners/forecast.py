@@ -1,4 +1,4 @@
-"""What planning will take, said before it starts: seconds and memory, from sizes alone; what cannot fit is refused.
+"""What planning with matrices will take, said before it starts: seconds and memory, from sizes alone.
 
 The work of a planner is that of so many eigenvalue problems. How long one takes on this machine is measured once, on a
 small one; constants are from measured plans, and a single workload may take several times as long, or a fraction of it.
@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 
-from residua.errors import PlanError
-from residua.machine import free_bytes
+from residua.plans.planners.offers import Forecast
 from residua.workload import Workload
 
 _USUAL = 1e-9  # seconds per n³ of an n × n eigenvalue problem: enough to tell what is short for certain
@@ -22,54 +20,6 @@ _SHORT = 1.0
 _TALL = 8  # times as many queries as cells: then only their Gram matrix counts
 _LONG = 512  # values from which noise is correlated along an axis
 _NEWTON = 6000  # queries and cells up to which a Newton system is written out
-
-
-@dataclass(frozen=True)
-class Forecast:
-    """What planning will take.
-
-    Args:
-        seconds: about how long.
-        bytes: about how much memory.
-        what: of what, in words.
-        values: how many values the longest axis has whose matrix is written out; 0 if there is none.
-        sooner: what would take less, in a sentence; nothing if that is not known.
-    """
-
-    seconds: float
-    bytes: float
-    what: str
-    values: float = 0.0
-    sooner: str = ""
-
-    def __str__(self) -> str:
-        return (
-            f"planning {self.what} takes about {_duration(self.seconds)} and {_size(self.bytes)} of memory{self.sooner}"
-        )
-
-    def check(self) -> None:
-        """Refuses what does not fit into memory.
-
-        Raises:
-            PlanError: it does not.
-        """
-        free = free_bytes()
-        if free is not None and self.bytes > free:
-            raise PlanError(
-                f"planning {self.what} needs about {_size(self.bytes)} of memory, and {_size(free)} are free; ask for "
-                "fewer queries, group values (rs.Bins, levels), or ask for marginals."
-                f"{self._fitting(free)}{self.sooner}"
-            )
-
-    def _fitting(self, free: int) -> str:
-        """The size that would work, in words."""
-        if not self.values:
-            return ""
-        most = int(self.values * math.sqrt(free / self.bytes))
-        return (
-            f" Such rows take matrices over values, which fit for up to about {most:,} of them; prefixes, ranges, and "
-            "levels of one attribute are planned without, and so are a few rows as a list of queries (rs.explicit)."
-        )
 
 
 def forecast(workload: Workload, *, pure: bool = False, maximum: bool = False) -> Forecast:
@@ -157,14 +107,3 @@ def _unit() -> float:
         np.linalg.eigh(A)
         times.append(time.perf_counter() - start)
     return min(times) / n**3
-
-
-def _duration(seconds: float) -> str:
-    for unit, length in (("hours", 3600.0), ("minutes", 60.0)):
-        if seconds >= 2 * length:
-            return f"{seconds / length:,.0f} {unit}"
-    return f"{max(seconds, 1.0):,.0f} seconds"
-
-
-def _size(count: float) -> str:
-    return f"{count / 2**30:,.1f} GB" if count >= 2**30 else f"{max(count / 2**20, 1.0):,.0f} MB"

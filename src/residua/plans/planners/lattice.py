@@ -15,10 +15,10 @@ from residua.plans.contract import Plan
 from residua.plans.objectives import Effort, MaxVariance, check_objective
 from residua.plans.planners.blockwise import Blockwise, blockwise_if_better, plan_blockwise
 from residua.plans.planners.crossed import plan_crossed
-from residua.plans.planners.forecast import Forecast, forecast, side_of
+from residua.plans.planners.forecast import forecast, side_of
 from residua.plans.planners.marginals import plan_marginals, plan_pure_marginals
 from residua.plans.planners.matrix import plan_pure
-from residua.plans.planners.offers import Declared, Offer, Planner, Proof, Task
+from residua.plans.planners.offers import Declared, Forecast, Offer, Planner, Proof, Task
 from residua.plans.planners.products import like_strategies, plan_products
 from residua.plans.strategy import Strategy
 from residua.privacy import ZCDP
@@ -66,12 +66,14 @@ class Lattice(Planner[Plan]):
         workload = task.workload
         if not task.requested and (not workload.tabular or (task.laplace and workload.with_rows)):
             return None
-        exact = workload.plain and self.like is None
-        proof = Proof.LOOSE if task.laplace else Proof.EVERY if exact else Proof.CLASS
-        ahead = Forecast(0.0, 0.0, "marginals")
+        task, at_once = task.within(self.limit), Forecast(0.0, 0.0, "marginals")
+        if workload.plain and self.like is None and not task.laplace:
+            return Offer(Proof.EVERY, at_once, task)
+        proof = Proof.LOOSE if task.laplace else Proof.CLASS
+        ahead = at_once
         if (task.laplace or workload.with_rows) and not self._by_rows:
             ahead = forecast(workload, pure=task.laplace, maximum=isinstance(task.objective, MaxVariance))
-        return Offer(proof, ahead, task.within(self.limit), side_of(workload), attended=True)
+        return Offer(proof, ahead, task, side_of(workload), attended=True)
 
     def plan(self, task: Task) -> Plan:
         """The plan; block by block where that is better, and what is like a blockwise plan always.

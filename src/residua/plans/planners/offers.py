@@ -16,12 +16,12 @@ from typing import Any, ClassVar, Generic, TypedDict, TypeVar
 
 from residua.domain import Domain
 from residua.errors import PlanError
+from residua.machine import free_bytes
 from residua.plans.candidates import Candidate
 from residua.plans.contract import Plan
 from residua.plans.noise import guarantee_like
 from residua.plans.objectives import Effort, Objective, TotalVariance, described
 from residua.plans.persons import Reach, by_cells, most_alike, reach_of
-from residua.plans.planners.forecast import Forecast
 from residua.plans.tolerances import BUDGET_SLACK, PROOF_SLACK
 from residua.privacy import ZCDP, AddRemove, Guarantee, PureDP, Unit
 from residua.workload import Workload
@@ -130,6 +130,54 @@ class Declared:
     takes: str
 
 
+@dataclass(frozen=True)
+class Forecast:
+    """What planning will take.
+
+    Args:
+        seconds: about how long.
+        bytes: about how much memory.
+        what: of what, in words.
+        values: how many values the longest axis has whose matrix is written out; 0 if there is none.
+        sooner: what would take less, in a sentence; nothing if that is not known.
+    """
+
+    seconds: float
+    bytes: float
+    what: str
+    values: float = 0.0
+    sooner: str = ""
+
+    def __str__(self) -> str:
+        return (
+            f"planning {self.what} takes about {_duration(self.seconds)} and {_size(self.bytes)} of memory{self.sooner}"
+        )
+
+    def check(self) -> None:
+        """Refuses what does not fit into memory.
+
+        Raises:
+            PlanError: it does not.
+        """
+        free = free_bytes()
+        if free is not None and self.bytes > free:
+            raise PlanError(
+                f"planning {self.what} needs about {_size(self.bytes)} of memory, and {_size(free)} are free; ask for "
+                "fewer queries, group values (rs.Bins, levels), or ask for marginals."
+                f"{self._fitting(free)}{self.sooner}"
+            )
+
+    def _fitting(self, free: int) -> str:
+        """The size that would work, in words."""
+        if not self.values:
+            return ""
+        most = int(self.values * math.sqrt(free / self.bytes))
+        return (
+            f" Such rows take matrices over values, which fit for up to about {most:,} of them; prefixes, ranges, and "
+            "levels of one attribute are planned without, and so are a few rows as a list of queries (rs.explicit)."
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class Offer:
     """What a planner offers for a task.
@@ -152,6 +200,20 @@ class Offer:
     def order(self) -> tuple[int, float]:
         """The best offer has the least."""
         return self.proof, self.forecast.seconds
+
+
+UNBEATABLE = (Proof.EVERY, 0.0)  # an order: proven against every plan, at once
+
+
+def _duration(seconds: float) -> str:
+    for unit, length in (("hours", 3600.0), ("minutes", 60.0)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:,.0f} {unit}"
+    return f"{max(seconds, 1.0):,.0f} seconds"
+
+
+def _size(count: float) -> str:
+    return f"{count / 2**30:,.1f} GB" if count >= 2**30 else f"{max(count / 2**20, 1.0):,.0f} MB"
 
 
 class Planner(ABC, Generic[P]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal, TypedDict, TypeVar, Unpack, overload
 
@@ -16,15 +16,15 @@ from residua.plans.contract import Plan
 from residua.plans.noise import NOISES
 from residua.plans.objectives import Effort, MaxVariance, Objective, TotalVariance, described
 from residua.plans.persons import reach_of
-from residua.plans.planners.attended import attended, attends
+from residua.plans.planners.attended import LONG, attended, attends
 from residua.plans.planners.axis import Axis
 from residua.plans.planners.blockwise import Blockwise
 from residua.plans.planners.explicit import independent_explicit
-from residua.plans.planners.forecast import Forecast, forecast
+from residua.plans.planners.forecast import forecast
 from residua.plans.planners.lattice import Lattice
 from residua.plans.planners.marginals import independent_marginals, independent_pure_marginals
 from residua.plans.planners.matrix import Matrix, independent_pure
-from residua.plans.planners.offers import Planner, Task, register, registered
+from residua.plans.planners.offers import UNBEATABLE, Forecast, Offer, Planner, Task, register, registered
 from residua.plans.planners.tree import Tree
 from residua.plans.questions import require_workload
 from residua.plans.saddle import Progress
@@ -156,8 +156,7 @@ def _best_offer(task: Task, planners: Sequence[Planner[Plan]]) -> Plan:
     Raises:
         PlanError: none accepts the task, or it does not fit into memory.
     """
-    offers = [(offer, planner) for planner in planners if (offer := planner.offer(task)) is not None]
-    for offer, planner in sorted(offers, key=lambda both: both[0].order):
+    for offer, planner in _offers(task, planners):
         with threads_for(offer.side):
             offer.forecast.check()
             plan = _beside(planner.plan, offer.task, offer.forecast) if offer.attended else planner.plan(offer.task)
@@ -166,9 +165,21 @@ def _best_offer(task: Task, planners: Sequence[Planner[Plan]]) -> Plan:
     raise PlanError(f"no planner accepts this workload with {described(task.objective)}; see docs/choosing.md.")
 
 
+def _offers(task: Task, planners: Sequence[Planner[Plan]]) -> Iterator[tuple[Offer, Planner[Plan]]]:
+    """The offers, best first, and of equals that of the planner asked first; one that none can beat ends the asking."""
+    others = []
+    for planner in planners:
+        offer = planner.offer(task)
+        if offer is not None and offer.order == UNBEATABLE:
+            yield offer, planner
+        elif offer is not None:
+            others.append((offer, planner))
+    yield from sorted(others, key=lambda both: both[0].order)
+
+
 def _beside(make: Callable[[Task], Plan | None], task: Task, ahead: Forecast) -> Plan | None:
     """The plan, made beside the caller where that takes long."""
-    if not attends(ahead):
+    if ahead.seconds < LONG or not attends():
         return make(task)
 
     def work(progress: Progress | None) -> Plan:

@@ -29,8 +29,7 @@ from residua.plans.operators.buckets import NestedBuckets
 from residua.plans.operators.nesting import branched, nesting_of
 from residua.plans.operators.tree import TreeNodes
 from residua.plans.planners.along import Along, asked_along
-from residua.plans.planners.forecast import Forecast
-from residua.plans.planners.offers import Task, finished_pure, pure_factor, relative_gap
+from residua.plans.planners.offers import Forecast, Task, finished_pure, pure_factor, relative_gap
 from residua.plans.planners.outline import Outline, nested_attribute, outlined
 from residua.plans.product.plan import ProductPlan
 from residua.plans.search.regular_trees import OrderedLoss, branchings

@@ -22,9 +22,9 @@ from residua.plans.objectives import MaxVariance, TotalVariance, least_ratio, of
 from residua.plans.operators.nesting import Nodes
 from residua.plans.operators.tree import TreeNodes, nodes_of
 from residua.plans.planners.along import asked_along
-from residua.plans.planners.forecast import Forecast
 from residua.plans.planners.offers import (
     Declared,
+    Forecast,
     Offer,
     Planner,
     Proof,
