@@ -46,10 +46,10 @@ def watched(watcher: Watcher) -> Iterator[None]:
         _watcher.reset(token)
 
 
-def attends() -> bool:
-    """Whether long planning can be done in parallel here."""
+def attends(ahead: Forecast) -> bool:
+    """Whether this is long enough to be done in parallel, and can be."""
     here = threading.current_thread() is threading.main_thread() and not multiprocessing.current_process().daemon
-    return here and not _beside
+    return ahead.seconds >= LONG and not _beside and here
 
 
 def attended(

@@ -16,7 +16,7 @@ from residua.plans.contract import Plan
 from residua.plans.noise import NOISES
 from residua.plans.objectives import Effort, MaxVariance, Objective, TotalVariance, described
 from residua.plans.persons import reach_of
-from residua.plans.planners.attended import LONG, attended, attends
+from residua.plans.planners.attended import attended, attends
 from residua.plans.planners.axis import Axis
 from residua.plans.planners.blockwise import Blockwise
 from residua.plans.planners.explicit import independent_explicit
@@ -179,7 +179,7 @@ def _offers(task: Task, planners: Sequence[Planner[Plan]]) -> Iterator[tuple[Off
 
 def _beside(make: Callable[[Task], Plan | None], task: Task, ahead: Forecast) -> Plan | None:
     """The plan, made beside the caller where that takes long."""
-    if ahead.seconds < LONG or not attends():
+    if not attends(ahead):
         return make(task)
 
     def work(progress: Progress | None) -> Plan:
