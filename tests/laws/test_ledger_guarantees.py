@@ -9,7 +9,7 @@ import residua as rs
 from residua.errors import PrivacyError
 from residua.measurement import Ledger
 from residua.privacy import Guarantee, Nothing, describe, epsilon_of
-from residua.privacy.curves import epsilon_of_rho
+from residua.privacy.exact import epsilon_of_rho
 from tests.laws.sessions import DATA as TABLE
 from tests.laws.sessions import ONE
 

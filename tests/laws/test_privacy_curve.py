@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from residua.errors import PrivacyError
-from residua.privacy import curves, delta_of, epsilon_of, mu_of
+from residua.privacy import delta_of, epsilon_of, exact, mu_of
 
 MUS = (1e-8, 1e-5, 1e-3, 0.1, 1.0, 3.0, 12.5, 50.0)
 EPSILONS = (1e-6, 1e-4, 0.01, 0.5, 1.0, 8.0, 50.0)
@@ -134,7 +134,7 @@ def test_a_starved_precision_is_still_safe(
 ) -> None:
     """With too few bits to decide, the answers grow looser, never wrong."""
     best = delta_of(mu, epsilon), epsilon_of(mu, delta), mu_of(epsilon, delta)
-    monkeypatch.setattr(curves, "_PRECISIONS", (bits,))
+    monkeypatch.setattr(exact, "_PRECISIONS", (bits,))
     loose = delta_of(mu, epsilon), epsilon_of(mu, delta), mu_of(epsilon, delta)
     assert loose[0] >= best[0]
     assert loose[1] >= best[1]
@@ -144,9 +144,9 @@ def test_a_starved_precision_is_still_safe(
 
 
 def test_the_working_precision_is_put_back() -> None:
-    before = curves.ctx.prec
+    before = exact.ctx.prec
     epsilon_of(1.0, 1e-6)
-    assert curves.ctx.prec == before
+    assert exact.ctx.prec == before
 
 
 @pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-12])

@@ -22,7 +22,7 @@ from residua.plans.noise import rounded_laplace_variance
 from residua.plans.product.table_estimator import noise_terms
 from residua.plans.search.split import EpsilonSplit
 from residua.plans.tails import reaches
-from residua.privacy.curves import pure_to_gdp_pcost
+from residua.privacy.exact import pure_to_gdp_pcost
 
 DOMAIN = rs.Domain.of_sizes({"a": 3, "b": 2, "c": 4})
 QUERIES = rs.explicit(DOMAIN, np.tril(np.ones((6, 6))), on=["a", "b"])

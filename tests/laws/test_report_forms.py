@@ -15,7 +15,7 @@ import pytest
 
 import residua as rs
 from residua.plans.tolerances import nearness
-from residua.privacy.currencies import brief
+from residua.privacy.costs import brief
 from residua.report import report_html
 from residua.report.accuracy import accuracy
 from residua.report.budget import budget, paid_by_level

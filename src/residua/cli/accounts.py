@@ -15,7 +15,7 @@ from residua.measurement.ledger_lines import Entry
 from residua.plans.bodies import guarantee_to_body, unit_to_body
 from residua.plans.noise import Currency
 from residua.privacy import ZCDP, describe
-from residua.privacy.currencies import DELTAS, printed
+from residua.privacy.costs import DELTAS, printed
 from residua.privacy.exact import round_up
 from residua.screen import PlainTable
 

@@ -28,7 +28,7 @@ from residua.plans.planners.attended import watched
 from residua.plans.planners.axis import Axis
 from residua.plans.planners.lattice import Lattice
 from residua.plans.planners.offers import Planner
-from residua.privacy.currencies import stated
+from residua.privacy.costs import stated
 from residua.projection import Projected
 from residua.projection.accuracy import BIASED
 from residua.projection.folder import is_projection

@@ -17,7 +17,7 @@ from residua.errors import PlanError
 from residua.estimation.filling import Codes, Step, filled, steps_of
 from residua.estimation.fit import Progress
 from residua.files import whole_file
-from residua.privacy.currencies import stated
+from residua.privacy.costs import stated
 from residua.published.columns import library
 from residua.published.streaming import of_one_type
 from residua.published.table import what_is_counted

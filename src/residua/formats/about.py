@@ -9,7 +9,7 @@ from typing import Any
 
 from residua.plans.contract import Plan
 from residua.privacy import PureDP, describe
-from residua.privacy.currencies import printed, stated
+from residua.privacy.costs import printed, stated
 from residua.published.quality import FLAGS, meaning
 from residua.published.table import what_is_counted
 

@@ -11,8 +11,7 @@ from typing import get_args
 from residua.errors import LedgerError
 from residua.plans.noise import Currency
 from residua.privacy import GDP, ZCDP, ApproxDP, Guarantee, Nothing, PureDP, epsilon_of
-from residua.privacy.curves import pure_to_gdp_pcost
-from residua.privacy.exact import root_up, round_down, round_up
+from residua.privacy.exact import pure_to_gdp_pcost, root_up, round_down, round_up
 from residua.privacy.guarantees import like
 
 _BITS = 4096  # of a cost's numerator and denominator; Python refuses to print much longer integers
@@ -32,7 +31,7 @@ def converted(budget: Guarantee, cost: Fraction, currency: Currency) -> Fraction
     Raises:
         LedgerError: Gaussian noise in a ledger of pure DP, or no currency.
 
-    Reference: Bun and Steinke (2016), Proposition 1.4; `privacy.curves.pure_to_gdp_pcost`.
+    Reference: Bun and Steinke (2016), Proposition 1.4; `privacy.exact.pure_to_gdp_pcost`.
     """
     if currency not in get_args(Currency):  # a small cost taken for an epsilon would be squared
         raise LedgerError(f"currency must be 'pcost' or 'epsilon', not {currency!r}; nothing was spent.")

@@ -27,7 +27,7 @@ from residua.measurement.measure import (
 from residua.plans.noise import NORMAL
 from residua.plans.tails import reaches, width
 from residua.privacy import Guarantee, Person
-from residua.privacy.unit import record_count
+from residua.privacy.costs import record_count
 from residua.release.base import Estimate
 from residua.source import source_of
 from residua.source.bound import KEY_BYTES, MOST_TOLD, Loss, PersonBound, bound_of, require_agreement

@@ -15,8 +15,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
 
 from residua.errors import PrivacyError
-from residua.privacy.curves import delta_of, epsilon_of, epsilon_of_rho, mu_of, pure_to_gdp_pcost
-from residua.privacy.exact import Pcost, nonnegative, positive, probability, root_up, round_down, round_up
+from residua.privacy import exact
+from residua.privacy.exact import Pcost
 
 
 @runtime_checkable
@@ -66,7 +66,7 @@ class ZCDP:
     rho: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rho", positive("rho", self.rho, "give a budget such as ZCDP(rho=0.5)"))
+        object.__setattr__(self, "rho", exact.positive("rho", self.rho, "give a budget such as ZCDP(rho=0.5)"))
 
     def pcost_allowed(self) -> Fraction:
         """The largest pcost that is `rho`-zCDP: exactly `2 rho`."""
@@ -79,14 +79,14 @@ class ZCDP:
             >>> ZCDP(rho=0.5).epsilon(1e-6)
             5.2215...
         """
-        return epsilon_of_rho(self.rho, delta)
+        return exact.epsilon_of_rho(self.rho, delta)
 
     epsilon_at = epsilon
 
     @classmethod
     def of_pcost(cls, pcost: Pcost) -> Self:
         """The guarantee of a Gaussian mechanism with this pcost, rounded up."""
-        return cls(round_up(_spent(pcost) / 2))
+        return cls(exact.round_up(_spent(pcost) / 2))
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class GDP:
     mu: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "mu", positive("mu", self.mu, "give a budget such as GDP(mu=1.0)"))
+        object.__setattr__(self, "mu", exact.positive("mu", self.mu, "give a budget such as GDP(mu=1.0)"))
 
     def pcost_allowed(self) -> Fraction:
         """The largest pcost that is `mu`-GDP: exactly `mu²`."""
@@ -125,7 +125,7 @@ class GDP:
     @property
     def rho(self) -> float:
         """`mu²/2`: every `mu`-GDP mechanism is `mu²/2`-zCDP; rounded up."""
-        return round_up(Fraction(self.mu) ** 2 / 2)
+        return exact.round_up(Fraction(self.mu) ** 2 / 2)
 
     def epsilon(self, delta: float) -> float:
         """The epsilon at this delta, from the exact Gaussian curve.
@@ -134,14 +134,14 @@ class GDP:
             >>> GDP(mu=1.0).epsilon(1e-6)
             4.886554...
         """
-        return epsilon_of(self.mu, delta)
+        return exact.epsilon_of(self.mu, delta)
 
     epsilon_at = epsilon
 
     @classmethod
     def of_pcost(cls, pcost: Pcost) -> Self:
         """The guarantee of a Gaussian mechanism with this pcost, rounded up."""
-        return cls(root_up(_spent(pcost)))
+        return cls(exact.root_up(_spent(pcost)))
 
 
 @dataclass(frozen=True)
@@ -177,12 +177,12 @@ class ApproxDP:
 
     def __post_init__(self) -> None:
         budget = "give a budget such as ApproxDP(epsilon=1.0, delta=1e-9)"
-        object.__setattr__(self, "epsilon", positive("epsilon", self.epsilon, budget))
-        object.__setattr__(self, "delta", probability("delta", self.delta, budget))
+        object.__setattr__(self, "epsilon", exact.positive("epsilon", self.epsilon, budget))
+        object.__setattr__(self, "delta", exact.probability("delta", self.delta, budget))
 
     def pcost_allowed(self) -> Fraction:
         """The largest pcost on the safe side of the exact Gaussian curve, rounded down to a float."""
-        pcost = round_down(Fraction(mu_of(self.epsilon, self.delta)) ** 2)
+        pcost = exact.round_down(Fraction(exact.mu_of(self.epsilon, self.delta)) ** 2)
         if pcost == 0:
             raise PrivacyError(f"{self!r} allows a pcost too small for a float; give a larger epsilon or delta.")
         return Fraction(pcost)
@@ -194,7 +194,7 @@ class ApproxDP:
 
     def epsilon_at(self, delta: float) -> float:
         """The epsilon at this delta, which must not be smaller than the guarantee's own."""
-        if probability("delta", delta, "give a small probability such as 1e-9") < self.delta:
+        if exact.probability("delta", delta, "give a small probability such as 1e-9") < self.delta:
             raise PrivacyError(f"{self!r} says nothing at delta={delta!r}; ask at delta {self.delta!r} or above.")
         return self.epsilon
 
@@ -204,11 +204,11 @@ class ApproxDP:
 
         Where epsilon 0 is true already, the smallest positive float stands for it.
         """
-        mu = root_up(_spent(pcost))
+        mu = exact.root_up(_spent(pcost))
         if delta is not None and epsilon is None:
-            return cls(max(epsilon_of(mu, delta), math.ulp(0.0)), delta)
+            return cls(max(exact.epsilon_of(mu, delta), math.ulp(0.0)), delta)
         if epsilon is not None and delta is None:
-            least = delta_of(mu, epsilon)
+            least = exact.delta_of(mu, epsilon)
             if least == 1:
                 raise PrivacyError(f"epsilon={epsilon!r} needs delta 1 at this pcost; give a larger epsilon.")
             return cls(epsilon, least)
@@ -243,7 +243,7 @@ class PureDP:
 
     def __post_init__(self) -> None:
         object.__setattr__(
-            self, "epsilon", positive("epsilon", self.epsilon, "give a budget such as PureDP(epsilon=1.0)")
+            self, "epsilon", exact.positive("epsilon", self.epsilon, "give a budget such as PureDP(epsilon=1.0)")
         )
 
     def pcost_allowed(self) -> Fraction:
@@ -256,7 +256,7 @@ class PureDP:
     @property
     def rho(self) -> float:
         """`epsilon²/2`: every `epsilon`-DP mechanism is `epsilon²/2`-zCDP (Bun and Steinke 2016); rounded up."""
-        return round_up(Fraction(self.epsilon) ** 2 / 2)
+        return exact.round_up(Fraction(self.epsilon) ** 2 / 2)
 
     @property
     def mu(self) -> float:
@@ -266,11 +266,11 @@ class PureDP:
             >>> PureDP(epsilon=1.0).mu
             1.2320...
         """
-        return root_up(pure_to_gdp_pcost(Fraction(self.epsilon)))
+        return exact.root_up(exact.pure_to_gdp_pcost(Fraction(self.epsilon)))
 
     def epsilon_at(self, delta: float) -> float:
         """Epsilon, at every delta."""
-        probability("delta", delta, "give a small probability such as 1e-9")
+        exact.probability("delta", delta, "give a small probability such as 1e-9")
         return self.epsilon
 
 
@@ -319,7 +319,7 @@ def like(example: Guarantee | None, pcost: Pcost) -> Guarantee:
 
 
 def _spent(pcost: Pcost) -> Fraction:
-    exact = nonnegative("pcost", pcost, "give the largest diagonal entry of a privacy cost matrix")
-    if exact == 0:
+    spent = exact.nonnegative("pcost", pcost, "give the largest diagonal entry of a privacy cost matrix")
+    if spent == 0:
         raise PrivacyError("pcost must be above 0, not 0, to need a guarantee; a mechanism without cost tells nothing.")
-    return exact
+    return spent

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from residua.linalg.arrays import Floats
-from residua.privacy.currencies import stated
+from residua.privacy.costs import stated
 from residua.projection.facts import listed, shown
 from residua.projection.problem import Fit, Progress, ProjectionProblem
 from residua.published.table import what_is_counted

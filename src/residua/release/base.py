@@ -21,7 +21,7 @@ from residua.plans.estimator import Estimator
 from residua.plans.measurements import Measurements
 from residua.plans.quotes import ReleaseAnswers
 from residua.plans.tails import width
-from residua.privacy.currencies import stated
+from residua.privacy.costs import stated
 from residua.published.table import Table, domain_of_queries, what_is_counted
 from residua.quoting import Answering, Quotable
 from residua.release.queried import (

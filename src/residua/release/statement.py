@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from residua.plans.tolerances import nearness
 from residua.privacy import AddRemove, Person, PureDP, describe
-from residua.privacy.currencies import Currencies, printed, stated
+from residua.privacy.costs import Currencies, printed, stated
 from residua.published.table import what_is_counted
 from residua.showing import printable
 

@@ -14,7 +14,7 @@ from residua.errors import PlanError
 from residua.estimation import Estimated
 from residua.estimation.estimate import WARNING as MODEL_WARNING
 from residua.plans.contract import Plan
-from residua.privacy.currencies import brief
+from residua.privacy.costs import brief
 from residua.projection import Projected
 from residua.projection.accuracy import WARNING
 from residua.published.table import what_is_counted

@@ -14,7 +14,7 @@ from residua.estimation.estimate import MODEL_BASED
 from residua.measurement import Ledger
 from residua.plans.contract import Plan
 from residua.privacy import ZCDP
-from residua.privacy.currencies import brief, printed
+from residua.privacy.costs import brief, printed
 from residua.projection import Projected
 from residua.projection.accuracy import BIASED
 from residua.published.columns import Columns, shown

@@ -14,7 +14,7 @@ from residua.plans.bodies import guarantee_to_body, unit_to_body
 from residua.plans.contract import Plan
 from residua.plans.tolerances import nearness
 from residua.privacy import ZCDP, PureDP, describe
-from residua.privacy.currencies import brief
+from residua.privacy.costs import brief
 from residua.screen import PlainTable, text_of
 from residua.workload import Workload, term_title
 

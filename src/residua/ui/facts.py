@@ -15,7 +15,7 @@ from residua.cli.steps import make_plan
 from residua.linalg.arrays import Floats
 from residua.plans.contract import Plan
 from residua.privacy import PureDP, describe
-from residua.privacy.currencies import brief
+from residua.privacy.costs import brief
 from residua.report.accuracy import Accuracy, ListedTable, accuracy, curves
 from residua.report.odds import Odds, hundred, normal_odds, pure_odds, secret
 from residua.report.plan_text import proof, side_by_side
