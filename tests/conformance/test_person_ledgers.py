@@ -10,7 +10,7 @@ import pytest
 
 import residua as rs
 from residua.errors import LedgerError, SessionError, SourceError
-from residua.release.statement import privacy_statement
+from residua.release.folder import privacy_statement
 
 
 @pytest.mark.parametrize("other", [{"person": "id"}, {"person": ["ssn", "id"]}, {"person": "ssn", "weight": "n"}])

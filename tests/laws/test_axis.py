@@ -22,7 +22,7 @@ from residua.noise.correlated import rounded_ordered
 from residua.plans import ProductPlan
 from residua.plans.operators.correlated_price import price, reciprocal
 from residua.plans.operators.path import CorrelatedPath
-from residua.release.statement import privacy_statement
+from residua.release.folder import privacy_statement
 from tests.statistics.copies import unlike
 
 

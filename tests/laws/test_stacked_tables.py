@@ -57,9 +57,9 @@ def test_blocks_hold_every_table_once_with_its_error_bars_and_labels(name: str, 
     release = released(PLANS[name])
     tables = ExportBlocks(release, 0.9, full, block_cells=5)
     told = about(release.plan, {}, title="People", confidence=0.9, biased=False, language=None)
-    assert len(tables.measurements) > 1
+    assert len(tables.blocks) > 1
     found = pa.concat_tables(
-        [pq.read_table(pa.BufferReader(tables.block(i, told))) for i in range(len(tables.measurements))]
+        [pq.read_table(pa.BufferReader(tables.block(i, told))) for i in range(len(tables.blocks))]
     ).to_pylist()
     rows: dict[tuple[Any, ...], dict[str, Any]] = {}
     for row in found:

@@ -24,7 +24,7 @@ from residua.projection import Projected, project
 from residua.projection.accuracy import METRICS, WARNING
 from residua.projection.folder import is_projection
 from residua.release import Release
-from residua.release.queried import MOST_ROWS, too_long
+from residua.release.tables import MOST_ROWS, too_long
 from residua.screen import PlainTable
 
 ROWS_LISTED = 500  # tables that are written are listed on the terminal, up to so many

@@ -25,7 +25,7 @@ from residua.formats.long import NAMES, numbered, write_long
 from residua.formats.writer import Writer
 from residua.projection.tables import Tabled
 from residua.release import Release
-from residua.release.queried import MOST_ROWS, refusal, require_listable, too_long
+from residua.release.tables import MOST_ROWS, refusal, require_listable, too_long
 from residua.workload import Workload
 
 TITLE = "Queries"  # of answers to single queries

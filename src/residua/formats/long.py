@@ -30,8 +30,7 @@ from residua.linalg.lattice import batches
 from residua.published.quality import COLUMN, FLAGS, grades, shortened
 from residua.published.streaming import axis_labels, codes_along
 from residua.release import Release
-from residua.release.queried import MOST_ROWS
-from residua.release.streamed import rebuilt_batches
+from residua.release.tables import MOST_ROWS, rebuilt_batches
 from residua.workload import Workload
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from residua.measurement.once import swept, write_once
 from residua.plans.tails import check_confidence
 from residua.release import Release
 from residua.release.parts import PartedIntegers
-from residua.release.streamed import rebuilt_batches
+from residua.release.tables import rebuilt_batches
 from residua.source.spark import asked
 from residua.source.spark_tasks import ROW_SQL, other_version, own_version, row_of
 from residua.workload import Workload

@@ -24,7 +24,7 @@ from residua.published.columns import Columns
 from residua.published.streaming import axis_labels, label_columns
 from residua.published.table import domain_of_queries, what_is_counted
 from residua.quoting import Answering, Points, Quotable
-from residua.release.queried import is_listable, parts_of, require_listable, term_of, whole_part
+from residua.release.tables import is_listable, parts_of, require_listable, term_of, whole_part
 from residua.workload import AskedRows, AttributeQueries, Where, Workload, applied, queries, selected
 
 

@@ -24,16 +24,8 @@ from residua.plans.tails import width
 from residua.privacy.costs import stated
 from residua.published.table import Table, domain_of_queries, what_is_counted
 from residua.quoting import Answering, Quotable
-from residua.release.queried import (
-    TermTable,
-    by_position,
-    is_listable,
-    parts_of,
-    require_listable,
-    term_of,
-    whole_part,
-)
-from residua.release.streamed import alike, rebuilt_tables, streams
+from residua.release import tables
+from residua.release.tables import TermTable
 from residua.showing import Exported
 from residua.workload import AskedRows, Term, Where, Workload, queries, selected
 
@@ -168,15 +160,17 @@ class Release(Exported, Quotable):
         """
         names = self.domain.listed(attributes)
         if queries:
-            workload = term_of(self.domain, names, queries)
-            require_listable(workload)
+            workload = tables.term_of(self.domain, names, queries)
+            tables.require_listable(workload)
             [term] = workload.terms()
             order = np.argsort(np.argsort(self.domain.positions(names))).tolist()
-            whole = whole_part(self.domain, [term[i] for i in order])
+            whole = tables.whole_part(self.domain, [term[i] for i in order])
             return next(self._of_term(workload, term, [whole], order, confidence, simultaneous))
         estimates = self.estimates(names)
         reach = self.estimator.widths(names, confidence, self._together(simultaneous, estimates.size))
-        stddev = alike(np.sqrt(self.plan.variance(names)))
+        stddev = np.sqrt(self.plan.variance(names))
+        if (stddev == stddev.flat[0]).all():  # one number, that takes no memory
+            stddev = np.broadcast_to(stddev.flat[0], stddev.shape)
         said = (confidence, simultaneous, self._counts)
         return Table(self.domain, names, estimates, stddev, reach, None, "", *said)
 
@@ -199,14 +193,14 @@ class Release(Exported, Quotable):
         workload = None if self.planned.workload is None else self.planned.workload.tables
         if workload is None:
             raise PlanError("this release was not asked for tables; use answers(workload) for single queries.")
-        if workload.plain and streams(self.estimator, workload):
+        if workload.plain and tables.streams(self.estimator, workload):
             yield from self._streamed(workload, confidence, simultaneous)
             return
         if most is None:
-            require_listable(workload)
+            tables.require_listable(workload)
         for term, alone in zip(workload.terms(), workload.each(), strict=True):
-            if most is None or is_listable(term, most):
-                parts = parts_of(self.domain, term)
+            if most is None or tables.is_listable(term, most):
+                parts = tables.parts_of(self.domain, term)
                 yield from self._of_term(alone, term, parts, range(len(term)), confidence, simultaneous)
 
     def _of_term(
@@ -233,7 +227,7 @@ class Release(Exported, Quotable):
     def _streamed(self, workload: Workload, confidence: float, simultaneous: Simultaneous | None) -> Iterator[Table]:
         """What `tables` gives for marginals, rebuilt many at a time."""
         alike, widths = self.planned.noise.gaussian, dict[float, float | Floats]()  # by how many intervals hold at once
-        for members, estimates, stddev in rebuilt_tables(cast("FamilyEstimator", self.estimator), workload):
+        for members, estimates, stddev in tables.rebuilt_tables(cast("FamilyEstimator", self.estimator), workload):
             names = tuple(self.domain.names[i] for i in members)
             together = self._together(simultaneous, estimates.size)
             if not alike or together not in widths:
@@ -257,7 +251,7 @@ class Release(Exported, Quotable):
         workload = self.planned.workload if workload is None else workload
         if workload is None:
             raise PlanError("this release was measured without a workload; give one, or ask it for single tables.")
-        require_listable(workload)
+        tables.require_listable(workload)
         estimates, variances = self.estimator.answers(workload)
         reach = self.estimator.widths(workload, confidence, self._together(simultaneous, len(estimates)))
         said = ((tuple(workload.query_labels()),), "queries", confidence, simultaneous, self._counts)
@@ -270,7 +264,7 @@ class Release(Exported, Quotable):
         """
         if not isinstance(combination, Mapping):
             raise PlanError(f"combination={combination!r} is not a mapping; write {{('sex',): [1, -1], …}}.")
-        combination = by_position(self.domain, combination)
+        combination = tables.by_position(self.domain, combination)
         value, variance = self.estimator.combination(combination)
         stddev = float(np.sqrt(variance))
         reach = float(np.max(self.estimator.widths(combination, confidence, 1.0))) * stddev

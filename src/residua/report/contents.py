@@ -19,7 +19,7 @@ from residua.projection import Projected
 from residua.projection.accuracy import WARNING
 from residua.published.table import what_is_counted
 from residua.release import Release
-from residua.release.statement import privacy_statement
+from residua.release.folder import privacy_statement
 from residua.report.accuracy import LISTED, Accuracy, ListedTable, accuracy, curves, listing, rms, tally
 from residua.report.budget import budget
 from residua.report.charts import draw_bars, draw_relative

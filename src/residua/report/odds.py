@@ -19,7 +19,7 @@ from typing import Any
 from residua.plans.contract import Plan
 from residua.privacy import AddRemove, Person, ReplaceOne, describe
 from residua.privacy.costs import stated
-from residua.release.statement import in_currencies
+from residua.release.folder import in_currencies
 
 _FALSE_ALARMS = (0.01, 0.001)
 
