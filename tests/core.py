@@ -75,7 +75,6 @@ CORE: dict[str, tuple[str, ...]] = {
         "test_what_is_counted_is_what_plain_python_chooses_in_any_order_of_rows",
         "test_datasets_that_differ_in_one_person_differ_in_what_is_chosen_of_that_person_alone",
     ),
-    "conformance/test_person_bound.py": ("test_every_engine_counts_the_same_records_of_each_person",),
 }
 
 
