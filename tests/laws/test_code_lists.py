@@ -58,6 +58,17 @@ def test_labels_are_a_tuple_that_is_never_made():
         labels.index("x")
 
 
+def test_a_list_with_semicolons_and_commas_in_its_names_is_read_and_its_encoding_named(tmp_path):
+    file = tmp_path / "codes.csv"
+    file.write_text('code;name\n09162;München, Stadt\n09761;"Augsburg; Stadt"\n', encoding="utf-8-sig")
+    assert list(rs.CodeList.from_file(file).labels) == ["09162", "09761"]
+    assert list(rs.CodeList.from_file(file, "name").labels) == ["München, Stadt", "Augsburg; Stadt"]
+    for text in ("Kürzel;Name\n1;a\n", "code;name\n1;Kürzel\n"):
+        file.write_bytes(text.encode("cp1252"))
+        with pytest.raises(DomainError, match="UTF-8"):
+            rs.CodeList.from_file(file)
+
+
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())])
 def test_codes_are_looked_up_whatever_holds_them(kind):
     listed = rs.CodeList(["10", "9", "é", "008"], unknown="drop")

@@ -322,16 +322,20 @@ def _table(path: str | Path) -> Any:
             raise DomainError(f"codes: {str(path)!r} is not a file; check the path.")
         if place.suffix.lower() == ".parquet":
             return pq.read_table(place)
-        delimiter = "\t" if place.suffix.lower() == ".tsv" else ","
-        with place.open("rb") as file:  # codes are text, whatever they look like: 01 is not 1
-            header = pa.csv.open_csv(file, parse_options=pa.csv.ParseOptions(delimiter=delimiter)).schema.names
-        text = pa.csv.ConvertOptions(
+        with place.open(encoding="utf-8-sig", newline="") as file:
+            first = file.readline()
+            delimiter = "\t" if place.suffix.lower() == ".tsv" else ";" if ";" in first and "," not in first else ","
+            file.seek(0)
+            header = next(csv.reader(file, delimiter=delimiter), [])
+        text = pa.csv.ConvertOptions(  # codes are text, whatever they look like: 01 is not 1
             column_types=dict.fromkeys(header, pa.string()), strings_can_be_null=True, null_values=[""]
         )
         return pa.csv.read_csv(place, parse_options=pa.csv.ParseOptions(delimiter=delimiter), convert_options=text)
+    except UnicodeDecodeError:
+        raise DomainError(f"codes: {str(path)!r} is not encoded in UTF-8; save it as UTF-8.") from None
     except OSError as problem:
         raise DomainError(f"codes: cannot read {str(path)!r}: {problem.strerror or problem}.") from None
-    except pa.ArrowException:
+    except (pa.ArrowException, csv.Error):
         raise DomainError(f"codes: {str(path)!r} is not a sound CSV or Parquet file; convert or repair it.") from None
 
 
