@@ -7,6 +7,7 @@ import errno
 import hashlib
 import io
 import os
+import re
 import secrets
 import stat
 from collections.abc import Callable, Iterator
@@ -28,6 +29,11 @@ def _flag(name: str) -> int:
 
 
 _OPEN = os.O_RDONLY | _flag("O_CLOEXEC") | _flag("O_BINARY")
+
+
+def is_uri(path: object) -> bool:
+    """Whether a path is a URI rather than the name of a file."""
+    return isinstance(path, str) and re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*://", path) is not None
 
 
 def require_path(path: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 import residua as rs
 from residua.errors import ResiduaError, SourceError
 from residua.source import Source, source_of
-from residua.source.uris import parse_uri, redacted
+from residua.source.remote import parse_uri, redacted
 from tests.cli.command import DATA, SPEC, inside
 from tests.conformance.stores import BUCKET, SECRET, store
 
@@ -221,7 +221,7 @@ def test_a_server_that_is_not_there_is_a_sentence() -> None:
 def test_a_store_that_refuses_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     from pyarrow.fs import FSSpecHandler, PyFileSystem
 
-    from residua.source import paths
+    from residua.source import remote
 
     class Refusing:
         protocol = "s3"
@@ -229,7 +229,7 @@ def test_a_store_that_refuses_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> 
         def info(self, path: str) -> Any:
             raise OSError(f"AWS Error ACCESS_DENIED during HeadObject operation: {SECRET}")
 
-    monkeypatch.setattr(paths, "_store", lambda place, settings: (PyFileSystem(FSSpecHandler(Refusing())), "people"))
+    monkeypatch.setattr(remote, "_store", lambda place, settings: (PyFileSystem(FSSpecHandler(Refusing())), "people"))
     with pytest.raises(SourceError, match="may not be read with the credentials that the environment gives") as caught:
         source_of("s3://people/a.csv")
     assert SECRET not in str(caught.value)
@@ -324,9 +324,9 @@ def test_an_iceberg_table_is_read_at_one_snapshot_and_found_by_its_catalogue(
 def test_a_library_that_is_absent_is_named_with_the_command_that_installs_it(
     module: str, extra: str, make: Callable[[], Source], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from residua.source import paths
+    from residua.source import remote
 
-    paths._web.cache_clear()
+    remote._web.cache_clear()
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(SourceError, match=rf"which is not installed; run: pip install 'residua\[{extra}\]'"):
         make()

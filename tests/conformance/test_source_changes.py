@@ -16,9 +16,8 @@ from residua.errors import LedgerError, SourceError
 from residua.linalg.lattice import closure, layout_of
 from residua.source import Source, source_of
 from residua.source.bound import bound_of
-from residua.source.checking import Checked
+from residua.source.checking import Checked, KeptCodes
 from residua.source.digest import Digest
-from residua.source.kept import KeptCodes
 from tests.conformance.engines import domain_with, every_engine, layout_over, opened, records, table_of
 
 DOMAIN = Domain({"a": Integers(0, 99_999)})

@@ -16,8 +16,7 @@ import pytest
 
 from residua.source import Source, source_of
 from residua.source import digest as digest_module
-from residua.source.digest import Digest
-from residua.source.spelling import spelled
+from residua.source.digest import Digest, spelled
 from tests.conformance.engines import (
     ENGINES,
     SPELLED_OTHERWISE,

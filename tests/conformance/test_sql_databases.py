@@ -20,7 +20,7 @@ from residua.domain import Categories, Dates, Domain, Integers
 from residua.errors import SourceError
 from residua.linalg.lattice import closure, layout_of
 from residua.source import Source
-from residua.source.uris import Address
+from residua.source.adbc import Address
 from residua.sql import SqlError, plain_select
 from tests.conformance import postgres
 

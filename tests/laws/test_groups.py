@@ -14,7 +14,7 @@ from residua.plans.composition import composed_cost
 from residua.plans.measurements import Portion
 from residua.projection.problems import problem_of
 from residua.source import source_of
-from residua.source.kept import SomeGroups
+from residua.source.checking import SomeGroups
 
 DOMAIN = rs.Domain({"age": rs.Integers(0, 3), "state": ["A", "B", "C"], "sex": ["F", "M"], "job": ["x", "y"]})
 BUDGET = rs.ZCDP(0.5)

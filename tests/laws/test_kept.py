@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import residua as rs
-from residua.source.kept import KeptCodes
+from residua.source.checking import KeptCodes
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from residua.measurement.ledger_amounts import allowance
 from residua.source import persons as gathering
 from residua.source.bound import PersonBound, bound_of, chosen
 from residua.source.person_kernel import hash_texts
-from residua.source.spelling import id_texts, person_hashes
+from residua.source.persons import id_texts, person_hashes
 from tests.laws.person_choices import DOMAIN, KEY, Record, chosen_plainly, counted, everyone_plainly, layout, siphash
 
 UNITS = [

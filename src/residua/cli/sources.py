@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from residua.cli.show import err
 from residua.errors import SpecError
+from residua.files import is_uri
 from residua.source import Source, source_of
+from residua.source.adbc import Address
 from residua.source.options import SourceOptions
-from residua.source.paths import require_source_path
-from residua.source.uris import Address, is_uri, parse_uri, refuse_keys, shown_uri, shown_value
+from residua.source.remote import parse_uri, refuse_keys, require_source_path, shown_uri, shown_value
 
 if TYPE_CHECKING:
     from residua.cli.spec import Spec
-    from residua.source.tallies import Tallies
+    from residua.source.options import Tallies
 
 _TABLE = "data"  # what a query calls the files of `path`
 

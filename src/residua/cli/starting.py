@@ -15,9 +15,8 @@ from residua.cli.spec import read_spec
 from residua.cli.steps import run_release
 from residua.demo_data import demo_folder
 from residua.errors import FileError, SpecError
-from residua.files import write_atomically
+from residua.files import is_uri, write_atomically
 from residua.source import source_of
-from residua.source.uris import is_uri
 
 _SHOWN = (["sex"], ["sex", "income"], ["education"])
 

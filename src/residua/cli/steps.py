@@ -20,6 +20,7 @@ from residua.folders import require_free
 from residua.measurement import Ledger, measure
 from residua.measurement.aside import aside_of
 from residua.measurement.ledger_amounts import allowance, converted
+from residua.measurement.measure import require_agreement
 from residua.plans import plan as best_plan
 from residua.plans.composition import priced
 from residua.plans.contract import Plan
@@ -36,7 +37,6 @@ from residua.release import Release, reserve
 from residua.release.folder import Reserved
 from residua.report.plan_text import plan_lines, privacy_lines
 from residua.source import Source
-from residua.source.bound import require_agreement
 from residua.source.counting import columns_needed
 
 if TYPE_CHECKING:

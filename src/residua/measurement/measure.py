@@ -28,10 +28,9 @@ from residua.privacy import Guarantee, Person, Unit
 from residua.privacy.exact import round_up
 from residua.release import Release, reserve
 from residua.source import Source, source_of
-from residua.source.bound import KEY_BYTES, PersonBound, bound_of, require_agreement
-from residua.source.checking import Checked
-from residua.source.kept import SomeGroups
-from residua.source.tallies import Tallies
+from residua.source.bound import KEY_BYTES, PersonBound, bound_of
+from residua.source.checking import Checked, SomeGroups
+from residua.source.options import Options, Tallies
 
 if TYPE_CHECKING:
     from residua.source.spark import SparkSource
@@ -172,7 +171,7 @@ def measured_once(
     """The noisy integers of measurements that were priced for a unit, and the debit that paid for them."""
     require_agreement(data.options, unit, domain)
     # Any key shows whether the records can be chosen among; the ledger's own may not exist yet.
-    trial = bound_of(unit, domain, secrets.token_bytes(KEY_BYTES))
+    trial = _bound(unit, domain, secrets.token_bytes(KEY_BYTES))
     with data.snapshot() as still:
         checked = checked_data(still, domain, measurements.most_records, progress, trial)
         try:
@@ -181,7 +180,7 @@ def measured_once(
             for each in {portion.kind: portion.measurements for portion in portions}.values():
                 rehearse(each, still.rows_hint())
             entry, ledger = _paid(pay, checked.fingerprint)
-            bound = None if trial is None else bound_of(unit, domain, ledger.choosing_key)
+            bound = _bound(unit, domain, ledger.choosing_key)
             work = partial(_measured, measurements, portions, checked, domain, bound, progress, notice)
             return told_of_debit(work, entry), entry
         finally:
@@ -245,17 +244,22 @@ def _into_folder(
 
     spark = cast("SparkSource", data)
     require_agreement(data.options, plan.unit, plan.domain)
-    trial = bound_of(plan.unit, plan.domain, secrets.token_bytes(KEY_BYTES))
+    trial = _bound(plan.unit, plan.domain, secrets.token_bytes(KEY_BYTES))
     with place_on_executors(out, plan, measurements, spark) as place:
         fingerprint = checked_data(data, plan.domain, measurements.most_records, progress, trial).fingerprint
         entry, ledger = _paid(pay, fingerprint)
-        bound = None if trial is None else bound_of(plan.unit, plan.domain, ledger.choosing_key)
+        bound = _bound(plan.unit, plan.domain, ledger.choosing_key)
         receipt, tell = _receipt(entry, cost, measurements.currency), _teller(notice, aside)
         step = step_of("measuring", progress)
         return told_of_debit(
             lambda: measured_on_executors(plan, measurements, spark, fingerprint, bound, place, receipt, tell, step),
             entry,
         )
+
+
+def _bound(unit: Unit, domain: Domain, key: bytes) -> PersonBound | None:
+    """How many records of each person are counted; of no person where the unit is none."""
+    return bound_of(unit, domain, key) if isinstance(unit, Person) else None
 
 
 def _paid(pay: Pay, fingerprint: str) -> tuple[Entry, Ledger]:
@@ -280,6 +284,32 @@ def account_of(ledger: Ledger | str | Path | Callable[[], Ledger], unit: Unit) -
             f"a ledger with unit={unit!r}."
         )
     return account
+
+
+def require_agreement(options: Options, unit: Unit, domain: Domain | None = None) -> None:
+    """Refuses data whose records belong to persons under a unit that bounds none, and the other way round.
+
+    Args:
+        options: what is said of the records.
+        unit: whom the budget protects.
+        domain: what is counted, if that is known already: the person is not in it.
+
+    Raises:
+        SourceError: they do not agree.
+    """
+    named = ", ".join(map(repr, options.person))
+    if options.person and not isinstance(unit, Person):
+        raise SourceError(
+            f"the data names a person column, {named}, but what is protected is {unit}, which bounds no person's "
+            "records; plan with unit=rs.Person(records=…), or leave person out."
+        )
+    if isinstance(unit, Person) and not options.person:
+        raise SourceError(
+            f"what is protected is {unit}, but the data does not say whose each record is; name the column with "
+            "person=…, or declare a bound that the data are known to keep with unit=rs.AddRemove(records=…)."
+        )
+    if domain is not None and options.person and all(name in domain for name in options.person):
+        raise SourceError(f"column {named} says who the person is and cannot be counted as well; leave it out.")
 
 
 def checked_data(

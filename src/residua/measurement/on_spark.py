@@ -34,9 +34,9 @@ from residua.release import Release
 from residua.release.folder import Reserved, reserve
 from residua.release.parts import FOLDER, OPEN_FOLDER, PartedIntegers, part_bytes, part_name
 from residua.source.bound import PersonBound
+from residua.source.options import Tallies, Tally
 from residua.source.spark import SparkSource, asked
 from residua.source.spark_tasks import NOTE, ROW_SQL, SparkTask, other_version, proven, row_of, sums_of
-from residua.source.tallies import Tallies, Tally
 
 _WATCH_SECONDS = 0.5
 _PROBES = 1000  # Spark cuts them into a task for each processor it has

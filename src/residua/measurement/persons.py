@@ -20,6 +20,7 @@ from residua.measurement.measure import (
     Progress,
     account_of,
     checked_data,
+    require_agreement,
     step_of,
     told_of_debit,
     without_records,
@@ -30,7 +31,7 @@ from residua.privacy import Guarantee, Person
 from residua.privacy.costs import record_count
 from residua.release.base import Estimate
 from residua.source import source_of
-from residua.source.bound import KEY_BYTES, MOST_TOLD, Loss, PersonBound, bound_of, require_agreement
+from residua.source.bound import KEY_BYTES, MOST_TOLD, Loss, PersonBound, bound_of
 from residua.source.counting import Counted
 
 MOST = 1024
@@ -228,7 +229,7 @@ def show_records_per_person(
     notice(without_records(lambda: _loss(data.count(domain, _total(domain), step, bound))))
 
 
-def _any_bound(domain: Domain) -> PersonBound | None:
+def _any_bound(domain: Domain) -> PersonBound:
     """Which records a bound would choose does not matter here, nor how many: so any key will do."""
     return bound_of(_ANY, domain, secrets.token_bytes(KEY_BYTES))
 

@@ -16,7 +16,7 @@ from residua.session.accounts import Account, SessionStanding
 from residua.session.missing import Memory, Missing, poolable, require_domain
 from residua.session.state import digest_of_measured
 from residua.source import Source
-from residua.source.tallies import Tallies
+from residua.source.options import Tallies
 from residua.workload import Workload
 
 

@@ -13,7 +13,7 @@ from residua.bars import lasting_bar
 from residua.errors import SessionError
 from residua.measurement import Ledger
 from residua.measurement.ledger_amounts import affordable, stated
-from residua.measurement.measure import Progress
+from residua.measurement.measure import Progress, require_agreement
 from residua.plans.contract import Plan
 from residua.privacy import AddRemove, Guarantee, Unit
 from residua.quoting import Answering, Quotable
@@ -32,8 +32,7 @@ from residua.session.opening import (
 )
 from residua.showing import Reported
 from residua.source import source_of
-from residua.source.bound import require_agreement
-from residua.source.tallies import Tallies
+from residua.source.options import Tallies
 from residua.workload import Workload
 
 

@@ -23,6 +23,8 @@ from numpy.typing import NDArray
 from residua.linalg.lattice import Layout
 
 Codes = NDArray[np.unsignedinteger[Any]]  # (attributes, rows), of the smallest type that holds every code
+Columns = Sequence[NDArray[np.integer[Any]]]  # the codes of each attribute, (rows,)
+Weights = NDArray[np.int64] | None  # how many records each row stands for, one when not given
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from residua.domain import Domain
 from residua.errors import SourceError
-from residua.privacy import Person, Unit
-from residua.source.options import Options
+from residua.privacy import Person
 
 KEY_BYTES = 32
 _WORD = 2**64
@@ -83,14 +82,12 @@ class PersonBound:
         return np.array(rows, dtype=np.int64).reshape(-1, 4)
 
 
-def bound_of(unit: Unit, domain: Domain, key: bytes) -> PersonBound | None:
-    """The bound that a unit of protection puts on the counting of a domain; none where it is no person.
+def bound_of(unit: Person, domain: Domain, key: bytes) -> PersonBound:
+    """The bound that a unit of protection puts on the counting of a domain.
 
     Raises:
         SourceError: the unit limits an attribute that the domain lacks.
     """
-    if not isinstance(unit, Person):
-        return None
     assert len(key) == KEY_BYTES
     absent = [name for name in unit.limits if name not in domain]
     if absent:
@@ -102,32 +99,6 @@ def bound_of(unit: Unit, domain: Domain, key: bytes) -> PersonBound | None:
     limits = tuple((domain.position(name), most) for name, most in unit.limits.items())
     sizes = tuple(int(size) for size in domain.sizes)
     return PersonBound(unit.records, limits, order, sizes, key)
-
-
-def require_agreement(options: Options, unit: Unit, domain: Domain | None = None) -> None:
-    """Refuses data whose records belong to persons under a unit that bounds none, and the other way round.
-
-    Args:
-        options: what is said of the records.
-        unit: whom the budget protects.
-        domain: what is counted, if that is known already: the person is not in it.
-
-    Raises:
-        SourceError: they do not agree.
-    """
-    named = ", ".join(map(repr, options.person))
-    if options.person and not isinstance(unit, Person):
-        raise SourceError(
-            f"the data names a person column, {named}, but what is protected is {unit}, which bounds no person's "
-            "records; plan with unit=rs.Person(records=…), or leave person out."
-        )
-    if isinstance(unit, Person) and not options.person:
-        raise SourceError(
-            f"what is protected is {unit}, but the data does not say whose each record is; name the column with "
-            "person=…, or declare a bound that the data are known to keep with unit=rs.AddRemove(records=…)."
-        )
-    if domain is not None and options.person and all(name in domain for name in options.person):
-        raise SourceError(f"column {named} says who the person is and cannot be counted as well; leave it out.")
 
 
 Words = NDArray[np.uint64]

@@ -14,14 +14,13 @@ from residua.domain import Domain
 from residua.errors import SourceError
 from residua.linalg.lattice import Layout
 from residua.machine import processors
-from residua.source.accumulate import Accumulator, Codes, Way, smallest
+from residua.source.accumulate import Accumulator, Codes, Columns, Way, Weights, smallest
 from residua.source.bound import Loss, PersonBound
-from residua.source.kept import Columns, KeptCodes, SomeGroups, Weights
-from residua.source.options import Options
-from residua.source.persons import Persons
-from residua.source.tallies import MOST_RECORDS, Problems, Tallies, Tally
+from residua.source.options import MOST_RECORDS, Options, Problems, Tallies, Tally
 
 if TYPE_CHECKING:
+    from residua.source.checking import KeptCodes, SomeGroups
+    from residua.source.persons import Persons
     from residua.source.records import Records
 
 Progress = Callable[[int, int | None], None]  # rows read so far, about how many there are
@@ -158,7 +157,11 @@ class Counting:
     ) -> None:
         self.pool = ThreadPoolExecutor(max_workers=processors())
         self._tables = CountedTables(layout, rows, self.pool, way, only)
-        self._persons = None if bound is None else Persons(options, bound)
+        self._persons: Persons | None = None
+        if bound is not None:
+            from residua.source.persons import Persons  # loads Arrow
+
+            self._persons = Persons(options, bound)
 
     def __enter__(self) -> Self:
         return self

@@ -17,9 +17,8 @@ from typing import Any, Self
 from residua.errors import SourceError
 from residua.source.frames import LazySource
 from residua.source.options import NO_OPTIONS, Options
-from residua.source.paths import require_source_path
 from residua.source.records import BATCH_ROWS, Records, distinct
-from residua.source.uris import shown_value
+from residua.source.remote import require_source_path, shown_value
 from residua.sql import SqlError, engine_words, one_select, sandbox, without_progress_bar
 
 

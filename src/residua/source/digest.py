@@ -1,9 +1,14 @@
 """One digest of records for all engines: the sum of a wide hash per record, so that neither order nor batches matter.
 
-A record is the set of its (column, spelling) pairs (`residua.source.spelling`); absent values are not in it. With two
-lanes of 64 bits, `hash(record) = mix(Σ mix(hash(spelling) ^ key(column)))`, and a dataset's digest is the sum of its
-records' hashes modulo 2^64 in each lane, with their number. Sums of parts add up, wherever the parts were read. It
-notices every accident; it is no defence against someone who makes up records to that end.
+A record is the set of its (column, spelling) pairs; absent values are not in it. With two lanes of 64 bits,
+`hash(record) = mix(Σ mix(hash(spelling) ^ key(column)))`, and a dataset's digest is the sum of its records' hashes
+modulo 2^64 in each lane, with their number. Sums of parts add up, wherever the parts were read. It notices every
+accident; it is no defence against someone who makes up records to that end.
+
+Spelling: one text per value, whatever type holds it. Text is itself. Whole numbers are their digits; 39.0 is 39. Other
+numbers have as few digits as tell them apart, decimals no trailing zeros. Truth values are true and false, dates
+2024-01-31, timestamps 2024-01-31 12:30:00.5, by their date alone at midnight, with Z where they have a time zone. Null,
+NaN and the empty text are absent: CSV cannot tell them apart.
 """
 
 from __future__ import annotations
@@ -21,7 +26,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from residua.machine import processors
-from residua.source.spelling import plain, spelled
 
 Pairs = NDArray[np.uint64]  # (rows, 2), fast to look up
 Lanes = NDArray[np.uint64]  # (2, rows), fast to mix
@@ -61,7 +65,7 @@ class Digest:
             parts = [named[i :: processors()] for i in range(processors())]
         rows = batch.num_rows
         self._values += rows * len(named)
-        loops = "numba" in sys.modules or self._values >= _WORTH_LOOPS
+        loops = self._values >= (_WORTH_COMPILING if "numba" in sys.modules else _WORTH_LOOPS)
         mapped = map if self._pool is None or len(parts) == 1 else self._pool.map
         sums = list(mapped(lambda part: self._summed(part, rows, loops), parts))
         record = sums[0]
@@ -235,3 +239,68 @@ def _mixed(x: Lanes) -> Lanes:
 @lru_cache(maxsize=4096)
 def _key(name: str) -> Lanes:
     return np.frombuffer(hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()[:16], dtype="<u8")[:, None]
+
+
+WHOLE = 2.0**53  # below it every whole floating-point number is exact; itself it stands for 2^53 + 1 as well
+
+
+def plain(column: Any) -> Any:
+    """An array without extension types: a UUID as text, anything else as what it is stored in."""
+    if not isinstance(column.type, pa.BaseExtensionType):
+        return column
+    if column.type.extension_name == "arrow.uuid":
+        texts = [None if value is None else str(value) for value in column.to_pylist()]
+        return pa.array(texts, pa.string())
+    if column.type.extension_name == "arrow.opaque" and getattr(column.type, "type_name", "") == "numeric":
+        digits = _trimmed(column.storage)  # PostgreSQL sends 39.00
+        return pc.if_else(pc.equal(digits, "nan"), pa.scalar(None, digits.type), digits)
+    return plain(column.storage)
+
+
+def plain_batch(batch: Any) -> Any:
+    """A record batch without extension types."""
+    if not any(isinstance(kind, pa.BaseExtensionType) for kind in batch.schema.types):
+        return batch
+    return pa.RecordBatch.from_arrays([plain(column) for column in batch.columns], names=batch.schema.names)
+
+
+def spelled(column: Any) -> Any:
+    """The spelling of every value, as text or bytes; the column is no dictionary and has no extension type."""
+    kind = column.type
+    if pa.types.is_large_string(kind) or pa.types.is_large_binary(kind):
+        return column
+    if pa.types.is_string(kind) or pa.types.is_string_view(kind):
+        return column.cast(pa.large_string())
+    if pa.types.is_binary(kind) or pa.types.is_binary_view(kind) or pa.types.is_fixed_size_binary(kind):
+        return column.cast(pa.large_binary())
+    if pa.types.is_floating(kind):
+        return _numbers(column)
+    try:
+        texts = _timestamps(column) if pa.types.is_timestamp(kind) else column.cast(pa.large_string())
+    except pa.ArrowException:  # nested values
+        texts = pa.array([None if value is None else repr(value) for value in column.to_pylist()], pa.large_string())
+    return _trimmed(texts) if pa.types.is_decimal(kind) or pa.types.is_time(kind) else texts
+
+
+def _numbers(column: Any) -> Any:
+    if pa.types.is_float16(column.type):
+        column = column.cast(pa.float32())
+    column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
+    numbers = column.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False)
+    whole = (numbers == np.trunc(numbers)) & (np.abs(numbers) < WHOLE)
+    digits = pa.array(np.where(whole, numbers, 0.0).astype(np.int64)).cast(pa.large_string())
+    if whole.all():
+        return pc.if_else(column.is_valid(), digits, pa.scalar(None, pa.large_string()))
+    return pc.if_else(pc.and_(column.is_valid(), pa.array(whole)), digits, column.cast(pa.large_string()))
+
+
+def _timestamps(column: Any) -> Any:
+    texts = _trimmed(column.cast(pa.timestamp(column.type.unit)).cast(pa.large_string()))
+    if column.type.tz is not None:
+        return pc.binary_join_element_wise(texts, *(pa.scalar(text, pa.large_string()) for text in ("Z", "")))
+    return pc.replace_substring_regex(texts, r" 00:00:00$", "")
+
+
+def _trimmed(texts: Any) -> Any:
+    """Without zeros at the end of a fraction."""
+    return pc.replace_substring_regex(texts, r"(\.[0-9]*[1-9])0+$|\.0*$", r"\1")

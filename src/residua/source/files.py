@@ -1,14 +1,15 @@
-"""Files, of which several are one table; Parquet and Feather, read batch by batch.
+"""Files: which ones a path or a pattern means, several as one table; Parquet and Feather, read batch by batch.
 
 Parquet's text stays dictionary-encoded, which is read fastest.
 """
 
 from __future__ import annotations
 
+import glob
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from urllib.parse import unquote
@@ -17,13 +18,91 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from residua.errors import SourceError
+from residua.files import is_uri
 from residua.source.options import NO_OPTIONS, Options
-from residua.source.paths import File, Paths, RemoteFile, expand, opened
 from residua.source.records import BATCH_ROWS, Records, distinct, missing_columns
-from residua.source.uris import is_uri
+from residua.source.remote import RemoteFile, matched, members_of, remote_files, require_source_path
 
 if TYPE_CHECKING:
     from residua.source.digest import Digest
+
+Paths = str | Path | Sequence[str | Path]
+File = Path | RemoteFile
+
+
+def expand(paths: Paths, folder_suffixes: tuple[str, ...] = ()) -> tuple[File, ...]:
+    """The files that paths, patterns and URIs mean: patterns in alphabetical order, the rest as given.
+
+    Args:
+        paths: a path or URI, a list of them, or a pattern.
+        folder_suffixes: a folder stands for all files below it that end so; with none, a folder is refused.
+
+    Raises:
+        SourceError: no such file, a folder, or a file named twice (its records would count twice).
+    """
+    given = [paths] if isinstance(paths, str | Path) else list(paths)
+    if not given:
+        raise SourceError("paths is empty; name at least one file.")
+    files: list[File] = []
+    for path in given:
+        if not isinstance(path, str | Path):
+            raise SourceError(f"paths holds {path!r}, which is no path; pass text or pathlib paths.")
+        if isinstance(path, str) and is_uri(path):
+            files += remote_files(path, folder_suffixes)
+        else:
+            files += _local(str(path), folder_suffixes)
+    seen: set[object] = set()
+    for file in files:
+        if (identity := _identity(file)) in seen:
+            raise SourceError(f"paths name {str(file)!r} twice, which would count it twice; name it once.")
+        seen.add(identity)
+    return tuple(files)
+
+
+def _identity(file: File) -> object:
+    if isinstance(file, RemoteFile):
+        return file.uri
+    status = file.stat()  # the same file under another name, link or not
+    return status.st_dev, status.st_ino
+
+
+def _local(path: str, folder_suffixes: tuple[str, ...]) -> list[Path]:
+    folder = Path(path)
+    with suppress(OSError):
+        if folder.is_file():
+            return [folder]
+    require_source_path(path)
+    if folder.is_dir():
+        inside = {file.relative_to(folder): file for file in folder.rglob("*") if file.is_file()}
+        return [file for _, file in members_of(path, inside.items(), folder_suffixes)]
+    matching = [file for file in map(Path, glob.glob(path, recursive=True)) if file.is_file()]  # noqa: PTH207
+    return matched(path, matching, glob.has_magic(path), "check the path.")
+
+
+@contextmanager
+def opened(file: File, *, stream: bool = False) -> Iterator[Any]:
+    """The file as Arrow reads it: at any place, or from its beginning and unpacked.
+
+    Raises:
+        SourceError: it is not there, or may not be read.
+    """
+    if isinstance(file, RemoteFile):
+        with file.opened(stream=stream) as handle:
+            yield handle
+        return
+    try:
+        handle = pa.input_stream(str(file), compression="detect") if stream else pa.OSFile(str(file))
+    except FileNotFoundError:
+        raise SourceError(f"there is no file {str(file)!r}; check the path.") from None
+    except PermissionError:
+        raise SourceError(f"{str(file)!r} may not be read; change its permissions.") from None
+    with handle:
+        yield handle
+
+
+def size_of(file: File) -> int | None:
+    """The bytes of a file, if that is known."""
+    return file.size() if isinstance(file, RemoteFile) else file.stat().st_size
 
 
 class FilesSource(Records):
@@ -61,7 +140,7 @@ class FilesSource(Records):
 
     def digested(self, columns: Sequence[str], digest: Digest) -> Iterator[Any]:
         """Batches of these columns; whatever else a file has goes into the digest, though others may lack it."""
-        from residua.source.spelling import plain_batch
+        from residua.source.digest import plain_batch
 
         asked = list(columns)
         self.check(asked)

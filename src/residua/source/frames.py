@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from residua.errors import SourceError
+from residua.files import is_uri
 from residua.source.options import NO_OPTIONS, Options
 from residua.source.records import BATCH_ROWS, Records, distinct
-from residua.source.uris import is_uri, parse_uri, shown_value
+from residua.source.remote import parse_uri, shown_value
 
 _UNREADABLE = (TypeError, ValueError, OverflowError, NotImplementedError)  # Arrow's own errors are such as well
 

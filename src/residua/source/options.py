@@ -1,14 +1,30 @@
-"""What is said of records wherever they are: their weight, whose they are, and whether errors may quote them."""
+"""What is said of records wherever they are, and what is seen of them on the way to their tables.
+
+Said: their weight, whose they are, and whether errors may quote them. Seen: how many followed a policy, and what is
+wrong with them. Problems are collected over all records and columns and said at once, without values.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any, Literal, TypedDict, get_args
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
 
+import numpy as np
+from numpy.typing import NDArray
+
+from residua.domain import Attribute, Domain
 from residua.errors import SourceError
+from residua.source.bound import Loss
 
+if TYPE_CHECKING:
+    from residua.source.digest import Digest
+
+MOST_RECORDS = 2**62
+_LISTED = 12
 NoPerson = Literal["refuse", "drop", "apart"]
 
 
@@ -90,3 +106,183 @@ def options_of(given: SourceOptions | Mapping[str, Any]) -> Options:
                 f"a source has no option {name!r}{meant}; it has {', '.join(SourceOptions.__annotations__)}."
             )
     return Options(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
+
+
+class Problems:
+    """Which attributes hold values that their policies refuse, and what else is wrong with columns.
+
+    Args:
+        names: the attributes, in the order in which they are named.
+        show_values: whether to quote up to three values of each attribute, which are confidential.
+    """
+
+    def __init__(self, names: Sequence[str], show_values: bool) -> None:
+        self._names = names
+        self._show_values = show_values
+        self._unknown: dict[str, list[str]] = {}
+        self._missing: dict[str, None] = {}
+        self._sentences: dict[str, None] = {}
+
+    def note(self, name: str, attribute: Attribute, codes: NDArray[np.int32], values: Any) -> None:
+        """Looks at one column's codes before policies are applied."""
+        from residua.domain.codec import examples  # loads Arrow, which planning does not need
+        from residua.domain.values import MISSING, UNKNOWN
+
+        if attribute.unknown == "error" and (outside := codes == UNKNOWN).any():
+            shown = self._unknown.setdefault(name, [])
+            if self._show_values and len(shown) < 3:
+                shown += [text for text in examples(values, outside) if text not in shown][: 3 - len(shown)]
+        if attribute.missing == "error" and (codes == MISSING).any():
+            self._missing[name] = None
+
+    def say(self, sentence: str) -> None:
+        """Notes a whole sentence about a column."""
+        self._sentences[sentence] = None
+
+    def to_plain(self) -> list[Any]:
+        """What was found, as plain values that travel between processes."""
+        return [self._unknown, list(self._missing), list(self._sentences)]
+
+    def add_plain(self, noted: Sequence[Any]) -> None:
+        """Adds what was found elsewhere."""
+        unknown, missing, sentences = noted
+        for name, shown in unknown.items():
+            mine = self._unknown.setdefault(name, [])
+            mine += [text for text in shown if text not in mine][: 3 - len(mine)]
+        self._missing.update(dict.fromkeys(missing))
+        self._sentences.update(dict.fromkeys(sentences))
+
+    def __bool__(self) -> bool:
+        return bool(self._unknown or self._missing or self._sentences)
+
+    def stop(self) -> None:
+        """Raises everything that was found, in one message.
+
+        Raises:
+            SourceError: there is a problem.
+        """
+        if not self:
+            return
+        said = list(self._sentences)
+        if self._unknown:
+            unknown = {name: self._unknown[name] for name in self._names if name in self._unknown}
+            named = {name: f" (such as {', '.join(shown)})" if shown else "" for name, shown in unknown.items()}
+            seen = "" if self._show_values else " (show_values=True, or --show-values, shows some)"
+            said.append(
+                f"{_subject(named)} values outside {_their(named)}; declare them{seen}, or say unknown='other' or "
+                "unknown='drop'."
+            )
+        if self._missing:
+            named = {name: "" for name in self._names if name in self._missing}
+            said.append(f"{_subject(named)} absent values; fill them in, or say missing='other' or missing='drop'.")
+        raise SourceError(" ".join(said))
+
+
+def _subject(named: dict[str, str]) -> str:
+    listed: Sequence[str] = [f"{name!r}{more}" for name, more in named.items()]
+    if len(listed) == 1:
+        return f"attribute {listed[0]} has"
+    more = f" and {len(listed) - _LISTED} more" if len(listed) > _LISTED else ""
+    return f"attributes {', '.join(listed[:_LISTED])}{more} have"
+
+
+def _their(named: dict[str, str]) -> str:
+    return "its domain" if len(named) == 1 else "their domains"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Tallies:
+    """How many records followed a policy, for the curator's terminal only; what is printed of it holds no number.
+
+    Args:
+        dropped: for each attribute, the records that its policy `drop` left out (a record may be left out on account of
+            several).
+        other: for each attribute, the counted records that are in its cell of other values (before a bound chooses).
+        no_person: the records that were left out because nobody's.
+        loss: what the bound on each person's records left out; nothing where there is none.
+    """
+
+    dropped: Mapping[str, int]
+    other: Mapping[str, int]
+    no_person: int = 0
+    loss: Loss | None = None
+
+    def __repr__(self) -> str:
+        return "Tallies(confidential)"
+
+
+def _digest() -> Digest:
+    from residua.source.digest import Digest  # loads Arrow, which planning does not need
+
+    return Digest()
+
+
+@dataclass(eq=False, repr=False)
+class Tally:
+    """The tallies of some records, or of all, while they are read; confidential."""
+
+    domain: Domain
+    show_values: bool
+    digest: Digest = field(default_factory=_digest)
+    records: int = 0
+    dropped: dict[str, int] = field(default_factory=dict)
+    other: dict[str, int] = field(default_factory=dict)
+    no_person: int = 0
+    loss: Loss | None = None
+    problems: Problems = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.dropped, self.other = dict.fromkeys(self.domain.names, 0), dict.fromkeys(self.domain.names, 0)
+        self.problems = Problems(self.domain.names, self.show_values)
+
+    @property
+    def too_many(self) -> bool:
+        """Whether there are more records than can be counted."""
+        return self.records >= MOST_RECORDS
+
+    def require_countable(self, weight: str | None) -> None:
+        """Refuses what was found wrong, in the words of every engine.
+
+        Raises:
+            SourceError: there is a problem, or too many records.
+        """
+        if self.too_many:
+            raise SourceError(f"the counts in column {weight!r} add up to 2^62 or more; correct them.")
+        self.problems.stop()
+
+    @property
+    def done(self) -> tuple[Mapping[str, int], Mapping[str, int], int, Loss | None]:
+        """What `Tallies` says, in its order."""
+        return MappingProxyType(self.dropped), MappingProxyType(self.other), self.no_person, self.loss
+
+    def to_bytes(self) -> bytes:
+        """As JSON, with which it travels."""
+        plain = {name: getattr(self, name) for name in ("records", "dropped", "other", "no_person")}
+        loss = None if self.loss is None else [_sparse(self.loss.held), _sparse(self.loss.lost), self.loss.dropped]
+        more = {"digest": self.digest.parts, "loss": loss, "problems": self.problems.to_plain()}
+        return json.dumps({**plain, **more}).encode()
+
+    def add(self, note: bytes) -> None:
+        """Adds what another one says."""
+        plain = json.loads(note)
+        self.records = min(self.records + plain["records"], MOST_RECORDS)
+        self.no_person += plain["no_person"]
+        self.digest.merge(tuple(plain["digest"]))
+        for mine, theirs in ((self.dropped, plain["dropped"]), (self.other, plain["other"])):
+            for name, count in theirs.items():
+                mine[name] += count
+        if plain["loss"] is not None:
+            held, lost, dropped = plain["loss"]
+            self.loss = (self.loss or Loss.none()) + Loss(_dense(held), _dense(lost), dropped)
+        self.problems.add_plain(plain["problems"])
+
+
+def _sparse(counts: NDArray[np.int64]) -> list[list[int]]:
+    places = np.flatnonzero(counts)
+    return [places.tolist(), counts[places].tolist()]
+
+
+def _dense(sparse: Sequence[Sequence[int]]) -> NDArray[np.int64]:
+    counts = Loss.none().held
+    counts[np.array(sparse[0], dtype=np.int64)] = sparse[1]
+    return counts

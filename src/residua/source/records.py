@@ -157,7 +157,7 @@ class Records(ABC):
         Raises:
             SourceError: a column that is not there, or data that cannot be read.
         """
-        from residua.source.spelling import plain_batch
+        from residua.source.digest import plain_batch
 
         self.check(columns)
         for batch in self._read(columns):

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from residua.errors import SourceError
+from residua.files import is_uri
 from residua.source.options import NO_OPTIONS, SourceOptions, options_of
 from residua.source.records import Records
-from residua.source.uris import is_uri, parse_uri, shown_value
+from residua.source.remote import parse_uri, require_source_path, shown_value
 
 if TYPE_CHECKING:
-    from residua.source.paths import Paths
+    from residua.source.files import Paths
 
 _SUFFIXES: dict[str, tuple[str, ...]] = {
     "parquet": (".parquet", ".pq"),
@@ -168,8 +169,7 @@ class Source(Records):
             ('state',)
         """
         if isinstance(database, str):
-            from residua.source.adbc import AdbcSource
-            from residua.source.uris import Address
+            from residua.source.adbc import AdbcSource, Address
 
             return _source(AdbcSource(Address(database), query, options_of(options)))
         from residua.source.database import QuerySource
@@ -298,8 +298,6 @@ def _kind(path: str) -> str:
     if path.lower().endswith(_DATABASES):
         raise SourceError(f"{path!r} is a database; say which table with rs.Source.duckdb({path!r}, query).")
     if uri is None:
-        from residua.source.paths import require_source_path
-
         require_source_path(path)
     if uri.is_store if uri is not None else Path(path).is_dir():
         return "parquet"

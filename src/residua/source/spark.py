@@ -21,8 +21,9 @@ from residua.linalg.lattice import Layout, SetFamily
 from residua.source.accumulate import FlatTables, tables_of_layout
 from residua.source.bound import PersonBound
 from residua.source.counting import Counted, require_fitting
-from residua.source.options import NO_OPTIONS, Options
+from residua.source.options import NO_OPTIONS, Options, Tally
 from residua.source.records import Records, distinct, missing_columns, needed_columns, parsed_expression
+from residua.source.remote import refuse_keys
 from residua.source.spark_tasks import (
     BUCKETS,
     NOTE,
@@ -38,8 +39,6 @@ from residua.source.spark_tasks import (
     summed_partition,
     widened,
 )
-from residua.source.tallies import Tally
-from residua.source.uris import refuse_keys
 
 if TYPE_CHECKING:
     from residua.source.counting import Progress

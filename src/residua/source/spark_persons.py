@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from residua.source.accumulate import Columns, Weights
 from residua.source.bound import Loss, PersonBound, Words, chosen_packed, packed, unpacked
-from residua.source.kept import Columns, Weights
+from residua.source.options import Tally
 from residua.source.persons import Gathering, Persons, by_part
 from residua.source.spark_tasks import (
     APART,
@@ -32,7 +33,6 @@ from residua.source.spark_tasks import (
     row_of,
     runs_of,
 )
-from residua.source.tallies import Tally
 
 _HELD_BYTES = 1 << 26
 

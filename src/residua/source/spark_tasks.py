@@ -35,15 +35,13 @@ from residua.domain.domain import domain_of_settings
 from residua.errors import SourceError
 from residua.linalg.lattice import Layout
 from residua.machine import processors
-from residua.source.accumulate import PLAIN_WORK, FlatTables, add_plainly, smallest
+from residua.source.accumulate import PLAIN_WORK, Columns, FlatTables, Weights, add_plainly, smallest
 from residua.source.bound import PersonBound
 from residua.source.counting import Buffer, Coded, CountedTables, coded, columns_needed
 from residua.source.digest import Digest
-from residua.source.kept import Columns, Weights
-from residua.source.options import Options
+from residua.source.options import Options, Problems, Tally
 from residua.source.persons import PARTS
 from residua.source.records import Records
-from residua.source.tallies import Problems, Tally
 
 ROW = pa.schema([("block", pa.int32()), ("counts", pa.binary()), ("note", pa.binary())])
 ROW_SQL = "block int, counts binary, note binary"

@@ -15,9 +15,8 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from residua.errors import SourceError
-from residua.source.files import FilesSource
+from residua.source.files import File, FilesSource, Paths, opened, size_of
 from residua.source.options import NO_OPTIONS, Options
-from residua.source.paths import File, Paths, opened, size_of
 from residua.source.records import BATCH_ROWS, Records, distinct, listed, missing_columns
 
 if TYPE_CHECKING:

@@ -1,23 +1,164 @@
-"""Files, here or elsewhere: which ones a path, a pattern or a URI means, how they are opened."""
+"""Files in stores and on the web: URIs whose credentials, which belong in the environment, are never shown."""
 
 from __future__ import annotations
 
 import fnmatch
-import glob
 import os
 import posixpath
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path, PurePath, PurePosixPath
 from typing import Any, TypeVar
+from urllib.parse import parse_qsl, urlsplit
 
 from residua.errors import FileError, SourceError
-from residua.files import require_path
-from residua.source.uris import STORES, Uri, is_uri, parse_uri, redacted
+from residua.files import is_uri, require_path
 
-Paths = str | Path | Sequence[str | Path]
+STORES = ("s3", "gs", "gcs", "abfs", "abfss")  # whose files can be listed
+WEB = ("http", "https")
+_AZURE = {"blob_storage_authority", "dfs_storage_authority", "enable_tls", "credential_kind"}
+_PLACES = {
+    "s3": {"region", "endpoint_override", "scheme"},
+    "gs": {"endpoint_override", "scheme"},
+    "abfs": _AZURE,
+    "abfss": _AZURE,
+}
+_REMEDY = "leave credentials to the environment or to a profile of the store's own tools"
+
+
+@dataclass(frozen=True)
+class Uri:
+    """Where a file or a folder is, in a store or on the web.
+
+    Args:
+        scheme: `s3`, `gs`, `abfss`, `https`, …
+        place: the bucket, the container with its account, or the host.
+        path: what follows, as it is written; without a leading slash in a store.
+        query: of a store, its region or endpoint, or which kind of credential is looked for; on the web anything, which
+            is never shown: it may be a signature.
+    """
+
+    scheme: str
+    place: str
+    path: str
+    query: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.place}/{self.path.lstrip('/')}"
+
+    def __repr__(self) -> str:
+        return f"Uri({str(self)!r})"
+
+    @property
+    def is_store(self) -> bool:
+        """Whether it is an object store."""
+        return self.scheme in STORES
+
+    def at(self, path: str) -> Uri:
+        """Another path of the same place."""
+        return Uri(self.scheme, self.place, path, self.query)
+
+
+def parse_uri(text: str) -> Uri:
+    """The place that a URI names.
+
+    Raises:
+        SourceError: a scheme that is not known, a URI without a place, or one that holds a credential; the message
+            does not repeat it.
+    """
+    scheme, _, rest = text.partition("://")
+    scheme = scheme.lower()
+    if scheme not in (*STORES, *WEB):
+        raise SourceError(
+            f"{shown_uri(text)!r} is of a kind that residua does not read; give a path, or a URI that begins with "
+            "s3://, gs://, abfss:// or https://."
+        )
+    # In a store everything after the bucket is a name, in which ? and # are characters, except a query of ours.
+    authority, slash, path = rest.partition("/")
+    query = ""
+    if scheme in WEB:
+        try:
+            parts = urlsplit(text)
+        except ValueError:
+            raise SourceError(f"{shown_uri(text)!r} is not a URI; correct it.") from None
+        authority, path, query = parts.netloc, parts.path, parts.query
+    elif _known_query(text):
+        path, _, query = path.rpartition("?")
+    place = _place(scheme, authority, text)
+    _check_query(scheme, query, text)
+    if not place or (scheme in STORES and (not slash or not path.strip("/"))):
+        raise SourceError(f"{shown_uri(text)!r} names no file; write it as {scheme}://BUCKET/FILE.")
+    if "\0" in text:
+        raise SourceError(f"{shown_uri(text)!r} holds a NUL character and cannot be the name of a file; correct it.")
+    return Uri(scheme, place, path, query)
+
+
+def _known_query(text: str) -> bool:
+    return re.search(r"\?\w+=[^?]*$", text) is not None
+
+
+def _place(scheme: str, authority: str, text: str) -> str:
+    user, at, _ = authority.rpartition("@")
+    if scheme in STORES and ":" in authority:  # no bucket's name has one: it comes before a password, which may hold /
+        raise SourceError(f"{shown_uri(text)!r} holds a user or a password; {_REMEDY}.")
+    container = scheme in ("abfs", "abfss") and ":" not in user and user != ""
+    anonymous = scheme in ("gs", "gcs") and user == "anonymous"
+    if at and not (container or anonymous):
+        raise SourceError(f"{shown_uri(text)!r} holds a user or a password; {_REMEDY}.")
+    if not re.fullmatch(r"[\w.@:\[\]-]*", authority, flags=re.ASCII):
+        raise SourceError(f"{shown_uri(text)!r} names no place that there can be; correct it.")
+    return authority
+
+
+def _check_query(scheme: str, query: str, text: str) -> None:
+    if scheme in WEB:
+        return
+    unknown = [name for name, _ in parse_qsl(query, keep_blank_values=True) if name not in _PLACES.get(scheme, set())]
+    if unknown:
+        known = " and ".join(sorted(_PLACES.get(scheme, {"nothing"})))
+        raise SourceError(
+            f"{shown_uri(text)!r} has a query that says more than where it is; for {scheme}:// it may say {known}: "
+            f"{_REMEDY}."
+        )
+
+
+def refuse_keys(text: str) -> None:
+    """Refuses a path of Spark's, whose schemes are its own, that holds a password, or a query that may be a key.
+
+    Raises:
+        SourceError: it does; the message does not repeat it.
+    """
+    if is_uri(text) and (":" in text.partition("://")[2].rpartition("@")[0] or _known_query(text)):
+        raise SourceError(f"{shown_uri(text)!r} holds a password or a key; leave credentials to Spark's settings.")
+
+
+def shown_uri(text: str) -> str:
+    """What messages may show of one URI: neither a user or a password, whatever they hold, nor a query."""
+    scheme, _, rest = text.partition("://")
+    user, _, place = rest.rpartition("@")
+    container = scheme.lower() in ("abfs", "abfss")  # which is no user
+    hidden = ":" in user or ("@" in rest.partition("/")[0] and not container)
+    return redacted(f"{scheme}://…@{place}" if hidden else text)
+
+
+def shown_value(value: object) -> str:
+    """What messages may show of whatever stands where a path should."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(shown_value, value))}]"
+    return repr(shown_uri(value)) if isinstance(value, str) and "://" in value else redacted(repr(value))
+
+
+def redacted(text: str) -> str:
+    """A text without users, passwords and queries of the URIs in it: what messages may show."""
+    hidden = re.sub(r"(://)[^/@\s'\"]*:[^\s'\"]*@", r"\1…@", text)  # up to the last @: a password may hold a slash
+    hidden = re.sub(r"((?:s3|gs|gcs|abfss?)://[^/:\s'\"]*):[^\s'\"]*", r"\1:…", hidden, flags=re.IGNORECASE)
+    hidden = re.sub(r"((?:s3|https?)://)[^/@\s'\"]+@", r"\1…@", hidden, flags=re.IGNORECASE)
+    return re.sub(r"(://[^?\s'\"]*)\?[^\s'\"]*", r"\1?…", hidden)
+
+
 _MAGIC = frozenset("*?[")
 _SETTINGS = ("AWS_", "GOOGLE_", "CLOUD", "AZURE_", "STORAGE_")  # of the environment, that stores look at
 _PACKED = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
@@ -93,58 +234,8 @@ class RemoteFile:
                 raise SourceError(f"{str(self)!r} changed while it was read; wait until it is whole, and begin again.")
 
 
-File = Path | RemoteFile
-
-
-def expand(paths: Paths, folder_suffixes: tuple[str, ...] = ()) -> tuple[File, ...]:
-    """The files that paths, patterns and URIs mean: patterns in alphabetical order, the rest as given.
-
-    Args:
-        paths: a path or URI, a list of them, or a pattern.
-        folder_suffixes: a folder stands for all files below it that end so; with none, a folder is refused.
-
-    Raises:
-        SourceError: no such file, a folder, or a file named twice (its records would count twice).
-    """
-    given = [paths] if isinstance(paths, str | Path) else list(paths)
-    if not given:
-        raise SourceError("paths is empty; name at least one file.")
-    files: list[File] = []
-    for path in given:
-        if not isinstance(path, str | Path):
-            raise SourceError(f"paths holds {path!r}, which is no path; pass text or pathlib paths.")
-        if isinstance(path, str) and is_uri(path):
-            files += _remote(path, folder_suffixes)
-        else:
-            files += _local(str(path), folder_suffixes)
-    seen: set[object] = set()
-    for file in files:
-        if (identity := _identity(file)) in seen:
-            raise SourceError(f"paths name {str(file)!r} twice, which would count it twice; name it once.")
-        seen.add(identity)
-    return tuple(files)
-
-
-def _identity(file: File) -> object:
-    if isinstance(file, RemoteFile):
-        return file.uri
-    status = file.stat()  # the same file under another name, link or not
-    return status.st_dev, status.st_ino
-
-
-def _local(path: str, folder_suffixes: tuple[str, ...]) -> list[Path]:
-    require_source_path(path)
-    folder = Path(path)
-    if folder.is_file():
-        return [folder]
-    if folder.is_dir():
-        inside = {file.relative_to(folder): file for file in folder.rglob("*") if file.is_file()}
-        return [file for _, file in _members(path, inside.items(), folder_suffixes)]
-    matching = [file for file in map(Path, glob.glob(path, recursive=True)) if file.is_file()]  # noqa: PTH207
-    return _matched(path, matching, glob.has_magic(path), "check the path.")
-
-
-def _remote(text: str, folder_suffixes: tuple[str, ...]) -> list[RemoteFile]:
+def remote_files(text: str, folder_suffixes: tuple[str, ...]) -> list[RemoteFile]:
+    """The files that a URI or a pattern of them means."""
     uri = parse_uri(text)
     with explained(uri):
         filesystem, path = _filesystem(uri)
@@ -157,7 +248,7 @@ def _remote(text: str, folder_suffixes: tuple[str, ...]) -> list[RemoteFile]:
     if status.type.name == "Directory":
         folder = uri.path.rstrip("/")
         inside = ((PurePosixPath(posixpath.relpath(file, folder)), file) for file in _listed(uri, folder))
-        return [RemoteFile(uri.at(file), below) for below, file in _members(str(uri), inside, folder_suffixes)]
+        return [RemoteFile(uri.at(file), below) for below, file in members_of(str(uri), inside, folder_suffixes)]
     parts = uri.path.split("/")
     fixed = next((i for i, part in enumerate(parts) if _MAGIC & set(part)), None)
     matching: list[str] = []
@@ -165,10 +256,10 @@ def _remote(text: str, folder_suffixes: tuple[str, ...]) -> list[RemoteFile]:
         listed = _listed(uri, "/".join(parts[:fixed]), deep=len(parts) - fixed > 1 or "**" in parts)
         matching = [file for file in listed if _matches(file.split("/"), parts)]
     remedy = "check the path, and that the bucket is yours."
-    return [RemoteFile(uri.at(file)) for file in _matched(str(uri), matching, fixed is not None, remedy)]
+    return [RemoteFile(uri.at(file)) for file in matched(str(uri), matching, fixed is not None, remedy)]
 
 
-def _members(folder: str, inside: Iterable[tuple[P, T]], suffixes: tuple[str, ...]) -> list[tuple[P, T]]:
+def members_of(folder: str, inside: Iterable[tuple[P, T]], suffixes: tuple[str, ...]) -> list[tuple[P, T]]:
     """The files that a folder stands for: those with a suffix, without what begins with a dot or an underscore."""
     if not suffixes:
         raise SourceError(f"{folder!r} is a folder; name its files, for example {folder.rstrip('/') + '/*.csv'!r}.")
@@ -182,7 +273,7 @@ def _members(folder: str, inside: Iterable[tuple[P, T]], suffixes: tuple[str, ..
     return members
 
 
-def _matched(shown: str, matching: list[T], pattern: bool, remedy: str) -> list[T]:
+def matched(shown: str, matching: list[T], pattern: bool, remedy: str) -> list[T]:
     """The files that a pattern means, sorted.
 
     Raises:
@@ -303,31 +394,3 @@ def require_source_path(path: str | Path) -> None:
         require_path(Path(path))
     except FileError as problem:
         raise SourceError(redacted(str(problem))) from None
-
-
-@contextmanager
-def opened(file: File, *, stream: bool = False) -> Iterator[Any]:
-    """The file as Arrow reads it: at any place, or from its beginning and unpacked.
-
-    Raises:
-        SourceError: it is not there, or may not be read.
-    """
-    import pyarrow as pa
-
-    if isinstance(file, RemoteFile):
-        with file.opened(stream=stream) as handle:
-            yield handle
-        return
-    try:
-        handle = pa.input_stream(str(file), compression="detect") if stream else pa.OSFile(str(file))
-    except FileNotFoundError:
-        raise SourceError(f"there is no file {str(file)!r}; check the path.") from None
-    except PermissionError:
-        raise SourceError(f"{str(file)!r} may not be read; change its permissions.") from None
-    with handle:
-        yield handle
-
-
-def size_of(file: File) -> int | None:
-    """The bytes of a file, if that is known."""
-    return file.size() if isinstance(file, RemoteFile) else file.stat().st_size
