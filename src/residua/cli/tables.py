@@ -265,8 +265,8 @@ def _read(path: Path) -> Any:
     try:
         if path.suffix == ".parquet":
             return pyarrow.parquet.read_table(path)
-        with path.open("rb") as file:
-            names = pyarrow.csv.open_csv(file).schema.names
+        with path.open("rb") as file, pyarrow.csv.open_csv(file) as reader:
+            names = reader.schema.names
         # Labels as they are written: 007 is not 7.
         types = {name: pa.string() for name in names if name != "count"}
         options = pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=False)

@@ -103,10 +103,11 @@ class DelimitedSource(FilesSource):
                 raise
             # One batch behind, so that a file that ends in the middle is refused before its last batch is used.
             held = None
-            for batch in reader:
-                if held is not None:
-                    yield held
-                held = batch
+            with reader:
+                for batch in reader:
+                    if held is not None:
+                        yield held
+                    held = batch
             if stream.quotes % 2:
                 raise SourceError(
                     f"{str(path)!r} has a quote that is never closed; repair the file (it may be truncated)."
