@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from residua.compiling import compiled_loosely
+from residua.machine import compiled_loosely
 
 Clique = tuple[int, ...]
 

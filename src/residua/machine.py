@@ -1,15 +1,15 @@
-"""What the machine has: processors, threads for linear algebra, memory that is free, locks, room on disks."""
+"""What the machine has: processors, threads, compiled loops, memory that is free, locks, room on disks."""
 
 from __future__ import annotations
 
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from residua.errors import FileError
 
@@ -19,6 +19,7 @@ def processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+F = TypeVar("F", bound=Callable[..., Any])
 LARGE = 1024  # rows of a matrix
 
 
@@ -44,6 +45,33 @@ def threads_for(side: float) -> Iterator[None]:
         return
     with _libraries().limit(limits=1):
         yield
+
+
+def compiled(function: F, *, fastmath: bool = False) -> F:
+    """The function, compiled when first called, with the arithmetic of IEEE 754 as it is written.
+
+    Args:
+        function: the loop; it is kept on disk where there is a folder for it.
+        fastmath: with sums in whatever order is fastest; callers check that everything is finite.
+    """
+    import numba
+
+    try:
+        return cast("F", numba.njit(nogil=True, cache=True, fastmath=fastmath)(function))
+    except RuntimeError:  # neither the package nor the user has a folder that can be written to
+        return cast("F", numba.njit(nogil=True, fastmath=fastmath)(function))
+
+
+def compiled_loosely(function: F) -> F:
+    """The same, with sums in whatever order is fastest; callers check that everything is finite."""
+    return compiled(function, fastmath=True)
+
+
+def compiled_inline(function: F) -> F:
+    """A small part of compiled functions, kept with those that call it."""
+    import numba
+
+    return cast("F", numba.njit(nogil=True)(function))
 
 
 def free_bytes() -> int | None:

@@ -11,7 +11,7 @@ import pytest
 
 import residua
 import residua as rs
-from residua import bars, showing
+from residua import showing
 from residua.report.plan_text import plan_lines
 from residua.screen import text_of
 from tests.laws.test_report import Reader
@@ -89,8 +89,8 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         told.append(html)
         return told.append
 
-    monkeypatch.setattr(bars, "_notebook", lambda: display)
-    monkeypatch.setattr(bars, "_SECONDS", 0.0)
+    monkeypatch.setattr(showing, "_notebook", lambda: display)
+    monkeypatch.setattr(showing, "_SECONDS", 0.0)
     return told
 
 
@@ -127,7 +127,7 @@ def test_no_bar_where_nobody_looks(capfd):
 def test_a_bar_is_taken_away_when_the_work_fails(monkeypatch):
     told = drawn(monkeypatch)
 
-    @bars.with_bar("working")
+    @showing.with_bar("working")
     def work(*, progress=None):
         progress(1, 0.5)
         raise KeyboardInterrupt
@@ -148,7 +148,7 @@ def test_a_terminal_gets_a_bar_of_rich(monkeypatch):
     screen = Terminal()
     monkeypatch.setattr("sys.stderr", screen)
     monkeypatch.setenv("TERM", "xterm")
-    with bars.drawn_bar("working") as report:
+    with showing.drawn_bar("working") as report:
         report(3, 0.25)
         report("estimator", 5, 10)
     assert "working" in screen.getvalue() or "reading" in screen.getvalue()

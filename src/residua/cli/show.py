@@ -17,11 +17,10 @@ import numpy as np
 import typer
 from rich.console import Console
 
-from residua.bars import terminal_bars
 from residua.published.columns import Columns
 from residua.published.columns import shown as as_text
 from residua.screen import ANY_WIDTH, PlainTable, Screen
-from residua.showing import printable
+from residua.showing import printable, terminal_bars
 
 ROWS_SHOWN = 40
 

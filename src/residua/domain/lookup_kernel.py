@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.compiling import compiled, compiled_inline
+from residua.machine import compiled, compiled_inline
 
 Bytes = NDArray[np.uint8]
 Offsets = NDArray[np.int64]

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from residua.arrays import ArrayForm, archive_of, archive_size, read_archive
 from residua.errors import FileError
 from residua.estimation.fit import Fitted
 from residua.estimation.mixture import Values
@@ -25,8 +24,12 @@ from residua.estimation.observed import Public
 from residua.estimation.shrinkage import SCALES, Prior
 from residua.files import MOST_DOCUMENT, MOST_PLAN, read_document, require_path, write_document
 from residua.folders import (
+    ArrayForm,
+    archive_of,
+    archive_size,
     check_digests,
     digests_of,
+    read_archive,
     refusing_damage,
     require_files,
     require_folder,

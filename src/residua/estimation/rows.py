@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from residua.bars import with_bar
 from residua.domain import Domain
 from residua.errors import PlanError
 from residua.estimation.filling import Codes, Step, filled, steps_of
@@ -21,6 +20,7 @@ from residua.privacy.costs import stated
 from residua.published.columns import library
 from residua.published.streaming import of_one_type
 from residua.published.table import what_is_counted
+from residua.showing import with_bar
 
 if TYPE_CHECKING:
     import pandas

@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.compiling import compiled, compiled_inline
+from residua.machine import compiled, compiled_inline
 
 _COMMA, _END, _MINUS, _POINT = 44, 10, 45, 46
 _TEN, _DIGIT = np.uint64(10), np.uint64(48)

@@ -19,7 +19,6 @@ import numpy as np
 import tomli_w
 from numpy.typing import NDArray
 
-from residua.bars import with_bar
 from residua.domain import settings_of_domain
 from residua.errors import FileError, PlanError, ResiduaError
 from residua.folders import whole_folder, write_synced
@@ -33,6 +32,7 @@ from residua.plans.tails import check_confidence
 from residua.release import Release
 from residua.release.parts import PartedIntegers
 from residua.release.tables import rebuilt_batches
+from residua.showing import with_bar
 from residua.source.spark import asked
 from residua.source.spark_tasks import ROW_SQL, other_version, own_version, row_of
 from residua.workload import Workload

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from residua.compiling import compiled, compiled_inline
+from residua.machine import compiled, compiled_inline
 
 _compiled: Any = compiled  # without fastmath: the error bounds count operations
 _inline: Any = compiled_inline

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.compiling import compiled
+from residua.machine import compiled
 
 
 @compiled

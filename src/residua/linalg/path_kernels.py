@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from residua.compiling import compiled
+from residua.machine import compiled
 
 _compiled: Any = compiled  # without fastmath: the error bounds count operations
 

@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from residua.bars import with_bar
 from residua.domain import Domain
 from residua.errors import FileError, LedgerError, PlanError, ResiduaError, SourceError
 from residua.linalg.arrays import Integers
@@ -27,6 +26,7 @@ from residua.plans.verifier import WORD
 from residua.privacy import Guarantee, Person, Unit
 from residua.privacy.exact import round_up
 from residua.release import Release, reserve
+from residua.showing import with_bar
 from residua.source import Source, source_of
 from residua.source.bound import KEY_BYTES, PersonBound, bound_of
 from residua.source.checking import Checked, SomeGroups

@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.bars import with_bar
 from residua.domain import Domain
 from residua.errors import PlanError, PrivacyError, VerificationError
 from residua.linalg.arrays import Floats, Integers
@@ -33,6 +32,7 @@ from residua.plans.tails import check_confidence
 from residua.plans.verifier import WORD, Profile, even, require_scales, rounded_up
 from residua.privacy import Guarantee, PureDP, Unit
 from residua.privacy.exact import root_up
+from residua.showing import with_bar
 from residua.source import Source, source_of
 
 

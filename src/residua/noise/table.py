@@ -200,7 +200,7 @@ def _evaluate(
 @lru_cache(maxsize=1)
 def _kernel() -> Callable[..., Any]:
     """Compile `_evaluate` on first use (importing does nothing), without `fastmath`, as the proof asks."""
-    from residua.compiling import compiled
+    from residua.machine import compiled
 
     return compiled(_evaluate)
 

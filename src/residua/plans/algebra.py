@@ -24,13 +24,13 @@ from typing import Generic, TypeVar, cast
 
 import numpy as np
 
-from residua.bars import with_bar
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.plans.combining import Progress
 from residua.plans.contract import Plan, algebra_of
 from residua.plans.noise import guarantee_like
 from residua.plans.tolerances import ORDER_TOLERANCE
+from residua.showing import with_bar
 from residua.workload import Workload
 
 

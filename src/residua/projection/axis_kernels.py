@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from residua.compiling import compiled, compiled_inline, compiled_loosely
+from residua.machine import compiled, compiled_inline, compiled_loosely
 
 _compiled: Any = compiled
 _inlined: Any = compiled_inline

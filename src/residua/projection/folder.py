@@ -21,12 +21,16 @@ import msgspec
 import numpy as np
 import tomli_w
 
-from residua.arrays import ArrayForm, archive_of, archive_size, mapped_array, read_archive
 from residua.domain import Domain, settings_of_domain
 from residua.files import MOST_DOCUMENT, MOST_PLAN, read_document, require_path, write_document
 from residua.folders import (
+    ArrayForm,
+    archive_of,
+    archive_size,
     check_digests,
     digests_of,
+    mapped_array,
+    read_archive,
     receipt_of,
     refusing_damage,
     require_files,

@@ -10,7 +10,6 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from residua.bars import with_bar
 from residua.domain import impossible_cells
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
@@ -24,7 +23,7 @@ from residua.projection.problems import kind_of, metric_of, problem_of
 from residua.projection.tables import Tabled
 from residua.release.base import Release
 from residua.release.pooled import over_cells
-from residua.showing import Exported
+from residua.showing import Exported, with_bar
 from residua.workload import AttributeQueries, Workload
 
 _CLEAR = 3.0  # standard deviations of the released total: below, tables are mostly noise

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from residua.compiling import compiled_loosely
+from residua.machine import compiled_loosely
 
 _compiled: Any = compiled_loosely  # callers check that everything is finite
 RAISED = 0.1  # of the floor: cells below that are raised in the end

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from residua.arrays import let_go
 from residua.errors import PlanError
+from residua.folders import let_go
 from residua.linalg.arrays import Floats
 from residua.plans.estimator import Estimator
 from residua.plans.operators.nesting import Nesting, Nodes

@@ -27,14 +27,19 @@ import numpy as np
 import tomli_w
 from numpy.typing import NDArray
 
-from residua.arrays import ArrayForm, archive_of, archive_size, form_of, mapped_array, read_archive
 from residua.domain import settings_of_domain
 from residua.errors import FileError
 from residua.files import MOST_DOCUMENT, MOST_PLAN, read_document, sync_folder, write_document
 from residua.folders import (
+    ArrayForm,
+    archive_of,
+    archive_size,
     check_digests,
     digests_of,
+    form_of,
+    mapped_array,
     partial_folder,
+    read_archive,
     reason,
     receipt_of,
     refusing_damage,

@@ -9,7 +9,6 @@ from operator import add
 from pathlib import Path
 from typing import Any
 
-from residua.bars import lasting_bar
 from residua.errors import SessionError
 from residua.measurement import Ledger
 from residua.measurement.ledger_amounts import affordable, stated
@@ -30,7 +29,7 @@ from residua.session.opening import (
     require_gaussian,
     require_its_ledger,
 )
-from residua.showing import Reported
+from residua.showing import Reported, lasting_bar
 from residua.source import source_of
 from residua.source.options import Tallies
 from residua.workload import Workload

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.compiling import compiled
-from residua.machine import processors
+from residua.machine import compiled, processors
 
 if TYPE_CHECKING:
     from residua.source.accumulate import Codes, FlatTables

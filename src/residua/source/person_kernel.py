@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.compiling import compiled, compiled_inline
+from residua.machine import compiled, compiled_inline
 
 Words = NDArray[np.uint64]
 _V0, _V1 = np.uint64(0x736F6D6570736575), np.uint64(0x646F72616E646F6D)

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal, TypedDict, TypeVar, Unpack, overload
 
-from residua.bars import with_bar
 from residua.domain import Domain
 from residua.errors import PlanError
 from residua.machine import threads_for
@@ -31,6 +30,7 @@ from residua.plans.saddle import Progress
 from residua.plans.targets import Targets
 from residua.plans.tolerances import MARGINAL_TOLERANCE, PRODUCT_TOLERANCE
 from residua.privacy import AddRemove, Guarantee, PureDP, Unit
+from residua.showing import with_bar
 from residua.workload import Workload
 
 P = TypeVar("P", bound=Plan)
