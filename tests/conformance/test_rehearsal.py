@@ -15,7 +15,7 @@ import pytest
 import residua as rs
 from residua import machine as locks
 from residua.errors import FileError, VerificationError
-from residua.measurement import rehearsal
+from residua.measurement import noisy as rehearsal
 from residua.noise import samplers, table
 from residua.source import accumulate
 

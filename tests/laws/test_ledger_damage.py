@@ -15,7 +15,7 @@ import pytest
 
 from residua.errors import FileError, LedgerError
 from residua.measurement.ledger import Ledger
-from residua.measurement.ledger_lines import read_contents
+from residua.measurement.ledger_file import read_contents
 from residua.privacy import ZCDP
 
 DATA = "sha256:1f3c"

@@ -10,7 +10,7 @@ import pytest
 
 import residua as rs
 from residua.errors import PlanError
-from residua.measurement import rehearsal
+from residua.measurement import noisy as rehearsal
 from residua.measurement.noisy import noisy
 from residua.noise import rounded_laplace, rounded_normal
 from residua.plans.composition import priced

@@ -21,8 +21,8 @@ from residua.linalg.nested_noise import NestedNoise, simulated_along
 from residua.linalg.path import over_running_sums
 from residua.noise import correlated, fields, nested, refining
 from residua.noise.correlated import exactly_ordered, rounded_ordered
-from residua.noise.entropy import SystemEntropy
 from residua.noise.normals import Normals
+from residua.noise.samplers import SystemEntropy
 from residua.noise.table import precision
 from residua.plans import ProductPlan
 from residua.plans.operators.correlated_price import price

@@ -10,9 +10,8 @@ from flint import arb, ctx
 from residua.linalg.path import OrderedNoise, prefix_path, range_path
 from residua.noise import correlated, fields, kernels, refining
 from residua.noise.correlated import begun, rounded_so_far
-from residua.noise.entropy import SystemEntropy
 from residua.noise.normals import Normals, normal
-from residua.noise.samplers import NORMAL
+from residua.noise.samplers import NORMAL, SystemEntropy
 from residua.noise.table import long_table, precision
 from tests.laws.test_noise_bound import adversarial
 

@@ -16,7 +16,7 @@ from scipy.stats import chi2
 import residua as rs
 from residua.errors import SourceError
 from residua.measurement.aside import aside_within
-from residua.measurement.ledger_amounts import allowance
+from residua.measurement.ledger_entries import allowance
 from residua.source import persons as gathering
 from residua.source.bound import PersonBound, bound_of, chosen
 from residua.source.person_kernel import hash_texts

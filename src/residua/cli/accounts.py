@@ -11,7 +11,7 @@ from residua.cli.sources import open_source
 from residua.cli.spec import read_spec
 from residua.errors import SpecError
 from residua.measurement import Ledger
-from residua.measurement.ledger_lines import Entry
+from residua.measurement.ledger_entries import Entry
 from residua.plans.bodies import guarantee_to_body, unit_to_body
 from residua.plans.noise import Currency
 from residua.privacy import ZCDP, describe

@@ -19,7 +19,7 @@ from residua.estimation.folder import is_estimates
 from residua.folders import require_free
 from residua.measurement import Ledger, measure
 from residua.measurement.aside import aside_of
-from residua.measurement.ledger_amounts import allowance, converted
+from residua.measurement.ledger_entries import allowance, converted
 from residua.measurement.measure import require_agreement
 from residua.plans import plan as best_plan
 from residua.plans.composition import priced

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
 
 from residua.domain.labels import values_of_file
-from residua.domain.levels import OTHER, DeclaredCells, Level, interval_labels, levels_of, settings_of_levels
-from residua.domain.words import Described, Words
+from residua.domain.levels import OTHER, DeclaredCells, Level, levels_of, settings_of_levels
+from residua.domain.words import Described, Words, interval_labels
 from residua.errors import DomainError
 
 Policy = Literal["error", "other", "drop"]

@@ -78,7 +78,8 @@ class Domain(Shown):
                 )
             declared[name] = _attribute(name, attribute)
         object.__setattr__(self, "attributes", MappingProxyType(declared))
-        object.__setattr__(self, "impossible", rules_of(self, impossible))
+        nothing = isinstance(impossible, tuple) and not impossible
+        object.__setattr__(self, "impossible", () if nothing else rules_of(self, impossible))
         if self.impossible and "impossible" in declared:
             raise DomainError("an attribute named 'impossible' cannot stand beside rules of that name; rename it.")
 
@@ -246,7 +247,7 @@ def domain_of_settings(settings: Mapping[str, Any], folder: Path = Path()) -> Do
         raise DomainError("the domain is not a table of attributes; write one [domain.NAME] table for each.")
     rules = settings.get(_RULES)
     if not (isinstance(rules, list) and rules and all(isinstance(rule, Mapping) for rule in rules)):
-        rules = []
+        rules = ()
     declared = {name: value for name, value in settings.items() if not (rules and name == _RULES)}
     return Domain({name: _attribute_of_settings(name, value, folder) for name, value in declared.items()}, rules)
 
@@ -283,7 +284,7 @@ def _attribute_of_settings(name: str, declared: object, folder: Path) -> Attribu
     if reader is None:
         raise DomainError(f"attribute {name!r} has the keys {sorted(settings)}; use {_KINDS}.")
     try:
-        if "values" in settings:
+        if isinstance(settings.get("values"), Mapping):
             settings["values"] = values_of_settings(settings["values"], folder)
         if "codes" in settings:
             settings["codes"] = (settings["codes"], folder)

@@ -262,10 +262,8 @@ def values_of_file(path: str | Path, column: str | None = None) -> list[str]:
         raise DomainError(f"values: {str(path)!r} is not sound UTF-8 text; convert or repair it.") from None
 
 
-def values_of_settings(declared: Any, folder: Path) -> Any:
-    """What `values = …` declares: the list itself, or what `{ file = "codes.csv", column = "code" }` lists."""
-    if not isinstance(declared, Mapping):
-        return declared
+def values_of_settings(declared: Mapping[str, Any], folder: Path) -> list[str]:
+    """The values that `values = { file = "codes.csv", column = "code" }` lists."""
     if "file" not in declared or set(declared) - _KEYS:
         raise DomainError(f'values has the keys {sorted(declared)}; write {{ file = "codes.csv", column = "code" }}.')
     file, column = declared["file"], declared.get("column")

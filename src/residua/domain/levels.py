@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.domain.labels import LabelArray, labels_of
+from residua.domain.words import interval_labels
 from residua.errors import DomainError
 
 OTHER = "(other)"
@@ -253,12 +254,6 @@ def _edge_labels(edges: Sequence[float], codes: NDArray[np.intp], cells: Declare
     lasts = [*(firsts[1:] - 1), len(codes) - 1]
     ends = [(cells.labels[int(a)], cells.labels[int(b)]) for a, b in zip(firsts, lasts, strict=True)]
     return tuple(f"{a} to {b}" if a != b else f"{a}" for a, b in ends)
-
-
-def interval_labels(edges: Sequence[float]) -> tuple[str, ...]:
-    """Labels such as `[0, 10)` of the intervals between edges, the last closed on both sides."""
-    last = len(edges) - 2
-    return tuple(f"[{a:.15g}, {b:.15g}{']' if i == last else ')'}" for i, (a, b) in enumerate(pairwise(edges)))
 
 
 def check_nested(below: Level, level: Level) -> None:

@@ -1,4 +1,4 @@
-"""What attributes and their values are called in public: titles, descriptions and codes, in several languages.
+"""What attributes and their values are called: labels, and in public titles, descriptions and codes, in languages.
 
 Words change nothing that is counted: two domains that differ in words alone are equal, and a plan for one is a plan
 for the other. Reports, notebooks and the formats of statistical offices show them.
@@ -7,8 +7,9 @@ for the other. Reports, notebooks and the formats of statistical offices show th
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, Self, cast
 
@@ -158,3 +159,9 @@ def _text(what: str, given: object) -> Mapping[str, str]:
 
 def _plain(text: Mapping[str, str]) -> Any:
     return text[""] if set(text) == {""} else dict(text)
+
+
+def interval_labels(edges: Sequence[float]) -> tuple[str, ...]:
+    """Labels such as `[0, 10)` of the intervals between edges, the last closed on both sides."""
+    last = len(edges) - 2
+    return tuple(f"[{a:.15g}, {b:.15g}{']' if i == last else ')'}" for i, (a, b) in enumerate(pairwise(edges)))

@@ -11,7 +11,7 @@ import numpy as np
 
 from residua.errors import PlanError, PrivacyError
 from residua.linalg.arrays import Integers
-from residua.measurement.ledger_amounts import allowance, currency_of
+from residua.measurement.ledger_entries import allowance, currency_of
 from residua.noise import rounded_laplace, rounded_normal
 from residua.plans.contract import Plan
 from residua.plans.noise import LAPLACE, LARGEST_SCALE, NORMAL, SMALLEST_SCALE, Noise

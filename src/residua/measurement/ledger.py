@@ -13,8 +13,12 @@ from typing import Any
 
 from residua.errors import LedgerError, LedgerMovedError
 from residua.files import require_path
-from residua.measurement.ledger_amounts import (
+from residua.measurement.ledger_entries import (
+    Acceptance,
+    Contents,
+    Entry,
     affordable,
+    agreed,
     allowance,
     converted,
     currency_of,
@@ -22,19 +26,18 @@ from residua.measurement.ledger_amounts import (
     meaning,
     shortage,
     stated,
+    text_of,
 )
-from residua.measurement.ledger_file import append, create_file, locked, read_file
-from residua.measurement.ledger_lines import (
-    Acceptance,
-    Contents,
-    Entry,
+from residua.measurement.ledger_file import (
     acceptance_line,
-    agreed,
+    append,
+    create_file,
     entry_line,
     entry_of,
     header_line,
+    locked,
     read_contents,
-    text_of,
+    read_file,
 )
 from residua.plans.noise import Currency
 from residua.privacy import AddRemove, Guarantee, Person, ReplaceOne, Unit

@@ -1,26 +1,213 @@
-"""The file of a ledger: one writer at a time, created whole, and every append on disk before it counts.
+"""The file of a ledger and its lines: JSON, numbered, each holding the digest of the one before it.
 
-An append is two writes, each followed by fsync: the record, then its newline. So a newline on disk proves that
-the record before it is on disk too, in whatever order the disk wrote its sectors; what follows the last newline
-is an append that did not finish.
+The first line is the header, sequence 0; every other line is a debit, or a dataset that was declared to be of the same
+people:
+
+    {"format":"residua ledger","version":1,"sequence":0,"time":…,"budget":…,"unit":…,"pcost_allowed":"1/1",
+     "salt":…,"dataset":null,"population":"adults","previous":"","sha256":…}
+    {"sequence":1,"time":…,"cost":"1/4","purpose":…,"dataset":…,"detail":{},"previous":…,"sha256":…}
+    {"sequence":2,"time":…,"accepted":…,"why":"corrected codes","previous":…,"sha256":…}
+
+Version 1 has no population and no accepted datasets; what it has is read as it was. Version 3 is version 2 for persons,
+whose bound an earlier residua would not keep.
+
+A ledger whose budget is PureDP counts in epsilon: it has `epsilon_allowed`, and its costs are epsilons. In the others a
+debit of Laplace noise keeps its epsilon as `detail.pure_epsilon`, beside the pcost it counts as.
+
+`sha256` is the digest of the bytes of the line that come before `,"sha256"`; `previous` is the `sha256` of the
+line before.
+
+There is one writer at a time; the file is created whole, and every append is on disk before it counts. An append is two
+writes, each followed by fsync: the record, then its newline. So a newline on disk proves that the record before it is
+on disk too, in whatever order the disk wrote its sectors; what follows the last newline is an append that did not
+finish.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from fractions import Fraction
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from residua.errors import FileError, LedgerError
-from residua.files import sync_folder
+from residua.files import digest_of, sync_folder
 from residua.machine import lock, require_locks, sync, unlock
-from residua.measurement.ledger_lines import OPENING
+from residua.measurement.ledger_entries import Acceptance, Contents, Entry, Header, fraction_of, text_of
+from residua.plans.bodies import guarantee_of_body, guarantee_to_body, unit_of_body, unit_to_body
+from residua.privacy import Guarantee, PureDP, Unit
 
+FORMAT, VERSION = "residua ledger", 1
+OPENING = b'{"format":"residua ledger",'  # how every ledger begins, whatever its version
+_SEAL = ',"sha256":"{}"}}'
+_SEAL_LENGTH = len(_SEAL.format("0" * 64))
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_RESTORE = "restore the ledger from a copy, and release nothing from this dataset until then"
+
+
+def header_line(
+    budget: Guarantee, unit: Unit, allowed: Fraction, salt: str, dataset: str | None, population: str
+) -> bytes:
+    """The first line of a new ledger."""
+    return _sealed(
+        {
+            "format": FORMAT,
+            "version": VERSION,
+            "sequence": 0,
+            "time": _now(),
+            "budget": guarantee_to_body(budget),
+            "unit": unit_to_body(unit),
+            _allowance_key(budget): text_of(allowed),
+            "salt": salt,
+            "dataset": dataset,
+            "population": population,
+        },
+        previous="",
+    )
+
+
+def entry_line(after: Contents, cost: Fraction, purpose: str, dataset: str, detail: Mapping[str, Any]) -> bytes:
+    """The line of one more debit."""
+    body = {
+        "sequence": len(after.digests),
+        "time": _now(),
+        "cost": text_of(cost),
+        "purpose": purpose,
+        "dataset": dataset,
+        "detail": dict(detail),
+    }
+    return _sealed(body, previous=after.head)
+
+
+def acceptance_line(after: Contents, dataset: str, why: str) -> bytes:
+    """The line of one more dataset that holds the same people."""
+    body = {"sequence": len(after.digests), "time": _now(), "accepted": dataset, "why": why}
+    return _sealed(body, previous=after.head)
+
+
+def entry_of(line: bytes) -> Entry:
+    """The debit that a line, already verified, records."""
+    return _entry(json.loads(line), _digest(line))
+
+
+def read_contents(content: bytes, name: str) -> Contents:
+    """Verifies every line of a ledger, and leaves out a last one that was never finished.
+
+    What follows the last newline is an append that a crash interrupted. If it is a whole record it counts:
+    that can only overstate what was spent. If it is not, its debit never returned to its caller. A line that
+    has its newline and not its digest was changed: newlines are written only once their line is on disk.
+
+    Raises:
+        FileError: when this is no ledger, or one of another version.
+        LedgerError: when a line was changed, removed, inserted or moved.
+    """
+    *lines, tail = content.split(b"\n")
+    kept, ended = len(content) - len(tail), True
+    record = tail[: tail.rfind(b'"}') + 2]
+    if record and _intact(record):
+        # After power loss, zeros may stand where bytes were not written yet; nothing else can.
+        if tail[len(record) :].strip(b"\0"):
+            raise LedgerError(
+                f"{name} was changed after it was written (something follows line {len(lines) + 1}); {_RESTORE}."
+            )
+        lines, kept, ended = [*lines, record], kept + len(record), False
+    if not lines:
+        raise FileError(f"{name} is not a ledger, or its first line is damaged; {_RESTORE}.")
+    for number, line in enumerate(lines, 1):
+        if number == 1:
+            _check_version(line, name)
+        if not _intact(line):
+            raise LedgerError(
+                f"line {number} of {name} was changed after it was written (its digest does not match); {_RESTORE}."
+            )
+    try:
+        return _chained([json.loads(line) for line in lines], [_digest(line) for line in lines], kept, ended)
+    except _BrokenError as broken:
+        raise LedgerError(f"{name} was changed after it was written ({broken}); {_RESTORE}.") from None
+    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as problem:
+        raise LedgerError(
+            f"{name} holds a line that no ledger has ({type(problem).__name__}: {problem}); {_RESTORE}."
+        ) from None
+
+
+class _BrokenError(Exception):
+    """Where the chain breaks."""
+
+
+def _chained(bodies: list[dict[str, Any]], digests: list[str], kept: int, ended: bool) -> Contents:
+    first = bodies[0]
+    budget = guarantee_of_body(first["budget"])
+    if budget is None:
+        raise ValueError("no budget")
+    allowed, bound = fraction_of(first[_allowance_key(budget)]), first["dataset"]
+    unit, salt, population = unit_of_body(first["unit"]), str(first["salt"]), str(first["population"])
+    header = Header(budget, unit, allowed, salt, bound, population, digests[0])
+    spent, datasets = Fraction(0), [] if bound is None else [str(bound)]
+    entries, accepted = [], []
+    for number, body in enumerate(bodies):
+        if body["sequence"] != number or body["previous"] != (digests[number - 1] if number else ""):
+            raise _BrokenError(f"line {number + 1} does not follow the one before it")
+        if number and "accepted" in body:
+            datasets.append(str(body["accepted"]))
+            accepted.append(Acceptance(number, body["time"], datasets[-1], str(body["why"]), digests[number]))
+        elif number:
+            entries.append(_entry(body, digests[number]))
+            spent += entries[-1].cost
+            datasets = datasets or [str(body["dataset"])]
+            if body["dataset"] not in datasets:
+                raise _BrokenError(f"line {number + 1} is about another dataset")
+            if spent > allowed:
+                raise _BrokenError(f"line {number + 1} spends more than the budget")
+    held = (tuple(entries), tuple(accepted), tuple(digests))
+    return Contents(header, *held, spent, tuple(datasets), kept, ended)
+
+
+def _allowance_key(budget: Guarantee) -> str:
+    """A ledger of pure DP counts in epsilon; the key says so, so that no other version takes it for a pcost."""
+    return "epsilon_allowed" if isinstance(budget, PureDP) else "pcost_allowed"
+
+
+def _entry(body: dict[str, Any], digest: str) -> Entry:
+    cost, detail = fraction_of(body["cost"]), MappingProxyType(dict(body["detail"]))
+    return Entry(body["sequence"], body["time"], cost, body["purpose"], detail, digest)
+
+
+def _check_version(line: bytes, name: str) -> None:
+    """Looks at the version before anything else: another one may seal its lines in another way."""
+    given: object = None
+    # What is not JSON has no matching digest either.
+    with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
+        given = json.loads(line)["version"]
+    if isinstance(given, int) and given != VERSION:
+        raise FileError(
+            f"{name} has version {given}; this residua reads version {VERSION}: use the residua that wrote it."
+        )
+
+
+def _sealed(body: dict[str, Any], previous: str) -> bytes:
+    encoded = json.dumps({**body, "previous": previous}, separators=(",", ":"), allow_nan=False)
+    opened = encoded[:-1].encode("ascii")
+    return opened + _SEAL.format(digest_of(opened)).encode("ascii")
+
+
+def _intact(line: bytes) -> bool:
+    return line[-_SEAL_LENGTH:] == _SEAL.format(digest_of(line[:-_SEAL_LENGTH])).encode("ascii")
+
+
+def _digest(line: bytes) -> str:
+    return line[-66:-2].decode("ascii")
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def create_file(path: Path, line: bytes) -> bool:

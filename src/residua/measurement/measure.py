@@ -16,8 +16,7 @@ from residua.linalg.arrays import Integers
 from residua.linalg.lattice import Layout
 from residua.measurement.aside import Aside, aside_of, left_out_receipt
 from residua.measurement.ledger import Entry, Ledger
-from residua.measurement.noisy import noisy_in_portions, portions_of
-from residua.measurement.rehearsal import rehearse, secure_memory
+from residua.measurement.noisy import noisy_in_portions, portions_of, rehearse, secure_memory
 from residua.plans.composition import priced, require_plan
 from residua.plans.contract import Plan
 from residua.plans.measurements import Measurements, Portion

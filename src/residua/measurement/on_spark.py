@@ -24,9 +24,8 @@ import numpy as np
 from residua.errors import FileError, PlanError, ResiduaError, SourceError, VerificationError
 from residua.linalg.arrays import Integers
 from residua.linalg.lattice import SetFamily
-from residua.measurement.noisy import with_noise
+from residua.measurement.noisy import rehearse, with_noise
 from residua.measurement.once import closed, write_once
-from residua.measurement.rehearsal import rehearse
 from residua.plans.contract import Plan
 from residua.plans.measurements import Measurements
 from residua.plans.product.set_measurements import SetMeasurements
@@ -46,7 +45,7 @@ _PROBES = 1000  # Spark cuts them into a task for each processor it has
 def place_on_executors(out: Path, plan: Plan, measurements: Measurements, data: SparkSource) -> Iterator[Reserved]:
     """Makes sure, before anything is spent, that executors can measure the release and write it where it shall be.
 
-    What measuring needs is tried there on nothing (`rehearsal.py`), and here, on what they will be sent.
+    What measuring needs is tried there on nothing (`noisy.py`), and here, on what they will be sent.
 
     Raises:
         PlanError: a plan that is not measured table by table.

@@ -31,9 +31,9 @@ from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.linalg.nested_noise import AxisNoise, NestedNoise
 from residua.linalg.path import OrderedNoise
 from residua.noise import nested
-from residua.noise.entropy import Entropy, SystemEntropy, take
 from residua.noise.normals import Bits, Normals
 from residua.noise.refining import judged, refined
+from residua.noise.samplers import Entropy, SystemEntropy, take
 
 _BLOCK = 1 << 18  # normals at a time
 _KEPT = 1 << 26  # stiffnesses that are kept for the next axes

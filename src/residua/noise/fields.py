@@ -14,10 +14,9 @@ from residua.errors import PrivacyError
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.linalg.nested_noise import AxisNoise
 from residua.noise.correlated import add_floats, float_sums, require_grid, rounded_where_decided, stiffness_of
-from residua.noise.entropy import Entropy, SystemEntropy
 from residua.noise.normals import GUARD_BITS, Normals
 from residua.noise.refining import add_pairs, ball_chains, pair_factors_of, rounded_ball
-from residua.noise.samplers import MOST_WORDS
+from residua.noise.samplers import MOST_WORDS, Entropy, SystemEntropy
 from residua.noise.table import precision
 
 

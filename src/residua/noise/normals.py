@@ -14,8 +14,7 @@ from flint import arb
 from numpy.typing import NDArray
 
 from residua.linalg.arrays import Floats
-from residua.noise.entropy import Entropy, take
-from residua.noise.samplers import NORMAL
+from residua.noise.samplers import NORMAL, Entropy, take
 from residua.noise.table import long_table, precision, table
 
 GUARD_BITS = 128

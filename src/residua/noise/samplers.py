@@ -6,24 +6,62 @@ with a proven error bound (`table.py`) shows that the whole interval rounds to o
 the draw. If not, more random bits are appended to the same number and the interval is computed in ball
 arithmetic, until it does. The result is a function of the real number alone, so its distribution is exact. A
 tie would need all digits and has probability zero; a cell is [k − 1/2, k + 1/2).
+
+Random bits come from the operating system, and nowhere else.
 """
 
 from __future__ import annotations
 
 import math
 import operator
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from flint import arb, fmpq, fmpz, fmpz_poly
 from numpy.typing import NDArray
 
 from residua.errors import PrivacyError
-from residua.noise.entropy import Entropy, SystemEntropy, take
 from residua.noise.table import QuantileTable, Tail, precision, table
+
+
+class Entropy(Protocol):
+    """A source of independent, uniform 64-bit words."""
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        """Return `count` fresh words, shape (count,)."""
+        ...
+
+
+class SystemEntropy:
+    """The operating system's cryptographic generator.
+
+    Guarantee:
+        It has no state in this process: there is no seed to set, to repeat, or to share across a fork.
+
+    Example:
+        >>> SystemEntropy().words(3).shape
+        (3,)
+    """
+
+    def words(self, count: int) -> NDArray[np.uint64]:
+        """Return `count` fresh words, shape (count,)."""
+        return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
+
+
+def take(entropy: Entropy, count: int) -> NDArray[np.uint64]:
+    """Take `count` words and check that all arrived: a short answer would be broadcast, and words reused."""
+    words = entropy.words(count)
+    if words.shape != (count,) or words.dtype != np.uint64:
+        raise PrivacyError(
+            f"the entropy source returned {words.dtype} of shape {words.shape} where {count} words of uint64 "
+            "were asked for; correct its words() method"
+        )
+    return words
+
 
 Scale: TypeAlias = int | float | Fraction
 ScaleLike: TypeAlias = Scale | Sequence[Scale] | NDArray[Any]

@@ -21,7 +21,7 @@ import numpy as np
 from residua.errors import LedgerError, LedgerMovedError, SessionError
 from residua.folders import DAMAGE
 from residua.measurement.ledger import Entry, Ledger
-from residua.measurement.ledger_amounts import shortage
+from residua.measurement.ledger_entries import shortage
 from residua.plans.contract import Plan
 from residua.privacy import Guarantee
 from residua.release.base import Release

@@ -36,7 +36,7 @@ from residua.files import read_document, write_document
 from residua.folders import DAMAGE
 from residua.linalg.arrays import Floats
 from residua.measurement.ledger import Ledger
-from residua.measurement.ledger_amounts import affordable
+from residua.measurement.ledger_entries import affordable
 from residua.measurement.score import Scores, scored, scores_within
 from residua.plans.bodies import guarantee_to_body
 from residua.plans.composition import composed_cost, priced

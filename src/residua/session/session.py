@@ -11,7 +11,7 @@ from typing import Any
 
 from residua.errors import SessionError
 from residua.measurement import Ledger
-from residua.measurement.ledger_amounts import affordable, stated
+from residua.measurement.ledger_entries import affordable, stated
 from residua.measurement.measure import Progress, require_agreement
 from residua.plans.contract import Plan
 from residua.privacy import AddRemove, Guarantee, Unit

@@ -1,20 +1,128 @@
-"""Amounts of a ledger: what a budget allows, what may be debited, and how an amount is stated."""
+"""What a ledger holds, and its amounts: what a budget allows, what may be debited, and how an amount is stated."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from numbers import Rational
-from typing import get_args
+from typing import Any, get_args
 
 from residua.errors import LedgerError
 from residua.plans.noise import Currency
-from residua.privacy import GDP, ZCDP, ApproxDP, Guarantee, Nothing, PureDP, epsilon_of
+from residua.privacy import GDP, ZCDP, ApproxDP, Guarantee, Nothing, PureDP, Unit, epsilon_of
 from residua.privacy.exact import pure_to_gdp_pcost, root_up, round_down, round_up
 from residua.privacy.guarantees import like
 
 _BITS = 4096  # of a cost's numerator and denominator; Python refuses to print much longer integers
+
+
+@dataclass(frozen=True)
+class Header:
+    """What is fixed when a ledger is created. The allowance is kept, so that no later rounding can move it."""
+
+    budget: Guarantee
+    unit: Unit
+    allowed: Fraction
+    salt: str
+    dataset: str | None
+    population: str
+    digest: str
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """A dataset that the curator declared to hold the same people: when, and why it is another.
+
+    `dataset` is its salted digest, `time` is UTC, `digest` identifies this line and all before.
+    """
+
+    sequence: int
+    time: str
+    dataset: str
+    why: str
+    digest: str
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One debit, as the ledger holds it; what `Ledger.debit` returns is its receipt.
+
+    `cost` is in the ledger's currency and for its unit, `time` is UTC, `digest` identifies this entry and all before.
+    """
+
+    sequence: int
+    time: str
+    cost: Fraction
+    purpose: str
+    detail: Mapping[str, Any] = field(hash=False)
+    digest: str
+
+    @property
+    def epsilon(self) -> Fraction | None:
+        """What was spent as pure DP, where the debit was one in a ledger of another currency."""
+        return fraction_of(self.detail["pure_epsilon"]) if "pure_epsilon" in self.detail else None
+
+
+@dataclass(frozen=True)
+class Contents:
+    """All that a ledger file says, verified, and how many of its bytes say it."""
+
+    header: Header
+    entries: tuple[Entry, ...]
+    accepted: tuple[Acceptance, ...]
+    digests: tuple[str, ...]
+    spent: Fraction
+    datasets: tuple[str, ...]
+    kept: int
+    ended: bool
+
+    @property
+    def remaining(self) -> Fraction:
+        """What is left of the allowance, exactly."""
+        return self.header.allowed - self.spent
+
+    @property
+    def head(self) -> str:
+        """The digest of the last line."""
+        return self.digests[-1]
+
+    def contains(self, digest: str) -> bool:
+        """Whether some line has this digest."""
+        return digest in self.digests
+
+
+def agreed(contents: Contents, whose: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Who a person is (`Options.whose`), if the first debit that says so says the same.
+
+    Raises:
+        LedgerError: it says something else. Nothing is spent.
+    """
+    earlier = next((entry.detail["whose"] for entry in contents.entries if "whose" in entry.detail), None)
+    if earlier is not None and dict(earlier) != dict(whose):
+        columns = ", ".join(map(repr, earlier["person"]))
+        raise LedgerError(
+            f"to the ledger {name} a person is who has one {columns} (no_person={earlier['no_person']!r}, "
+            f"weight={earlier['weight']!r}); say the same, and rename columns with Source.with_columns if need be. "
+            "Nothing was spent."
+        )
+    return dict(whose)
+
+
+def text_of(number: Fraction) -> str:
+    """A fraction as a ledger writes it."""
+    return f"{number.numerator}/{number.denominator}"
+
+
+def fraction_of(text: str) -> Fraction:
+    """The fraction again; ValueError for a negative one."""
+    numerator, denominator = text.split("/")
+    number = Fraction(int(numerator), int(denominator))
+    if number < 0:
+        raise ValueError("a negative cost")
+    return number
 
 
 def currency_of(budget: Guarantee) -> Currency:
