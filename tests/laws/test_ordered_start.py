@@ -7,7 +7,7 @@ import residua as rs
 from residua.plans.solver.ordered import FEWEST_VALUES as FEW
 from residua.plans.solver.ordered import ordered_start
 from residua.workload import Identity
-from residua.workload.ordered import Prefixes, Ranges
+from residua.workload.asking import Prefixes, Ranges
 
 KINDS = {
     "prefixes": (Prefixes,),

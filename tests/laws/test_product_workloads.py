@@ -5,7 +5,7 @@ import pytest
 
 import residua as rs
 from residua.errors import PlanError, WorkloadError
-from residua.workload.ordered import Prefixes, Ranges
+from residua.workload.asking import Prefixes, Ranges
 
 
 def test_workloads_add_and_weigh():

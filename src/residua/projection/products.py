@@ -32,8 +32,8 @@ from residua.projection.family import ConsistentTables, FamilyProblem
 from residua.projection.problem import MANY_CELLS, Fit, Metric, Progress, ProjectionProblem, Terms, noise_alone
 from residua.release.base import Release
 from residua.workload import AttributeQueries, Identity, applied, renumber
-from residua.workload.nested import Hierarchy
-from residua.workload.ordered import Prefixes, Ranges
+from residua.workload.asking import Prefixes, Ranges
+from residua.workload.rows import Hierarchy
 
 Marginal = Callable[[tuple[int, ...]], Floats]
 _LONGEST, _LONGEST_WITH_LEVELS = 4096, 512  # values of an axis that is written out as a matrix

@@ -1,14 +1,12 @@
 """What is asked: workloads of queries over a domain."""
 
-from residua.workload.asking import attribute_queries, range_ends, rows_of_body
-from residua.workload.attribute_queries import KINDS, AttributeQueries, MatrixRows
-from residua.workload.nested import Identity
-from residua.workload.ordered import applied
+from residua.workload.asking import MatrixRows, attribute_queries
+from residua.workload.pieces import Family, Term, applied, renumber, term_title, titled
+from residua.workload.rows import KINDS, AttributeQueries, Identity
 from residua.workload.selecting import Where, coefficients, selected
 from residua.workload.single import explicit, queries
 from residua.workload.tables import AskedRows, hierarchy, marginals, prefixes, product, ranges
-from residua.workload.terms import Family, Term, identities, on_one_lattice, renumber, term_title, titled
-from residua.workload.workload import Workload, added
+from residua.workload.workload import Workload, added, on_one_lattice
 
 __all__ = [
     "KINDS",
@@ -26,16 +24,13 @@ __all__ = [
     "coefficients",
     "explicit",
     "hierarchy",
-    "identities",
     "marginals",
     "on_one_lattice",
     "prefixes",
     "product",
     "queries",
-    "range_ends",
     "ranges",
     "renumber",
-    "rows_of_body",
     "selected",
     "term_title",
     "titled",

@@ -12,8 +12,7 @@ from residua.domain import Domain
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import SetFamily, distinct_rows
 from residua.workload.asking import rows_of_body
-from residua.workload.listed import ListedQueries
-from residua.workload.terms import Family, TableTerms, identities
+from residua.workload.pieces import Family, ListedQueries, TableTerms, identities
 from residua.workload.workload import Workload
 
 

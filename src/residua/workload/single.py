@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from residua.domain import OTHER, Attribute, Dates, Domain, Integers
 from residua.errors import WorkloadError
 from residua.sql import Expression, SqlError, engine_words, expression_sandbox, row_expression, within_time
-from residua.workload.listed import ListedQueries, check_cells, checked_weight, positions_of, require_domain
-from residua.workload.workload import Workload
+from residua.workload.pieces import ListedQueries, check_cells, checked_weight
+from residua.workload.workload import Workload, positions_of, require_domain
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

@@ -16,10 +16,9 @@ from residua.errors import WorkloadError
 from residua.linalg.arrays import Integers
 from residua.linalg.lattice import all_sets, closure, extensions
 from residua.workload.asking import attribute_queries, listed_ranges
-from residua.workload.attribute_queries import AttributeQueries
-from residua.workload.listed import LEAST_WEIGHT, checked_weight, positions_of, require_domain
-from residua.workload.terms import Family, identities, merged
-from residua.workload.workload import Workload
+from residua.workload.pieces import LEAST_WEIGHT, Family, checked_weight, identities
+from residua.workload.rows import AttributeQueries
+from residua.workload.workload import Workload, merged, positions_of, require_domain
 
 _MOST_SETS = 2**25
 _POWERS = {"1/sqrt(cells)": -0.5, "1/cells": -1.0}

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from residua.domain import Domain
-from residua.errors import WorkloadError
+from residua.errors import DomainError, WorkloadError
 from residua.linalg.arrays import Booleans, Floats, Integers
-from residua.linalg.lattice import SetFamily
+from residua.linalg.lattice import SetFamily, closure
 from residua.showing import Shown, printable
-from residua.workload.listed import ListedQueries
-from residua.workload.terms import Family, TableTerms, Term, merged
+from residua.workload.pieces import Family, ListedQueries, TableTerms, Term, identities
+from residua.workload.rows import AttributeQueries
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -292,3 +293,77 @@ def added(parts: Sequence[Workload]) -> Workload:
     starts = np.cumsum([0, *(part.queries for part in parts)])
     places = [start + there for start, part in zip(starts, parts, strict=False) for _, there in part.placed()]
     return Workload(domain, tuple(piece for part in parts for piece in part.pieces), np.concatenate(places))
+
+
+def on_one_lattice(domain: Domain, families: Iterable[Family]) -> TableTerms:
+    """Terms of these families as they stand, on one lattice."""
+    listed = list(families)
+    lattice = reduce(SetFamily.union, (family.lattice for family in listed))
+    return TableTerms(domain, lattice, tuple(family.on(lattice) for family in listed))
+
+
+def merged(domain: Domain, families: Iterable[Family]) -> TableTerms:
+    """Families that agree on every attribute they share, as one, with the values asked of every unused attribute."""
+    groups: list[list[Family]] = []
+    asked: list[dict[int, AttributeQueries]] = []  # of each group, what it asks of the attributes it uses
+    for family in families:
+        own = {i: family.queries[i] for i in family.used}
+        for group, theirs in zip(groups, asked, strict=True):
+            if all(theirs[i] == own[i] for i in theirs.keys() & own.keys()):
+                group.append(family)
+                theirs.update(own)
+                break
+        else:
+            groups.append([family])
+            asked.append(own)
+    plain = identities(domain)
+    whole = (
+        replace(united(group), queries=tuple(theirs.get(i, rows) for i, rows in enumerate(plain)))
+        for group, theirs in zip(groups, asked, strict=True)
+    )
+    return on_one_lattice(domain, whole)
+
+
+def united(families: Sequence[Family]) -> Family:
+    """Families of which the first one's rows are asked by all as one, in one step however many they are.
+
+    A set asked for in several terms keeps its first place and gets all weights.
+    """
+    lattice = families[0].lattice
+    if any(family.lattice is not lattice for family in families):
+        levels = [level for family in families for level in family.lattice.levels]
+        lattice = closure(levels, len(families[0].queries))
+    numbers = _asked_by_all(families, lattice)
+    first, inverse = np.unique(numbers, return_index=True, return_inverse=True)[1:]
+    weights = np.zeros(len(first))
+    np.add.at(weights, inverse, np.concatenate([family.weights for family in families]))
+    order = np.argsort(first)
+    return Family(lattice, numbers[first][order], weights[order], families[0].queries)
+
+
+def _asked_by_all(families: Sequence[Family], lattice: SetFamily) -> NDArray[np.int64]:
+    """The numbers in a lattice of all sets that these ask for, one after the other."""
+    starts = np.cumsum([0, *(len(family) for family in families)])
+    by_size: dict[int, list[tuple[Integers, NDArray[np.int32]]]] = {}
+    for start, family in zip(starts, families, strict=False):
+        for at, rows in family.by_size():
+            by_size.setdefault(rows.shape[1], []).append((start + at, rows))
+    numbers = np.empty(starts[-1], dtype=np.int64)
+    for parts in by_size.values():
+        places, sets = zip(*parts, strict=True)
+        numbers[np.concatenate(places)] = lattice.find(np.concatenate(sets))
+    return numbers
+
+
+def require_domain(domain: object) -> None:
+    """Refuses what is no domain."""
+    if not isinstance(domain, Domain):
+        raise WorkloadError(f"domain={domain!r} is not a Domain; declare one with rs.Domain.")
+
+
+def positions_of(domain: Domain, names: Iterable[str], argument: str) -> tuple[int, ...]:
+    """The positions of attributes, or an error that names the argument."""
+    try:
+        return domain.positions(names)
+    except DomainError as problem:
+        raise WorkloadError(f"{argument}: {problem}") from None

@@ -23,7 +23,7 @@ from residua.plans.tails import check_confidence, reaches, single_reach
 from residua.plans.tolerances import SUPPORT_TOLERANCE
 from residua.quoting import Term
 from residua.workload import Workload
-from residua.workload.listed import MOST_CELLS
+from residua.workload.pieces import MOST_CELLS
 
 _BATCH = 2**22
 

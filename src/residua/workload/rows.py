@@ -1,22 +1,189 @@
-"""Rows that are groups of values: the values themselves, one level of a hierarchy, all of them, or a part of one."""
+"""What may be asked of one attribute: rows of a matrix over its values. Here, what every kind says, and groups.
+
+An attribute with n values is asked the rows of a matrix W, (rows, n). Planners need `WᵀW`, `W v` and `diag(W K Wᵀ)`;
+where W is large and regular (all n(n+1)/2 ranges, `asking.py`) these are prefix sums and W is never written out.
+
+A kind of rows is one class: it says how many rows there are, what they are called and what they sum; whatever else it
+knows of itself (that it follows an order, that it is groups of levels, closed forms) it states by the other methods. A
+class with a fixed `kind` is asked for by that word, in `product`, in specifications and in files of plans.
+"""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from residua.domain import Attribute, Label, Level
 from residua.errors import WorkloadError
 from residua.linalg.arrays import Floats, Integers
-from residua.workload.attribute_queries import AttributeQueries, ChosenGroups, InOrder, require_matrix
+from residua.linalg.modes import along
 
+if TYPE_CHECKING:  # SciPy's sparse matrices take a third of a second to import: only when they are used
+    from scipy.sparse import csr_array
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
+
+_MOST_ENTRIES = 2**27  # a gigabyte
+KINDS: dict[str, type[AttributeQueries]] = {}  # the word that each kind with a fixed name is asked by
+InOrder = Literal["prefixes", "ranges", "values", "groups"]
+ChosenGroups = tuple[tuple[Level | None, Integers | None], ...]  # a level, None for the values; which groups, or all
+
+
+def require_matrix(what: str, rows: int, columns: int) -> None:
+    """Refuses to write out a matrix that no memory holds.
+
+    Raises:
+        WorkloadError: it has too many entries.
+    """
+    if rows * columns > _MOST_ENTRIES:
+        raise WorkloadError(
+            f"{what} over {columns:,} values take a matrix of {rows:,} × {columns:,} numbers, which is too large; "
+            "declare bins or coarser values, or ask for fewer rows."
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class AttributeQueries(ABC):
+    """The rows asked of one attribute with `size` values; two are equal when they ask the same rows."""
+
+    size: int
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        word = cls.__dict__.get("kind")
+        if isinstance(word, str) and KINDS.setdefault(word, cls) is not cls:
+            raise TypeError(f"there are rows called {word!r} already; give this kind another name.")
+
+    @classmethod
+    def of_attribute(cls, name: str, attribute: Attribute) -> AttributeQueries:
+        """The rows of this kind over an attribute's values.
+
+        Raises:
+            WorkloadError: it has none.
+        """
+        return cls(attribute.size)
+
+    @property
+    @abstractmethod
+    def kind(self) -> str:
+        """What the rows are called, and how files ask for them."""
+
+    @property
+    @abstractmethod
+    def rows(self) -> int:
+        """How many rows there are."""
+
+    @abstractmethod
+    def matrix(self) -> Floats:
+        """W itself, (rows, n)."""
+
+    @abstractmethod
+    def labels(self, attribute: Attribute) -> Iterator[str]:
+        """What each row asks, in words, without the attribute's name."""
+
+    @property
+    def title(self) -> str:
+        """What the rows are called in the title of a table; nothing for the values themselves."""
+        return self.kind
+
+    def tables(self, attribute: Attribute) -> list[tuple[str, slice, tuple[Label, ...]]]:
+        """The tables that the rows make along the attribute: the title of each, which rows, what each of them is."""
+        texts = (text.removeprefix(f".{self.kind}").removeprefix("=") for text in self.labels(attribute))
+        return [(self.title, slice(None), tuple(texts))]
+
+    # ---- facts that planners ask for
+
+    @property
+    def plain(self) -> bool:
+        """Whether the rows are the values themselves."""
+        return False
+
+    @property
+    def indicators(self) -> bool:
+        """Whether every entry of every row is zero or one."""
+        return False
+
+    @property
+    def along(self) -> InOrder | None:
+        """What the rows are in the order of the values: all prefixes, all ranges, all values, or groups that are runs
+        of values; None where they are anything else, or where a cell of other values has no place in the order."""
+        return None
+
+    def parts(self) -> tuple[AttributeQueries, ...]:
+        """The same rows kind by kind."""
+        return (self,)
+
+    def nested(self) -> ChosenGroups | None:
+        """Of rows that are groups of levels: the level, None for the values, and which of its groups, None for all of
+        them; None where the rows are anything else."""
+        return None
+
+    @property
+    def whole_level(self) -> Level | None:
+        """The level of which the rows are all groups, None where they are more, less or anything else."""
+        nested = self.nested() or ()
+        return nested[0][0] if len(nested) == 1 and nested[0][1] is None else None
+
+    @property
+    def by_levels(self) -> bool:
+        """Whether they are all groups of some levels."""
+        return any(level is not None and chosen is None for level, chosen in self.nested() or ())
+
+    # ---- what is computed with them
+
+    def sparse(self) -> csr_array:
+        """W as a sparse matrix, (rows, n)."""
+        from scipy.sparse import csr_array
+
+        return csr_array(self.matrix())
+
+    def prefix_rows(self) -> csr_array:
+        """The rows over prefix sums of the values, (rows, n): few entries each where they follow the order."""
+        from residua.linalg.path import over_running_sums  # loads SciPy
+
+        return over_running_sums(self.sparse())
+
+    def summed(self, tables: Floats) -> Floats:
+        """W along the first axis of tables, (rows, …)."""
+        return along(self.matrix(), tables, 0)
+
+    def trace(self) -> float:
+        """The trace of `WᵀW`."""
+        return float(self.summed(np.ones(self.size)).sum() if self.indicators else (self.matrix() ** 2).sum())
+
+    def to_body(self) -> Any:
+        """The rows as plain values: the word that asks for them."""
+        return self.kind
+
+    def gram(self, weights: Floats | None = None) -> Floats:
+        """`Wᵀ diag(weights) W`, (n, n), without weights `WᵀW`."""
+        W = self.matrix()
+        return np.asarray((W if weights is None else W * weights[:, None]).T @ W)
+
+    def times(self, vector: Floats) -> Floats:
+        """`W v`, (rows,)."""
+        return self.summed(vector)
+
+    def diagonal(self, matrix: Floats) -> Floats:
+        """`diag(W K Wᵀ)`, (rows,), for a symmetric K, (n, n)."""
+        W = self.matrix()
+        return np.asarray(np.einsum("ij,ij->i", W @ matrix, W))
+
+    @cached_property
+    def key(self) -> Hashable:
+        """What two equal sets of rows have in common, and no others."""
+        return (type(self), *(getattr(self, field.name) for field in fields(self)))
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, AttributeQueries) and self.key == other.key)
+
+    def __hash__(self) -> int:
+        return hash(self.key)
 
 
 class GroupRows(AttributeQueries):

@@ -1,4 +1,6 @@
-"""Tables asked: terms on a lattice of attribute sets, each with a weight and rows asked of every attribute."""
+"""Pieces of a workload: tables, as terms on a lattice of attribute sets with rows asked of every attribute; or any
+linear queries, as rows of a matrix over the enumerated cells of some attributes.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,133 @@ from residua.domain import Domain
 from residua.errors import WorkloadError
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.linalg.lattice import SetFamily, closure
-from residua.workload.attribute_queries import AttributeQueries
-from residua.workload.listed import ListedQueries, check_cells, checked_weight
-from residua.workload.nested import Identity
+from residua.showing import printable
+from residua.workload.rows import AttributeQueries, Identity
 
 if TYPE_CHECKING:  # SciPy's sparse matrices take a third of a second to import: only when they are used
     from scipy.sparse import csr_array
+
+MOST_CELLS = 2**20
+LEAST_WEIGHT, _LARGEST_WEIGHT = 1e-300, 1e100
+
+
+@dataclass(frozen=True, eq=False)
+class ListedQueries:
+    """Linear queries over the cells of some attributes.
+
+    Args:
+        domain: what the table may hold.
+        attributes: positions of the attributes whose cells the queries tell apart, increasing.
+        matrix: one row per query, one column per cell of those attributes in row-major order, (queries, cells).
+        labels: a label for every query.
+        weights: how much each query's variance matters, (queries,), positive.
+    """
+
+    domain: Domain
+    attributes: tuple[int, ...]
+    matrix: csr_array
+    labels: tuple[str, ...]
+    weights: Floats
+
+    tabular = plain = False
+
+    def __post_init__(self) -> None:
+        self.weights.setflags(write=False)
+
+    @property
+    def queries(self) -> int:
+        """How many queries there are."""
+        return int(self.matrix.shape[0])
+
+    @property
+    def query_weights(self) -> Floats:
+        """How much each query matters, (queries,)."""
+        return self.weights
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """How many values each of the attributes has."""
+        return tuple(int(self.domain.sizes[i]) for i in self.attributes)
+
+    def each(self) -> Iterator[ListedQueries]:
+        """Each query by itself."""
+        return (self.some(np.array([i])) for i in range(self.queries))
+
+    def titles(self) -> Iterator[str]:
+        """What each query asks, in words."""
+        return iter(self.labels)
+
+    def query_labels(self) -> Iterator[str]:
+        """A label for every query."""
+        return iter(self.labels)
+
+    def listed(self) -> ListedQueries:
+        """They are."""
+        return self
+
+    def over(self, attributes: tuple[int, ...]) -> csr_array:
+        """The same queries over the cells of more attributes, (queries, cells)."""
+        if attributes == self.attributes:
+            return self.matrix
+        from scipy.sparse import csr_array
+
+        check_cells(self.domain, attributes)
+        sizes = [int(self.domain.sizes[i]) for i in attributes]
+        # A cell of the wider table belongs to the cell of ours with the same values.
+        codes = np.indices(sizes).reshape(len(sizes), math.prod(sizes))
+        ours = [attributes.index(i) for i in self.attributes]
+        column = (
+            np.ravel_multi_index(tuple(codes[j] for j in ours), self.shape) if ours else np.zeros(codes.shape[1], int)
+        )
+        return csr_array(self.matrix.tocsc()[:, column])
+
+    def weighed(self, factor: float) -> ListedQueries:
+        """The same queries, that much more important."""
+        return replace(self, weights=self.weights * checked_weight(factor))
+
+    def some(self, chosen: Booleans | Integers) -> ListedQueries:
+        """The queries chosen, by a truth value for each or by their numbers."""
+        from scipy.sparse import csr_array
+
+        places = np.arange(self.queries)[chosen]
+        labels = tuple(self.labels[i] for i in places.tolist())
+        return replace(self, matrix=csr_array(self.matrix[places]), labels=labels, weights=self.weights[places])
+
+    def beside(self, other: ListedQueries) -> ListedQueries:
+        """These queries and others over the same cells."""
+        from scipy.sparse import csr_array, vstack
+
+        matrix = csr_array(vstack([self.matrix, other.matrix], format="csr"))
+        weights = np.concatenate([self.weights, other.weights])
+        return replace(self, matrix=matrix, labels=(*self.labels, *other.labels), weights=weights)
+
+    def __repr__(self) -> str:
+        names = printable(", ".join(self.domain.names[i] for i in self.attributes))
+        return f"{self.queries:,} queries over {math.prod(self.shape):,} cells of {names}"
+
+
+def check_cells(domain: Domain, attributes: Sequence[int]) -> None:
+    """Refuses to enumerate too many cells.
+
+    Raises:
+        WorkloadError: there are too many.
+    """
+    cells = math.prod(int(domain.sizes[i]) for i in attributes)
+    if cells > MOST_CELLS:
+        raise WorkloadError(
+            f"these queries tell {cells:,} cells apart, more than {MOST_CELLS:,} can be listed; "
+            "use marginals (or products), or queries over fewer attributes."
+        )
+
+
+def checked_weight(weight: float) -> float:
+    """A weight that is a positive finite number, or an error."""
+    if isinstance(weight, bool) or not isinstance(weight, int | float | np.number) or not 0 < weight < math.inf:
+        raise WorkloadError(f"weight={weight!r} is not a positive number; leave out what does not matter.")
+    if not LEAST_WEIGHT <= weight <= _LARGEST_WEIGHT:  # products with it must stay numbers
+        raise WorkloadError(f"weight={weight!r} is beyond what can be computed with; give weights nearer to 1.")
+    return float(weight)
+
 
 Term = tuple[tuple[int, AttributeQueries], ...]
 
@@ -248,52 +371,6 @@ def titled(axes: Iterable[tuple[str, str]]) -> str:
     return " × ".join(f"{name}: {what}" if what else name for name, what in axes) or "(total)"
 
 
-def on_one_lattice(domain: Domain, families: Iterable[Family]) -> TableTerms:
-    """Terms of these families as they stand, on one lattice."""
-    listed = list(families)
-    lattice = reduce(SetFamily.union, (family.lattice for family in listed))
-    return TableTerms(domain, lattice, tuple(family.on(lattice) for family in listed))
-
-
-def merged(domain: Domain, families: Iterable[Family]) -> TableTerms:
-    """Families that agree on every attribute they share, as one, with the values asked of every unused attribute."""
-    groups: list[list[Family]] = []
-    asked: list[dict[int, AttributeQueries]] = []  # of each group, what it asks of the attributes it uses
-    for family in families:
-        own = {i: family.queries[i] for i in family.used}
-        for group, theirs in zip(groups, asked, strict=True):
-            if all(theirs[i] == own[i] for i in theirs.keys() & own.keys()):
-                group.append(family)
-                theirs.update(own)
-                break
-        else:
-            groups.append([family])
-            asked.append(own)
-    plain = identities(domain)
-    whole = (
-        replace(united(group), queries=tuple(theirs.get(i, rows) for i, rows in enumerate(plain)))
-        for group, theirs in zip(groups, asked, strict=True)
-    )
-    return on_one_lattice(domain, whole)
-
-
-def united(families: Sequence[Family]) -> Family:
-    """Families of which the first one's rows are asked by all as one, in one step however many they are.
-
-    A set asked for in several terms keeps its first place and gets all weights.
-    """
-    lattice = families[0].lattice
-    if any(family.lattice is not lattice for family in families):
-        levels = [level for family in families for level in family.lattice.levels]
-        lattice = closure(levels, len(families[0].queries))
-    numbers = _asked_by_all(families, lattice)
-    first, inverse = np.unique(numbers, return_index=True, return_inverse=True)[1:]
-    weights = np.zeros(len(first))
-    np.add.at(weights, inverse, np.concatenate([family.weights for family in families]))
-    order = np.argsort(first)
-    return Family(lattice, numbers[first][order], weights[order], families[0].queries)
-
-
 def identities(domain: Domain) -> tuple[AttributeQueries, ...]:
     """Of every attribute its values: what marginals ask."""
     return tuple(Identity(int(n)) for n in domain.sizes)
@@ -306,15 +383,15 @@ def renumber(source: SetFamily, target: SetFamily) -> NDArray[np.int64]:
     return np.concatenate([target.find(level) for level in source.levels])
 
 
-def _asked_by_all(families: Sequence[Family], lattice: SetFamily) -> NDArray[np.int64]:
-    """The numbers in a lattice of all sets that these ask for, one after the other."""
-    starts = np.cumsum([0, *(len(family) for family in families)])
-    by_size: dict[int, list[tuple[Integers, NDArray[np.int32]]]] = {}
-    for start, family in zip(starts, families, strict=False):
-        for at, rows in family.by_size():
-            by_size.setdefault(rows.shape[1], []).append((start + at, rows))
-    numbers = np.empty(starts[-1], dtype=np.int64)
-    for parts in by_size.values():
-        places, sets = zip(*parts, strict=True)
-        numbers[np.concatenate(places)] = lattice.find(np.concatenate(sets))
-    return numbers
+def applied(term: Sequence[tuple[int, AttributeQueries]], marginal: Floats, first: int = 0) -> Floats:
+    """The queries of a term, (…, rows_1, …, rows_k), from the marginal on its attributes, (…, n_1, …, n_k).
+
+    Args:
+        term: what is asked of each attribute.
+        marginal: the table, or several.
+        first: how many axes come before those of the attributes.
+    """
+    for axis, (_, asked) in enumerate(term, start=first):
+        if not asked.plain:
+            marginal = np.moveaxis(asked.summed(np.moveaxis(marginal, axis, 0)), 0, axis)
+    return marginal
