@@ -18,7 +18,7 @@ from residua.noise.fields import exact_field, rounded_field
 from residua.plans import ProductPlan
 from residua.plans.operators.correlated import Ordered
 from residua.plans.planners.crossed_noise import least_of_all
-from residua.plans.product.totals import known, to_measure
+from residua.plans.product.crossed_measurements import known, to_measure
 from residua.plans.solver.closed_form import Spending
 from residua.testing import check_plan
 from tests.statistics.copies import unlike

@@ -25,8 +25,8 @@ from residua.noise.normals import Normals
 from residua.noise.samplers import SystemEntropy
 from residua.noise.table import precision
 from residua.plans import ProductPlan
+from residua.plans.operators.correlated import Asked
 from residua.plans.operators.correlated_price import price
-from residua.plans.operators.shapes import Asked
 from residua.plans.packing import packed, unpacked
 from tests.laws.test_axis import unlike
 from tests.resealed import body_of, reseal_document

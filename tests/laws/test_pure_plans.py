@@ -144,7 +144,7 @@ def test_pooled_variances_are_those_of_dense_least_squares():
     for names in (["a"], ["a", "b"], []):
         cell = np.zeros([DOMAIN[name].size for name in names])
         cell.flat[0] = 1.0
-        ((c, s, k),) = noise_terms(plan.tables, {tuple(names): cell})
+        ((c, s, k),) = noise_terms(plan.tables, {DOMAIN.positions(names): cell})
         assert (c**2 * rounded_laplace_variance(s) * k).sum() == pytest.approx(plan.variance(names), rel=1e-3)
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import residua as rs
 from residua.errors import PlanError
 from residua.plans import ProductPlan
-from residua.plans.product import replacement
+from residua.plans.product import residual_costs as replacement
 from tests.laws import dense
 from tests.laws.instances import domains, plans, subsets_of, workloads
 

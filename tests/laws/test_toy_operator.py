@@ -12,11 +12,11 @@ import pytest
 
 import residua as rs
 from residua.errors import PlanError
+from residua.linalg.lattice import subsets
 from residua.plans import ProductPlan
 from residua.plans.noise import INVISIBLE_SCALE
 from residua.plans.operators.contract import Operator, Piece, RecordCosts, require_power_of_two
 from residua.plans.planners.offers import Declared, Forecast, Offer, Planner, Proof, Task, finished
-from residua.plans.product.facts import subsets
 from residua.plans.verifier import require_scales
 from residua.testing import check_plan
 

@@ -25,8 +25,7 @@ from residua.estimation.mixture import Values
 from residua.linalg.arrays import Booleans, Floats
 from residua.linalg.lattice import SetFamily
 from residua.linalg.modes import centred
-from residua.plans.product.set_estimates import PlainReconstruction
-from residua.plans.product.set_estimator import FamilyEstimator
+from residua.plans.product.set_estimator import FamilyEstimator, Reconstruction
 from residua.projection.facts import Fact
 from residua.release.base import Release
 
@@ -113,7 +112,7 @@ class PlainObserved(Observed):
     domain: Domain
     lattice: SetFamily
     variances: Floats
-    reconstruction: PlainReconstruction
+    reconstruction: Reconstruction
 
     def variance(self, members: Members) -> float:
         """As the plan states it."""
@@ -123,14 +122,14 @@ class PlainObserved(Observed):
     @cached_property
     def _units(self) -> Floats:
         units = np.ones(len(self.lattice))
-        units[self.reconstruction.measurements.measured] = self.reconstruction.measurements.units
+        units[self.reconstruction.measured] = self.reconstruction.units
         return units
 
     def residual(self, members: Members) -> Floats:
         """The numbers measured, on the scale of counts."""
         number = self.lattice.number(members)
         shape = [int(self.domain.sizes[i]) for i in members]
-        start = int(self.reconstruction.measurements.layout.starts[number])
+        start = int(self.reconstruction.layout.starts[number])
         table = self.reconstruction.noisy[start : start + math.prod(shape)] / self._units[number]
         return centred(np.asarray(table).reshape(shape))
 
@@ -207,7 +206,7 @@ def observed_of(release: Release) -> Observed:
     family = release.plan.family
     if family is None or not family.plain:
         return ReadObserved(release)
-    reconstruction = cast("PlainReconstruction", cast("FamilyEstimator", release.estimator).reconstruction)
+    reconstruction = cast("Reconstruction", cast("FamilyEstimator", release.estimator).reconstruction)
     return PlainObserved(release.domain, family.lattice, family.noise_variances, reconstruction)
 
 

@@ -17,12 +17,13 @@ import sys
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+Set = tuple[int, ...]  # attribute positions, increasing
 Rows = NDArray[np.int32]  # (m, k): m sets of k attribute positions each, every row increasing
 Numbers = NDArray[np.int64]
 Values = NDArray[np.float64]
@@ -223,6 +224,12 @@ def _descend(keys: Sequence[Numbers], rows: Rows, attributes: int) -> Numbers:
         here[here == len(keys[j])] = 0
         place = np.where((place >= 0) & (keys[j][here] == wanted), here, -1)
     return place
+
+
+def subsets(members: Sequence[int]) -> Iterator[Set]:
+    """All subsets of some attributes, small ones first."""
+    for size in range(len(members) + 1):
+        yield from combinations(sorted(members), size)
 
 
 T = TypeVar("T", bound=np.generic)

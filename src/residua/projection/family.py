@@ -337,4 +337,4 @@ class TablesProblem(FamilyProblem):
     def residuals(self, noisy: Integers | Floats) -> Floats:
         """The residuals of all tables that measurements tell, pooled, in the order of the layout, (cells,)."""
         pooled = pooled_residuals(self.plan.tables, noisy)
-        return self._residuals_of(pooled, pooled.numbers)
+        return self._residuals_of(pooled, pooled.noisy)

@@ -30,12 +30,11 @@ from residua.plans.operators.contract import (
     require_power_of_two,
     running_rows,
 )
-from residua.plans.operators.correlated import Ordered, held_along, ordered_of_body
+from residua.plans.operators.correlated import Ordered, ordered_of_body
 from residua.workload import AttributeQueries
 
 GRID_FINENESS = 2.0**8  # of the grid: the least standard deviation in steps of it
 ROUNDING = 1 / (6 * GRID_FINENESS**2)  # what rounding adds to the variance of a value, at most, relatively
-_UP = 1.0 + 2.0**-40
 _MANY = 2**16  # ranges: their mean and their largest variance come from closed forms
 
 
@@ -132,11 +131,7 @@ class CorrelatedPath(PrefixOperator):
 
     def piece(self, members: tuple[int, ...], sizes: tuple[int, ...]) -> PathPiece:
         """On the coarsest grid on which rounding is invisible."""
-        scale = self.factor * math.prod(float(n) ** 2 for n in sizes) * _UP
-        if not math.isfinite(scale) or scale <= 0:
-            raise VerificationError("the noise along the axis is larger than can be sampled; give a larger budget.")
-        finest = math.sqrt(self.strategy.noise.finest * scale)
-        grid = 2 ** min(max(math.ceil(math.log2(GRID_FINENESS / finest)), 0), 40)
+        scale, grid = on_grid([self.strategy], self.factor * math.prod(float(n) ** 2 for n in sizes))
         return PathPiece(members, sizes, self, grid, scale)
 
     # ---- what people are shown, and files
@@ -174,7 +169,7 @@ class PathPiece(Piece):
     @property
     def sampled(self) -> AxisNoise:
         """The noise as it is drawn, per count of the integer residual."""
-        return self.operator.strategy.noise.scaled(self.scale)
+        return drawn_along([self.operator.strategy], self.scale)[0]
 
     @property
     def cells(self) -> int:
@@ -186,16 +181,7 @@ class PathPiece(Piece):
         strategy = self.operator.strategy
         if strategy.size != size:
             raise VerificationError("the noise along the axis does not fit the attribute; plan again.")
-        require_power_of_two(self.grid)
-        if not (math.isfinite(self.scale) and self.scale > 0):
-            raise VerificationError("the noise along the axis is no number; plan again.")
-        drawn, base = self.sampled.weights.tolist(), strategy.weights.tolist()
-        # Weights that are all larger by f at least make a covariance that is larger by f at least.
-        least = min(Fraction(a) / Fraction(b) for a, b in zip(drawn, base, strict=True))
-        if least <= 0 or min(drawn) < 2.0**-200 or max(drawn) > 2.0**200:
-            raise VerificationError("the noise along the axis is out of range; plan again.")
-        if float(strategy.sum_variances.max()) * self.scale * float(self.grid) ** 2 > LARGEST_SCALE**2:
-            raise VerificationError("the noise along the axis is larger than can be sampled; give a larger budget.")
+        least = least_drawn([strategy], self.scale, self.grid)
         each, error = strategy.record_costs
         uneven = each * (float(self.heaviest / least) * (1 + 2.0**-50))
         return RecordCosts(Fraction(0), uneven, error + Fraction(2, 2**52), opposed=bool(strategy.opposed))
@@ -222,8 +208,7 @@ class PathPiece(Piece):
     @property
     def drawn_at_once(self) -> int:
         """Two words of every normal, should one not suffice, and what the passes along the attribute hold."""
-        noise = self.operator.strategy.noise
-        return (2 * len(noise.poles) + held_along(noise)) * (noise.size + 1)
+        return held_along([self.operator.strategy])
 
     # ---- estimates
 
@@ -248,3 +233,56 @@ class PathPiece(Piece):
         noise = self.sampled
         sums = np.concatenate([noise.simulated(random) for _ in range(self.fibres)])
         return np.asarray(np.rint(sums * self.grid).astype(np.int64))
+
+
+# ---- noise along one axis or two, `f Σ₁ ⊗ Σ₂`
+
+
+def drawn_along(axes: Sequence[Ordered], factor: float) -> tuple[AxisNoise, ...]:
+    """The noise along each axis as it is drawn; the first has the factor."""
+    return (axes[0].noise.scaled(factor), *(axis.noise for axis in axes[1:]))
+
+
+def least_drawn(axes: Sequence[Ordered], factor: float, grid: int) -> Fraction:
+    """By how much, at least, the variances that are drawn are above those that the strategies' prices are of.
+
+    Raises:
+        VerificationError: a grid or a factor that cannot be drawn exactly.
+    """
+    require_power_of_two(grid)
+    if not (math.isfinite(factor) and factor > 0):
+        raise VerificationError("the noise along the axis is no number; plan again.")
+    drawn, base = drawn_along(axes, factor)[0].weights.tolist(), axes[0].weights.tolist()
+    # Weights that are all larger by f at least make a covariance that is larger by f at least.
+    least = min(Fraction(a) / Fraction(b) for a, b in zip(drawn, base, strict=True))
+    if least <= 0 or min(drawn) < 2.0**-200 or max(drawn) > 2.0**200:
+        raise VerificationError("the noise along the axis is out of range; plan again.")
+    largest = math.prod(float(axis.sum_variances.max()) for axis in axes)
+    if largest * factor * float(grid) ** 2 > LARGEST_SCALE**2:
+        raise VerificationError("the noise along the axis is larger than can be sampled; give a larger budget.")
+    return least
+
+
+def held_along(axes: Sequence[Ordered]) -> int:
+    """Numbers held while noise is drawn: two words of every normal, should one not suffice, and what passes hold.
+
+    These are, per value, normals, stiffnesses or factors, prefix sums and bounds, in pairs.
+    """
+    passes = max(32 if axis.asked.is_nested else 16 for axis in axes)
+    return (2 * math.prod(len(axis.poles) for axis in axes) + passes) * math.prod(axis.size + 1 for axis in axes)
+
+
+# ---- for planners
+
+
+def on_grid(axes: Sequence[Ordered], factor: float) -> tuple[float, int]:
+    """The factor, rounded up, and the coarsest grid on which rounding is invisible.
+
+    Raises:
+        VerificationError: noise too large for exact sampling.
+    """
+    scale = factor * (1.0 + 2.0**-40)
+    if not math.isfinite(scale) or scale <= 0:
+        raise VerificationError("the noise along the axis is larger than can be sampled; give a larger budget.")
+    finest = math.sqrt(math.prod(axis.noise.finest for axis in axes) * scale)
+    return scale, 2 ** min(max(math.ceil(math.log2(GRID_FINENESS / finest)), 0), 40)

@@ -19,8 +19,7 @@ from residua.linalg.nested_noise import AxisNoise
 from residua.linalg.roots import InverseRoot
 from residua.plans.objectives import MaxVariance, of_queries
 from residua.plans.operators.contract import running_rows
-from residua.plans.operators.correlated import Ordered, terms_of
-from residua.plans.operators.shapes import Asked
+from residua.plans.operators.correlated import Asked, Ordered, terms_of
 from residua.plans.planners.offers import Forecast
 from residua.plans.saddle import Progress
 from residua.plans.solver.ordered import KindScales

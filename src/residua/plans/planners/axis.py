@@ -8,9 +8,8 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.plans.objectives import MaxVariance, TotalVariance, of_queries
-from residua.plans.operators.correlated import Ordered
+from residua.plans.operators.correlated import Asked, Ordered
 from residua.plans.operators.path import ROUNDING, CorrelatedPath
-from residua.plans.operators.shapes import Asked
 from residua.plans.planners.along import SECONDS, Along, asked_along, check_axis, nested_largest, shaped
 from residua.plans.planners.by_sets import plan_by_sets
 from residua.plans.planners.crossed import crossed_by_itself, crossed_by_request, crosses

@@ -15,16 +15,15 @@ from dataclasses import replace
 import numpy as np
 
 from residua.linalg.arrays import Floats
+from residua.linalg.lattice import Set, subsets
 from residua.plans.objectives import TotalVariance
 from residua.plans.operators.contract import Operator
-from residua.plans.operators.correlated import Ordered, terms_of
+from residua.plans.operators.correlated import Asked, Ordered, terms_of
 from residua.plans.operators.path import CorrelatedPath
-from residua.plans.operators.shapes import Asked
 from residua.plans.operators.total import TotalAlone
 from residua.plans.planners.along import asked_by, kinds_of, shaped
 from residua.plans.planners.crossed_noise import least_of_all, trace_of_groups
 from residua.plans.planners.offers import Task, finished, proven_gap
-from residua.plans.product.any_facts import Set, subsets
 from residua.plans.product.facts import coefficient
 from residua.plans.product.plan import ProductPlan
 from residua.plans.solver.ordered import least_of_parts

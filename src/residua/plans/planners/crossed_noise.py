@@ -23,11 +23,10 @@ from residua.linalg.conductances import Network
 from residua.linalg.path import Path
 from residua.linalg.roots import inverse_root
 from residua.plans.objectives import MaxVariance
-from residua.plans.operators.correlated import Ordered
-from residua.plans.operators.shapes import Asked
+from residua.plans.operators.correlated import Asked, Ordered
 from residua.plans.planners.along import Along, AlongPart, asked_by, kinds_of, nested_largest, shaped
 from residua.plans.planners.offers import Task
-from residua.plans.product.totals import tells_of
+from residua.plans.product.crossed_measurements import tells_of
 from residua.plans.solver.attribute import best_cells, weighed_gram
 from residua.plans.solver.closed_form import ProductGame, felt
 from residua.plans.solver.ordered import least_largest, least_total, spectrum

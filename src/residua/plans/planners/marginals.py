@@ -17,10 +17,10 @@ from residua.errors import GapWarning, PlanError
 from residua.linalg.arrays import Floats
 from residua.linalg.lattice import closure
 from residua.plans.objectives import Effort, MaxVariance, Objective, TotalVariance
+from residua.plans.persons import by_cells
 from residua.plans.planners.offers import Task, finished, finished_pure, relative_gap
 from residua.plans.product.plan import ProductPlan
-from residua.plans.product.replacement import replacement_cost, replacement_value
-from residua.plans.product.residual_costs import table_prices
+from residua.plans.product.residual_costs import replacement_cost, replacement_value, table_prices
 from residua.plans.saddle import Game, Solution, Steps
 from residua.plans.search.split import EpsilonSplit, exchanged, families, starts
 from residua.plans.solver.closed_form import ResidualCoefficients
@@ -139,6 +139,8 @@ def _with_noise(task: Task, solution: Solution, achieved: float, per_unit: float
 def marginal_game(workload: Workload, unit: Unit) -> MarginalGame:
     """The game at privacy cost 1 for one record or, for persons with limits, at a price of 1 for the person."""
     sizes = workload.domain.sizes
+    if by_cells(unit):
+        return MarginalGame(workload, ResidualCoefficients(workload.lattice, sizes))
     prices = table_prices(unit, workload.domain, workload.lattice, plain_strategies(sizes))
     return MarginalGame(
         workload, ResidualCoefficients(workload.lattice, sizes, None if prices is None else prices.spending)
@@ -270,7 +272,7 @@ def _of_best_split(
     own[np.concatenate([lattice.find(row) for row in kept])] = shares[shares > 0]
     plan = ProductPlan.of_tables(workload.domain, lattice, own, **task.stated)
     plan = finished_pure(plan, task, least, bound, workload.lattice.used, [(name, loss) for loss, name, _ in tried])
-    used = plan.tables.shares
+    used = np.asarray(plan.shares)
     if not 2.0**-36 <= used[used > 0].min() <= used.max() <= 2.0**20:
         raise PlanError("the plan's noise is outside what can be sampled exactly; change the budget.")
     return plan

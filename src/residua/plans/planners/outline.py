@@ -10,11 +10,11 @@ import numpy as np
 
 from residua.domain import Domain
 from residua.linalg.arrays import Integers
+from residua.linalg.lattice import Set, subsets
 from residua.plans.objectives import MaxVariance
 from residua.plans.operators.correlated import terms_of
 from residua.plans.operators.nesting import Nesting, Nodes, nesting_of, tree_rows
 from residua.plans.planners.offers import Task
-from residua.plans.product.any_facts import Set, subsets
 from residua.plans.product.facts import coefficient
 from residua.plans.solver.nested import NestedProblem, TreePart, Wanted
 from residua.plans.targets import Names, part_targets

@@ -16,6 +16,7 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
+from residua.linalg.lattice import subsets
 from residua.linalg.tree import Levels
 from residua.plans.contract import Plan
 from residua.plans.objectives import MaxVariance, TotalVariance, least_ratio, of_queries
@@ -36,7 +37,6 @@ from residua.plans.planners.offers import (
 )
 from residua.plans.planners.outline import MOST_SHORT, AskedTable, Outline, nested_attribute, outlined
 from residua.plans.planners.pure_tree import LONG, pure_runs, pure_tree
-from residua.plans.product.any_facts import subsets
 from residua.plans.product.facts import coefficient
 from residua.plans.product.plan import ProductPlan
 from residua.plans.saddle import RootGame

@@ -25,11 +25,10 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
-from residua.linalg.lattice import SetFamily, closure
+from residua.linalg.lattice import Set, SetFamily, closure
 from residua.plans.algebra import ElementwiseAlgebra
 from residua.plans.combining import register_closed
 from residua.plans.operators.contract import Operator
-from residua.plans.product.any_facts import Set
 from residua.plans.product.plan import ProductPlan
 from residua.plans.strategy import Strategy, plain_strategies
 from residua.workload import Workload, renumber

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 from scipy.sparse import csr_array, kron
@@ -17,6 +16,7 @@ from scipy.sparse import csr_array, kron
 from residua.domain import Domain
 from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Floats
+from residua.linalg.lattice import Set, subsets
 from residua.linalg.modes import contrasts
 from residua.plans.operators.contract import Operator
 from residua.plans.questions import in_one_table
@@ -24,7 +24,6 @@ from residua.plans.strategy import Strategy
 from residua.plans.tolerances import SUPPORT_TOLERANCE
 from residua.workload import Workload
 
-Set = tuple[int, ...]
 _NOTHING = 1e-18  # a variance coefficient this small beside the query's own length is rounding
 _NOTHING_ALONG = 1e-11  # the same along axes, beside the variance of the total
 _ROUNDING = 1e-13  # of the largest coefficient of a query: rounding
@@ -262,9 +261,3 @@ class AlongAttribute:
             kept = np.abs(entries.data) > _ROUNDING * largest[query]
             rows = (query * fibres + entries.col)[kept], (entries.row % n)[kept]
             yield members, csr_array((entries.data[kept], rows), shape=(m * fibres, n))
-
-
-def subsets(members: Set) -> Iterator[Set]:
-    """All subsets of some attributes, small ones first."""
-    for size in range(len(members) + 1):
-        yield from combinations(sorted(members), size)

@@ -166,7 +166,7 @@ def compared_with(plan: Any) -> str:
 
     Plans of marginals and of operators are compared with all plans; plans of products with those that measure each
     block of the plan's split (its spread vectors) by itself; plans of marginals for persons with limits with all plans
-    of residuals, at the price that residua asks (`contribution.py`).
+    of residuals, at the price that residua asks (`set_price.py`).
     """
     if not plan.by_residuals or (plan.axes and all(one.plain or one.tells for one in plan.strategies)):
         return ""

@@ -1,11 +1,15 @@
 """What a product plan with one noise along long axes really measures, and what that costs.
 
-Block S without an axis is measured like every other (`measurements.py`). A block with the axis i is, along every fibre,
-`t · prefix sums of (⊗_{j≠i} R_j) m_S + round(t · prefix sums of N)`, N normal with a multiple f of the strategy's
-covariance Σ: a post-processing of `(⊗R_j) m_S + N`, whatever t is. Adding a record changes one fibre per row of ⊗R_j,
-each in the same cell of the axis, so that it costs `Γ_aa/f Π ‖R_j e‖²` at most: the price of Σ by its own verifier
-(`operators/correlated_price.py`), over f, times whole numbers. Along two axes the covariance is `f Σ₁ ⊗ Σ₂` and its
-price the product.
+Block S without an axis is measured like every other (`set_measurements.py`). A block with the axis i is, along every
+fibre, `t · prefix sums of (⊗_{j≠i} R_j) m_S + round(t · prefix sums of N)`, N normal with a multiple f of the
+strategy's covariance Σ: a post-processing of `(⊗R_j) m_S + N`, whatever t is. Adding a record changes one fibre per row
+of ⊗R_j, each in the same cell of the axis, so that it costs `Γ_aa/f Π ‖R_j e‖²` at most: the price of Σ by its own
+verifier (`operators/correlated_price.py`), over f, times whole numbers. Along two axes the covariance is `f Σ₁ ⊗ Σ₂`
+and its price the product.
+
+Along an axis the counts themselves are measured, their total included: a block U measured at precision τ_U tells every
+block `T = U without some axes` at precision `τ_U Π tells_i` over the axes left out. What is known of T is the sum,
+`τ'_T = Σ_{U⊇T} τ_U Π_{i∈U∖T} tells_i`; all facts of a plan are those of τ'.
 """
 
 from __future__ import annotations
@@ -15,28 +19,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from residua.domain import Domain
 from residua.errors import VerificationError
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.linalg.lattice import Layout, SetFamily, layout_of
-from residua.linalg.modes import column_norms
 from residua.linalg.nested_noise import AxisNoise, simulated_along
-from residua.plans.measurements import Batch, Measurements
-from residua.plans.noise import LARGEST_SCALE, ORDERED, Noise
-from residua.plans.operators.correlated import Ordered, held_along
-from residua.plans.operators.path import GRID_FINENESS, ROUNDING
+from residua.plans.measurements import Batch
+from residua.plans.noise import ORDERED, Noise
+from residua.plans.operators.correlated import Ordered
+from residua.plans.operators.path import ROUNDING, drawn_along, held_along, least_drawn, on_grid
 from residua.plans.product import set_price as price
-from residua.plans.product.set_measurements import ResidualMeasurements, compile_residuals
-from residua.plans.product.totals import known, tells_of, to_measure
+from residua.plans.product.set_measurements import ResidualMeasurements, SetMeasurements, compile_residuals
 from residua.plans.strategy import Plain, Strategy
 from residua.plans.verifier import FEWEST_RECORDS, WORD, Profile, even
 
-_UP = 1.0 + 2.0**-40
+_NOTHING = 1e-12  # of what is known of a block: not worth a measurement of its own
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,32 +63,25 @@ class _White(ResidualMeasurements):
 
 
 @dataclass(frozen=True, eq=False)
-class CrossedMeasurements(Measurements):
+class CrossedMeasurements(SetMeasurements):
     """Integer measurements, with noise correlated along the axes of those that have one.
 
     Args:
-        lattice: the family of sets.
-        sizes: how many values each attribute has, (attributes,).
-        measured: numbers of the sets that are measured, increasing, (blocks,).
-        grids: the integer factor t of each, (blocks,).
         scales: of each, the noise scale s, or the factor f of the noise's variance along an axis, (blocks,).
         strategies: how each attribute is measured.
         drops: whether changing a record may remove it from every table (a policy `drop`).
         names: what the attributes are called.
+        Others as for `SetMeasurements`.
     """
 
-    lattice: SetFamily
-    sizes: Integers
-    measured: Integers
-    grids: Integers
-    scales: Floats
     strategies: tuple[Strategy, ...]
     drops: bool = False
     names: tuple[str, ...] = ()
 
-    def __post_init__(self) -> None:
-        for array in (self.measured, self.grids, self.scales):
-            array.setflags(write=False)
+    @property
+    def in_place(self) -> bool:
+        """Prefix sums do not take the place of tables."""
+        return False
 
     @property
     def noise(self) -> Noise:
@@ -125,9 +118,7 @@ class CrossedMeasurements(Measurements):
     @cached_property
     def counted(self) -> Layout:
         """The tables behind all blocks."""
-        chosen = np.zeros(len(self.lattice), dtype=bool)
-        chosen[self.measured] = True
-        return layout_of(self.lattice, self.sizes, chosen)
+        return layout_of(self.lattice, self.sizes, self.chosen)
 
     @cached_property
     def _rows(self) -> Integers:
@@ -147,10 +138,6 @@ class CrossedMeasurements(Measurements):
     def cells(self) -> int:
         """How many integers are measured."""
         return self.starts[-1]
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Which sets, on which grids, with which noise."""
-        return {"measured": self.measured, "grids": self.grids, "scales": self.scales}
 
     # ---- accuracy
 
@@ -206,7 +193,7 @@ class CrossedMeasurements(Measurements):
             if each.white is not None:
                 total += min(price.replaced([each.white]), 4 * price.added([each.white]))
             for number, (_, _, members, axes) in each.along.items():
-                apart = [_least_ratio(each.strategies[i]) for at, i in enumerate(members) if at not in axes]
+                apart = [price.least_ratio(each.strategies[i]) for at, i in enumerate(members) if at not in axes]
                 apart += [Fraction(-axis.opposed) for axis in each._axes(number)]
                 total += 2 * each._cost(number) * (1 - min(apart))
         return total
@@ -223,22 +210,13 @@ class CrossedMeasurements(Measurements):
 
     def _along_axes(self, number: int) -> Fraction:
         grid, factor, members, places = self.along[number]
-        axes, sampled = self._axes(number), self.sampled(number)
+        axes = self._axes(number)
         if any(axis.size != int(self.sizes[members[at]]) for axis, at in zip(axes, places, strict=True)):
             raise VerificationError("the noise along an axis does not fit the attribute; plan again.")
-        if grid < 1 or grid & (grid - 1) or not (math.isfinite(factor) and factor > 0):
-            raise VerificationError("a grid along an axis is no power of two, or its noise no number; plan again.")
-        drawn, base = sampled[0].weights.tolist(), axes[0].weights.tolist()
-        # Weights that are all larger by f at least make a covariance that is larger by f at least.
-        least = min(Fraction(a) / Fraction(b) for a, b in zip(drawn, base, strict=True))
-        if least <= 0 or min(drawn) < 2.0**-200 or max(drawn) > 2.0**200:
-            raise VerificationError("the noise along an axis is out of range; plan again.")
-        largest = math.prod(float(axis.sum_variances.max()) for axis in axes)
-        if largest * factor * float(grid) ** 2 > LARGEST_SCALE**2:
-            raise VerificationError("the noise along the axis is larger than can be sampled; give a larger budget.")
+        least = least_drawn(axes, factor, grid)
         if self.most_records < FEWEST_RECORDS:
             raise VerificationError("the grid is so fine that numbers could overflow; plan again.")
-        whole = math.prod(_heaviest(self.strategies[i]) for at, i in enumerate(members) if at not in places)
+        whole = math.prod(price.heaviest(self.strategies[i]) for at, i in enumerate(members) if at not in places)
         return math.prod((axis.price for axis in axes), start=Fraction(1)) / least * whole
 
     def _axes(self, number: int) -> list[Ordered]:
@@ -263,8 +241,7 @@ class CrossedMeasurements(Measurements):
 
     def sampled(self, number: int) -> tuple[AxisNoise, ...]:
         """The noise along each axis of a block, as it is drawn; the first has the factor."""
-        first, *others = self._axes(number)
-        return (first.noise.scaled(self.along[number][1]), *(axis.noise for axis in others))
+        return drawn_along(self._axes(number), self.along[number][1])
 
     def batches(self) -> Sequence[Batch]:
         """Blocks without an axis some at a time, those with one by one."""
@@ -299,14 +276,8 @@ class CrossedMeasurements(Measurements):
 
     @property
     def drawn_at_once(self) -> int:
-        """What is held while noise is drawn along axes: two words of every normal, should it need them."""
-        noises = [self.sampled(number) for number in self.along]
-        sizes = [
-            2 * math.prod(len(one.poles) * (one.size + 1) for one in each)
-            + max(map(held_along, each)) * math.prod(one.size + 1 for one in each)
-            for each in noises
-        ]
-        return max(sizes, default=0)
+        """The most that is held for a block along axes."""
+        return max((held_along(self._axes(number)) for number in self.along), default=0)
 
     def simulated(self, random: np.random.Generator) -> Floats:
         """Noise like that of the measurements, in floats, (cells,): for forecasts, never for a release."""
@@ -329,16 +300,6 @@ class CrossedMeasurements(Measurements):
         else:
             assert self.white is not None
             self.white.store(batch, measured, out)
-
-
-def _heaviest(strategy: Strategy) -> int:
-    """`max_j ‖R e_j‖²` from the integers themselves."""
-    return strategy.size * (strategy.size - 1) if strategy.plain else max(column_norms(strategy.matrix), default=0)
-
-
-def _least_ratio(strategy: Strategy) -> Fraction:
-    """The least inner product of two columns over the norm."""
-    return Fraction(strategy.least_inner, _heaviest(strategy)) if _heaviest(strategy) else Fraction(0)
 
 
 # ---- for planners
@@ -364,12 +325,7 @@ def compile_crossed(
         if not axes:
             continue
         has_axis[number] = True
-        factor = math.prod(strategies[i].unit ** 2 for i in members) / own[number] * _UP
-        if not math.isfinite(factor):
-            raise VerificationError("the noise along the axis is larger than can be sampled; give a larger budget.")
-        finest = math.sqrt(math.prod(axis.noise.finest for axis in axes) * factor)
-        scales[number] = factor
-        grids[number] = 2 ** min(max(math.ceil(math.log2(GRID_FINENESS / finest)), 0), 40)
+        scales[number], grids[number] = on_grid(axes, math.prod(strategies[i].unit ** 2 for i in members) / own[number])
     rest = np.where(has_axis, 0.0, own)
     if rest.any():
         white = compile_residuals(domain, lattice, rest, strategies)
@@ -377,3 +333,30 @@ def compile_crossed(
     return CrossedMeasurements(
         lattice, domain.sizes, measured, grids[measured], scales[measured], strategies, domain.drops, domain.names
     )
+
+
+def tells_of(strategies: Sequence[Strategy]) -> Floats:
+    """`tells` of every attribute, (attributes,)."""
+    return np.array([strategy.tells for strategy in strategies])
+
+
+def known(lattice: SetFamily, measured: Floats, tells: Floats) -> Floats:
+    """τ' of every set from τ, (sets,)."""
+    return lattice.sum_over_supersets(measured, tells)
+
+
+def to_measure(lattice: SetFamily, precisions: Floats, tells: Floats) -> Floats:
+    """The least τ ≥ 0 with which every set is known at least as precisely as wanted, (sets,)."""
+    axes = np.concatenate([(tells[level] > 0).sum(axis=1) for level in lattice.levels])
+    measured = np.zeros(len(lattice))
+    for count in range(int(axes.max(initial=0)), -1, -1):  # the sets with most axes tell of the others
+        here = axes == count
+        lacking = precisions - known(lattice, measured, tells)
+        measured[here] = np.where(lacking > _NOTHING * precisions, lacking, 0.0)[here]
+    return measured
+
+
+def feasible(lattice: SetFamily, precisions: Floats, strategies: Sequence[Strategy]) -> Floats:
+    """The precisions, raised where blocks along axes tell more than is wanted, (sets,)."""
+    tells = tells_of(strategies)
+    return np.maximum(precisions, known(lattice, to_measure(lattice, precisions, tells), tells))

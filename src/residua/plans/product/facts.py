@@ -28,9 +28,9 @@ import numpy as np
 from residua.domain import Domain
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
-from residua.linalg.lattice import SetFamily, closure
+from residua.linalg.lattice import Set, SetFamily, closure, subsets
 from residua.plans.operators.contract import Operator
-from residua.plans.product.any_facts import AlongAttribute, Contracted, Set, subsets
+from residua.plans.product.any_facts import AlongAttribute, Contracted
 from residua.plans.quotes import split
 from residua.plans.strategy import Strategy
 from residua.quoting import Term as AskedTerm

@@ -14,10 +14,10 @@ from scipy.sparse import csr_array
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
+from residua.linalg.lattice import subsets
 from residua.linalg.modes import contrasts
 from residua.plans.cells import Grouping
 from residua.plans.estimator import Answerable, Estimator
-from residua.plans.product.any_facts import subsets
 from residua.plans.product.piece_measurements import PieceMeasurements
 from residua.plans.questions import combined, in_one_table
 from residua.plans.tails import check_confidence

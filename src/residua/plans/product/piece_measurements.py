@@ -1,23 +1,36 @@
-"""What a product plan really measures: one piece per set of short attributes, along one attribute."""
+"""What a product plan really measures: one piece per set of short attributes, along one attribute; and its price.
+
+A record is in one cell: it pays each piece what that says of its value of the attribute
+(`Piece.record_costs`), and these add up. Normal noise is priced by squared norms, Laplace noise by absolute ones. What
+a piece says in floats is enlarged by its proven error, and the sum by its own rounding.
+
+Two cells that agree on the short attributes E share `Σ_T r_T A_T[i, j]` of Γ, `r_T = Π_{i∈T∖E} −1/(n_i − 1)`: where no
+entry of A is negative, replacing a record costs no more than `2 (largest + Σ_{r_T<0} −r_T largest_T)`, the worst over
+patterns E; where one may be, or there are too many patterns, four times the largest.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from itertools import product
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.linalg.arrays import Integers
+from residua.errors import VerificationError
+from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Layout, layout_of_sets
 from residua.plans.measurements import Batch, Measurements
 from residua.plans.noise import Noise
 from residua.plans.operators.contract import Piece, RecordCosts
-from residua.plans.product.piece_price import checked, largest, most_records, opposed
-from residua.plans.verifier import Profile, even, rounded_up
+from residua.plans.verifier import FEWEST_RECORDS, WORD, Profile, even, rounded_up
+
+_MOST_SHORT = 8  # short attributes: 2^8 patterns of agreement, each over all sets
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +88,7 @@ class PieceMeasurements(Measurements):
     @cached_property
     def record_costs(self) -> list[RecordCosts]:
         """What one record costs each piece."""
-        return checked(self.pieces, self.attribute, self.sizes)
+        return _checked(self.pieces, self.attribute, self.sizes)
 
     def check(self) -> None:
         """Refuses pieces that do not fit the domain, noise that cannot be sampled exactly, and possible overflow."""
@@ -84,7 +97,7 @@ class PieceMeasurements(Measurements):
     @classmethod
     def added(cls, several: Sequence[Self]) -> Fraction:
         """The most expensive value of the attribute, all pieces together."""
-        return largest([cost for each in several for cost in each.record_costs])
+        return _largest([cost for each in several for cost in each.record_costs])
 
     @classmethod
     def replaced(cls, several: Sequence[Self]) -> Fraction:
@@ -93,8 +106,8 @@ class PieceMeasurements(Measurements):
         costs = [cost for each in several for cost in each.record_costs]
         if not several[0].noise.gaussian:
             return sum((cost.replaced for cost in costs), Fraction(0))
-        most = largest(costs)
-        return 2 * (most + opposed(pieces, costs, several[0].sizes, most))
+        most = _largest(costs)
+        return 2 * (most + _opposed(pieces, costs, several[0].sizes, most))
 
     def profile(self) -> Profile:
         """Nearly the same in every cell: the most expensive one stands for all; epsilon squared for Laplace noise."""
@@ -103,7 +116,7 @@ class PieceMeasurements(Measurements):
     @property
     def most_records(self) -> int:
         """How many records may be counted before a measurement could leave 64 bits."""
-        return most_records(self.pieces)
+        return _most_records(self.pieces)
 
     # ---- measuring
 
@@ -172,3 +185,62 @@ class PieceMeasurements(Measurements):
     def simulated(self, random: np.random.Generator) -> Integers:
         """Noise like that of the measurements, (cells,): for forecasts, never for a release."""
         return np.concatenate([piece.simulated(random) for piece in self.pieces])
+
+
+# ---- price
+
+
+def _most_records(pieces: Sequence[Piece]) -> int:
+    """How many records may be counted before a measurement could leave 64 bits."""
+    return min((WORD - 2**56) // piece.largest for piece in pieces)
+
+
+def _checked(pieces: Sequence[Piece], attribute: int, sizes: Integers) -> list[RecordCosts]:
+    """What one record costs each piece, all of them of attributes of the domain, with noise of one kind.
+
+    Raises:
+        VerificationError: they are not.
+    """
+    if not pieces:
+        raise VerificationError("the plan has nothing to measure; what it answers is already known.")
+    if not 0 <= attribute < len(sizes) or len({piece.operator.noise.gaussian for piece in pieces}) > 1:
+        raise VerificationError("the pieces do not belong together; plan again.")
+    for piece in pieces:
+        if any(not 0 <= i < len(sizes) for i in piece.members):
+            raise VerificationError("a set names an attribute that the domain lacks; plan again.")
+        own = tuple(int(sizes[i]) for i in piece.members)
+        if piece.sizes != own or attribute in piece.members or list(piece.members) != sorted(set(piece.members)):
+            raise VerificationError("a set is not made of other attributes of the domain; plan again.")
+    if _most_records(pieces) < FEWEST_RECORDS:
+        raise VerificationError("the grid is so fine that numbers could overflow; plan again.")
+    return [piece.record_costs(int(sizes[attribute])) for piece in pieces]
+
+
+def _largest(costs: Sequence[RecordCosts]) -> Fraction:
+    """What a record costs in the most expensive cell."""
+    even = sum((each.even for each in costs), Fraction(0))
+    uneven = [each.uneven for each in costs if each.uneven is not None]
+    if not uneven:
+        return even
+    total: Floats = np.zeros(1)
+    for each in uneven:
+        total = total + each
+    error = max(each.error for each in costs)
+    return even + Fraction(float(total.max())) * (1 + error) * (1 + Fraction(len(uneven) + 4, 2**52))
+
+
+def _opposed(pieces: Sequence[Piece], costs: Sequence[RecordCosts], sizes: Integers, most_of_one: Fraction) -> Fraction:
+    """A bound on `−Γ_ij` for any two cells."""
+    short = sorted({i for piece in pieces for i in piece.members})
+    if any(each.opposed for each in costs) or len(short) > _MOST_SHORT:
+        return most_of_one
+    most = [_largest([each]) for each in costs]
+    worst = Fraction(0)
+    for agree in product((False, True), repeat=len(short)):
+        apart = {i for i, same in zip(short, agree, strict=True) if not same}
+        ratios = [
+            math.prod((Fraction(-1, max(int(sizes[i]) - 1, 1)) for i in piece.members if i in apart), start=Fraction(1))
+            for piece in pieces
+        ]
+        worst = max(worst, sum((-r * cost for r, cost in zip(ratios, most, strict=True) if r < 0), Fraction(0)))
+    return worst

@@ -27,23 +27,20 @@ from numpy.typing import ArrayLike, NDArray
 from residua.domain import Domain
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
-from residua.linalg.lattice import SetFamily
+from residua.linalg.lattice import Set, SetFamily
 from residua.plans.candidates import Candidate, tried
 from residua.plans.cells import Grouping
 from residua.plans.contract import Plan
 from residua.plans.estimator import Estimator
 from residua.plans.noise import LAPLACE, NORMAL, ORDERED, Noise
 from residua.plans.operators.contract import Operator
-from residua.plans.product.any_facts import Set
+from residua.plans.persons import by_cells
+from residua.plans.product import forms
 from residua.plans.product.bounds import compared_with, dense_advice, gap_of_all
+from residua.plans.product.crossed_measurements import feasible
 from residua.plans.product.facts import Facts, family_of, require_operators
-from residua.plans.product.files import product_of_body, product_to_body
-from residua.plans.product.measuring import estimator_of, measurements_of, saved_measurements
-from residua.plans.product.over_cells import rows_over_cells
 from residua.plans.product.residual_costs import ResidualCosts
-from residua.plans.product.shown import described, in_brief, listed_tables
-from residua.plans.product.table_measurements import MeasuredTables
-from residua.plans.product.totals import feasible
+from residua.plans.product.table_measurements import TableMeasurements, compile_tables
 from residua.plans.questions import combined
 from residua.plans.strategy import Strategy, plain_strategies
 from residua.privacy import AddRemove, Guarantee, Unit
@@ -110,7 +107,8 @@ class ProductPlan(Plan):
         if [strategy.size for strategy in self.strategies] != self.domain.sizes.tolist():
             raise PlanError("the strategies do not fit the domain; give one for each attribute.")
         if self.shares is not None:
-            object.__setattr__(self, "shares", self.tables.shares)
+            object.__setattr__(self, "shares", np.array(self.shares, dtype=np.float64))
+            self.shares.setflags(write=False)
             object.__setattr__(self, "precisions", self.tables.pooled_precisions)
         if self.attribute >= 0:
             require_operators(self)
@@ -121,7 +119,8 @@ class ProductPlan(Plan):
             raise PlanError("precisions must be finite and not negative.")
         if self.attribute < 0 and any(strategy.cost == 0 for strategy in self.strategies):
             precisions[self.costs == 0] = 0.0  # an empty block, of an attribute with one value, is known
-        object.__setattr__(self, "precisions", feasible(self.lattice, precisions, self.strategies))
+        precisions = feasible(self.lattice, precisions, self.strategies) if self.axes else precisions
+        object.__setattr__(self, "precisions", precisions)
         self.precisions.setflags(write=False)
 
     @property
@@ -150,10 +149,10 @@ class ProductPlan(Plan):
         return replace(self, lattice=lattice, operators=operators, precisions=measured, **changes)
 
     @cached_property
-    def tables(self) -> MeasuredTables:
+    def tables(self) -> TableMeasurements:
         """Marginals that are measured as they are: on which grids and with how much noise."""
         assert self.shares is not None, "only plans with shares of epsilon measure whole tables"
-        return MeasuredTables(self.domain, self.lattice, self.shares)
+        return compile_tables(self.domain, self.lattice, self.shares)
 
     @property
     def by_residuals(self) -> bool:
@@ -228,12 +227,14 @@ class ProductPlan(Plan):
     @cached_property
     def pcost(self) -> float:
         """`max diag Γ`: the privacy cost for one record added or removed; `epsilon²` for Laplace noise."""
-        return self.residual_costs.pcost if self.by_residuals else self._as_pcost(self._priced(AddRemove()))
+        return float(self.precisions @ self.costs) if self.by_residuals else self._as_pcost(self._priced(AddRemove()))
 
     @cached_property
     def unit_pcost(self) -> float:
         """The privacy cost for the plan's unit of protection."""
-        return self.residual_costs.unit_pcost if self.by_residuals else self._as_pcost(self._priced(self.unit))
+        if not self.by_residuals:
+            return self._as_pcost(self._priced(self.unit))
+        return float(self.unit.scaled(self.pcost)) if by_cells(self.unit) else self.residual_costs.unit_pcost
 
     @property
     def epsilon(self) -> float:
@@ -316,15 +317,15 @@ class ProductPlan(Plan):
 
     def compile(self) -> Any:
         """Whole tables, pieces along the attribute, or integer tables of residuals; with noise rounded up."""
-        return measurements_of(self)
+        return forms.measurements_of(self)
 
     def saved_measurements(self, arrays: Mapping[str, NDArray[Any]]) -> Any:
         """The sets, grids and scales that a file keeps of residuals; all others as compiled."""
-        return saved_measurements(self, arrays) if self.by_residuals else self.compile()
+        return forms.saved_measurements(self, arrays) if self.by_residuals else self.compile()
 
     def estimator(self, measurements: Any, noisy: NDArray[Any]) -> Estimator:
         """Tables rebuilt from what was measured of all sets."""
-        return estimator_of(self, measurements, noisy)
+        return forms.estimator_of(self, measurements, noisy)
 
     @property
     def poses(self) -> str:  # type: ignore[override]
@@ -361,7 +362,7 @@ class ProductPlan(Plan):
         Raises:
             PlanError: too many cells for a matrix, or Laplace noise.
         """
-        return rows_over_cells(self) if self.noise.gaussian else super().over_cells()
+        return forms.rows_over_cells(self) if self.noise.gaussian else super().over_cells()
 
     # ---- what people are shown
 
@@ -374,24 +375,24 @@ class ProductPlan(Plan):
     @property
     def remarks(self) -> tuple[tuple[str, str], ...]:
         """How it is measured, what was tried or might do better, and how loose its price can be."""
-        return (*described(self), *tried(self.candidates, self.gap), *super().remarks)
+        return (*forms.described(self), *tried(self.candidates, self.gap), *super().remarks)
 
     @property
     def details(self) -> dict[str, Any]:
         """What was tried, how loose the price can be, and which tables are measured as they are."""
-        measured = {} if self.shares is None else {"measured": listed_tables(self)}
+        measured = {} if self.shares is None else {"measured": forms.listed_tables(self)}
         return {**super().details, **measured}
 
     def __repr__(self) -> str:
-        return f"ProductPlan({in_brief(self)}, {self.guarantee!r}, gap={self.gap:.2g})"
+        return f"ProductPlan({forms.in_brief(self)}, {self.guarantee!r}, gap={self.gap:.2g})"
 
     # ---- files
 
     def to_body(self) -> dict[str, Any]:
         """The plan as plain values."""
-        return product_to_body(self)
+        return forms.to_body(self)
 
     @classmethod
     def of_body(cls, body: dict[str, Any]) -> ProductPlan:
         """The plan that plain values describe; every invariant is checked again."""
-        return product_of_body(cls, body)  # type: ignore[no-any-return]
+        return forms.of_body(cls, body)  # type: ignore[no-any-return]

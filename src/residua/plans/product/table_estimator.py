@@ -17,20 +17,20 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.lattice import Group, Layout, SetFamily, batches, closure, layout_of
+from residua.linalg.lattice import Group, Layout, Set, SetFamily, batches, closure, layout_of, subsets
+from residua.linalg.modes import centred
 from residua.plans.cells import Grouping
 from residua.plans.estimator import Answerable, Combination
-from residua.plans.product.set_estimates import PlainReconstruction, SetsAlone
-from residua.plans.product.set_estimator import FamilyEstimator
-from residua.plans.product.table_measurements import MeasuredTables
+from residua.plans.product.set_estimator import FamilyEstimator, Reconstruction
+from residua.plans.product.table_measurements import TableMeasurements
+from residua.plans.questions import combined
 from residua.plans.tails import check_confidence, reaches, single_reach
 from residua.workload import Workload
 
@@ -38,58 +38,49 @@ Numbers = NDArray[np.int32]
 _BATCH_CELLS = 1_000_000
 
 
-@dataclass(frozen=True, eq=False)
-class Pooled:
-    """Pooled numbers of every residual of the family, for `Reconstruction`: `P_S`, to be divided by `units = τ_S`."""
-
-    lattice: SetFamily
-    sizes: Integers
-    layout: Layout
-    measured: Integers
-    units: Floats
-    numbers: Floats
-
-
-def pooled_residuals(tables: MeasuredTables, noisy: NDArray[Any]) -> Pooled:
+def pooled_residuals(tables: TableMeasurements, noisy: NDArray[Any]) -> Reconstruction:
     """What all measured tables together say of every residual."""
-    layout = layout_of(tables.lattice, tables.domain.sizes)
+    layout = layout_of(tables.lattice, tables.sizes)
     buffer = np.zeros(layout.cells)
-    weights = tables.cell_precisions[tables.measured] / tables.grids
-    place = np.searchsorted(tables.measured, np.arange(len(tables.lattice)))
+    weights = _weights(tables)
     for group in tables.layout:
         target = layout.starts[group.numbers][:, None] + np.arange(group.cells)
-        given = group.view(noisy).reshape(len(group.numbers), -1)
-        buffer[target] = given * weights[place[group.numbers], None]
+        buffer[target] = group.rows(noisy) * weights[group.numbers, None]
     owner = {int(number): group for group in layout for number in group.numbers}
     for i, (with_i, without_i) in enumerate(tables.lattice.covers):
         for group, rows in _by_group(with_i, owner):
             _pass_down(layout, buffer, group, with_i[rows], without_i[rows], i)
     tau = tables.pooled_precisions
     known = np.flatnonzero(tau > 0)
-    return Pooled(tables.lattice, tables.domain.sizes, layout, known, tau[known], buffer)
+    return Reconstruction(tables.lattice, tables.sizes, known, tau[known], layout, buffer)
 
 
-def pooled_below(tables: MeasuredTables, noisy: NDArray[Any]) -> tuple[Layout, Floats]:
+def _weights(tables: TableMeasurements) -> Floats:
+    """What a step of each set's integers counts in the pool: `t/v`, 0 where it is not measured, (sets,)."""
+    return tables.cell_precisions / np.maximum(tables.on_lattice[0], 1)
+
+
+def pooled_below(tables: TableMeasurements, noisy: NDArray[Any]) -> tuple[Layout, Floats]:
     """What all measured tables together say of the residuals that lie below others, some tables at a time.
 
     The largest residuals, most cells of all, are said by one table alone and left out: so memory stays small.
     """
-    lattice, sizes = tables.lattice, tables.domain.sizes
-    layout = layout_of(lattice, sizes, ~lattice.is_maximal)
+    lattice, (grids, scales) = tables.lattice, tables.on_lattice
+    layout = layout_of(lattice, tables.sizes, ~lattice.is_maximal)
     total = np.zeros(layout.cells)
     for group in tables.layout:
         for part in batches(len(group.numbers), group.cells, _BATCH_CELLS):
-            family = closure([group.members[part]], lattice.attributes)
-            shares = np.zeros(len(family))
-            shares[family.find(group.members[part])] = tables.shares[group.numbers[part]]
+            family, chosen = closure([group.members[part]], lattice.attributes), group.numbers[part]
+            some = TableMeasurements(
+                family, tables.sizes, family.find(group.members[part]), grids[chosen], scales[chosen]
+            )
             first = group.start + part.start * group.cells
-            given = noisy[first : first + (part.stop - part.start) * group.cells]
-            own = pooled_residuals(MeasuredTables(tables.domain, family, shares), given)
+            own = pooled_residuals(some, noisy[first : first + len(chosen) * group.cells])
             numbers = np.concatenate([lattice.find(level) for level in family.levels])
             for piece in own.layout:
                 starts = layout.starts[numbers[piece.numbers]]
                 below = np.flatnonzero(starts >= 0)
-                cells = piece.view(own.numbers).reshape(len(starts), -1)[below]
+                cells = piece.rows(own.noisy)[below]
                 total[starts[below, None] + np.arange(piece.cells)] += cells
     return layout, total
 
@@ -122,26 +113,23 @@ _MOST_JOINT = 2**18  # cells of the joint table of a combination's sets
 _STEP = 1e-4  # coefficients this close, relatively, are one; the larger stands for both
 
 
-def noise_terms(tables: MeasuredTables, combination: Mapping[Sequence[str], ArrayLike]) -> list[Terms]:
+def noise_terms(tables: TableMeasurements, combination: Mapping[Set, Floats]) -> list[Terms]:
     """Coefficients, noise scales and multiplicities of the noise in a combination of cells; 0s are left out.
 
     One triple; or one for each set, to be bounded apart, where their joint table would be too large. Coefficients that
     nearly agree are merged and rounded up: a sum of symmetric unimodal variables only strays further for it.
     """
-    sets = {tuple(names): np.asarray(given, dtype=np.float64) for names, given in combination.items()}
-    union = sorted({i for names in sets for i in tables.domain.positions(names)})
-    if len(sets) > 1 and math.prod(int(tables.domain.sizes[i]) for i in union) > _MOST_JOINT:
-        return [_terms(tables, {names: given}) for names, given in sets.items()]
-    return [_terms(tables, sets)]
+    union = {i for members in combination for i in members}
+    if len(combination) > 1 and math.prod(int(tables.sizes[i]) for i in union) > _MOST_JOINT:
+        return [_terms(tables, {members: given}) for members, given in combination.items()]
+    return [_terms(tables, combination)]
 
 
-def _terms(tables: MeasuredTables, sets: dict[tuple[str, ...], Floats]) -> Terms:
-    sizes = tables.domain.sizes.astype(np.float64)
-    residuals: dict[tuple[int, ...], Floats] = {}
-    for names, given in sets.items():
-        positions = tables.domain.positions(names)
-        inner = given.transpose(np.argsort(positions))
-        for members, part in _residuals(tables, tuple(sorted(positions)), inner):
+def _terms(tables: TableMeasurements, combination: Mapping[Set, Floats]) -> Terms:
+    sizes = tables.sizes.astype(np.float64)
+    residuals: dict[Set, Floats] = {}
+    for asked, given in combination.items():
+        for members, part in _residuals(tables, asked, given):
             residuals[members] = residuals.get(members, 0.0) + part
     union = sorted({i for members in residuals for i in members})
     inside, outside = _tables(tables, union)
@@ -155,48 +143,34 @@ def _terms(tables: MeasuredTables, sets: dict[tuple[str, ...], Floats]) -> Terms
             continue
         values, counts = values[kept], counts[kept]
         weight = tables.cell_precisions[tables.measured[here]] / tables.grids[here] / outside[here]
-        terms.append(
-            (
-                np.multiply.outer(weight, values).ravel(),
-                np.repeat(tables.scales[here], len(values)),
-                np.multiply.outer(outside[here], counts).ravel(),
-            )
-        )
+        scales = np.repeat(tables.scales[here], len(values))
+        both = [np.multiply.outer(*each).ravel() for each in ((weight, values), (outside[here], counts))]
+        terms.append((both[0], scales, both[1]))
     return _merged(*(np.concatenate(part) for part in zip(*terms, strict=True)))
 
 
-def _residuals(tables: MeasuredTables, members: tuple[int, ...], given: Floats) -> list[tuple[tuple[int, ...], Floats]]:
+def _residuals(tables: TableMeasurements, members: Set, given: Floats) -> Iterator[tuple[Set, Floats]]:
     """`C_S margin_S(c)/Π_{i∈A∖S} n_i/τ_S` for every S ⊆ A, where the residual is not empty."""
-    residuals = []
-    precisions = tables.pooled_precisions
-    for size in range(len(members) + 1):
-        for chosen in combinations(range(len(members)), size):
-            S = tuple(members[j] for j in chosen)
-            number = int(tables.lattice.find(np.array(S, dtype=np.int32).reshape(1, -1))[0])
-            tau = float(precisions[number]) if number >= 0 else 0.0
-            if tau == 0:  # a residual that is empty, or that the combination has no part in
-                continue
-            rest = tuple(j for j in range(len(members)) if j not in chosen)
-            part = given.sum(axis=rest) / math.prod(given.shape[j] for j in rest)
-            for axis in range(part.ndim):
-                part = part - part.mean(axis=axis, keepdims=True)
-            residuals.append((S, part / tau))
-    return residuals
+    for S in subsets(members):
+        number = tables.lattice.number(S)
+        tau = float(tables.pooled_precisions[number]) if number >= 0 else 0.0
+        if tau > 0:  # else a residual that is empty, or that the combination has no part in
+            yield S, centred(given.mean(axis=tuple(j for j, i in enumerate(members) if i not in S))) / tau
 
 
-def _tables(tables: MeasuredTables, union: list[int]) -> tuple[Integers, Floats]:
+def _tables(tables: TableMeasurements, union: list[int]) -> tuple[Integers, Floats]:
     """For each measured table, which attributes of the union it has (as bits), and `Π n_i` of its others."""
     inside, outside = [], []
-    bit = np.zeros(len(tables.domain.sizes), dtype=np.int64)
+    bit = np.zeros(len(tables.sizes), dtype=np.int64)
     bit[union] = 2 ** np.arange(len(union), dtype=np.int64)
-    sizes = np.where(bit > 0, 1.0, tables.domain.sizes)
+    sizes = np.where(bit > 0, 1.0, tables.sizes)
     for level in tables.lattice.levels:
         inside.append(bit[level].sum(axis=1))
         outside.append(sizes[level].prod(axis=1))
     return np.concatenate(inside)[tables.measured], np.concatenate(outside)[tables.measured]
 
 
-def _spread(residuals: Mapping[tuple[int, ...], Floats], D: tuple[int, ...], sizes: Floats) -> Floats:
+def _spread(residuals: Mapping[Set, Floats], D: Set, sizes: Floats) -> Floats:
     """`Σ_{S⊆D} q_S/τ_S Π_{i∈D∖S} 1/n_i`, over the cells of D."""
     total = np.zeros([int(sizes[i]) for i in D])
     for S, part in residuals.items():
@@ -245,40 +219,33 @@ class TablesEstimator(FamilyEstimator):
 
     Args:
         plan: the plan; its variances include the rounding of noise to integers.
-        tables: what was measured.
-        noisy: the noisy integers, in the order of `tables.layout`, (cells,).
+        measurements: what was measured.
+        noisy: the noisy integers, in the order of `measurements.layout`, (cells,).
     """
 
     plan: Any
-    tables: MeasuredTables
+    measurements: TableMeasurements
     noisy: NDArray[Any]
 
     @cached_property
-    def pooled(self) -> Pooled:
-        """What all tables together say of every residual."""
-        return pooled_residuals(self.tables, self.noisy)
-
-    @cached_property
-    def reconstruction(self) -> PlainReconstruction:
-        """What rebuilds marginals."""
-        return PlainReconstruction(self.pooled, self.pooled.numbers)
+    def reconstruction(self) -> Reconstruction:
+        """From what all tables together say of every residual."""
+        return pooled_residuals(self.measurements, self.noisy)
 
     @cached_property
     def below(self) -> tuple[Layout, Floats]:
         """What all tables together say of the residuals that lie below others."""
-        return pooled_below(self.tables, self.noisy)
+        return pooled_below(self.measurements, self.noisy)
 
-    def part(self, family: SetFamily) -> PlainReconstruction:
+    def part(self, family: SetFamily) -> Reconstruction:
         """Pooled residuals of a smaller family; the largest are read off the measurements, each from its own table."""
-        tables, sizes = self.tables, self.tables.domain.sizes
+        tables, weights = self.measurements, _weights(self.measurements)
         below, pooled = self.below
         numbers = np.concatenate([tables.lattice.find(level) for level in family.levels])
-        weights = np.zeros(len(tables.lattice))
-        weights[tables.measured] = tables.cell_precisions[tables.measured] / tables.grids
-        layout = layout_of(family, sizes)
+        layout = layout_of(family, tables.sizes)
         buffer = np.zeros(layout.cells)
         for group in layout:
-            own, view = numbers[group.numbers], group.view(buffer).reshape(len(group.numbers), -1)
+            own, view = numbers[group.numbers], group.rows(buffer)
             cells = np.arange(group.cells)
             lower, alone = (np.where(own >= 0, each.starts[own], -1) for each in (below, tables.layout))
             here, top = np.flatnonzero(lower >= 0), np.flatnonzero((lower < 0) & (alone >= 0))
@@ -286,14 +253,14 @@ class TablesEstimator(FamilyEstimator):
             view[top] = self.noisy[alone[top, None] + cells] * weights[own[top], None]
         tau = np.where(numbers >= 0, tables.pooled_precisions[numbers], 0.0)
         known = np.flatnonzero(tau > 0)
-        return PlainReconstruction(SetsAlone(family, sizes, known, tau[known], layout), buffer)
+        return Reconstruction(family, tables.sizes, known, tau[known], layout, buffer)
 
     @property
     def summary(self) -> str:
         """What was measured, in words."""
         asked = 0 if self.plan.workload is None else len(self.plan.workload)
         wanted = f"; {asked:,} table{' was' if asked == 1 else 's were'} asked for" if asked else ""
-        many = len(self.tables.measured)
+        many = len(self.measurements.measured)
         return (
             f"{many:,} marginal{'s' * (many != 1)} over {len(self.plan.domain)} attributes, "
             f"{len(self.noisy):,} noisy integers in all{wanted}."
@@ -327,7 +294,7 @@ class TablesEstimator(FamilyEstimator):
         if stddev == 0:
             return 0.0
         # Several sets whose joint table is large: their reaches add up, each with its part of the chance.
-        parts = noise_terms(self.tables, combination)
+        parts = noise_terms(self.measurements, combined(self.plan.domain, combination))
         return sum(_reach(terms, miss / len(parts)) for terms in parts) / stddev
 
 

@@ -18,73 +18,11 @@ import numpy as np
 from residua.domain import Domain
 from residua.errors import PlanError, VerificationError
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.lattice import Layout, SetFamily, layout_of
+from residua.linalg.lattice import SetFamily
 from residua.plans.measurements import Batch
-from residua.plans.noise import INVISIBLE_SCALE, LAPLACE, Noise, rounded_laplace_variance
+from residua.plans.noise import INVISIBLE_SCALE, LAPLACE, Noise
 from residua.plans.product.set_measurements import SetMeasurements
 from residua.plans.verifier import WORD, Profile, even, require_scales, rounded_up
-
-
-@dataclass(frozen=True, eq=False)
-class MeasuredTables:
-    """Marginals of a family, each measured with its share of epsilon.
-
-    Args:
-        domain: what the table may hold.
-        lattice: all sets that can be answered.
-        shares: ε_A of each of them, (sets,); 0 means not measured.
-    """
-
-    domain: Domain
-    lattice: SetFamily
-    shares: Floats
-
-    def __post_init__(self) -> None:
-        shares = np.array(self.shares, dtype=np.float64)
-        if shares.shape != (len(self.lattice),):
-            raise PlanError(f"shares has shape {shares.shape}; give one for each of {len(self.lattice)} sets.")
-        if not (np.isfinite(shares).all() and (shares >= 0).all() and shares.any()):
-            raise PlanError("shares must be finite and not negative, and not all 0.")
-        if shares.max() > _LARGEST_SHARE or shares[shares > 0].min() < 1 / _LARGEST_SHARE:
-            raise PlanError("a share is so large or so small that its noise cannot be sampled; plan again.")
-        shares.setflags(write=False)
-        object.__setattr__(self, "shares", shares)
-
-    @cached_property
-    def measured(self) -> Integers:
-        """Numbers of the sets that are measured, increasing."""
-        return np.flatnonzero(self.shares > 0)
-
-    @cached_property
-    def grids(self) -> Integers:
-        """t of each measured set: the least power of two that makes rounding invisible."""
-        wanted = INVISIBLE_SCALE * self.shares[self.measured]
-        return np.asarray(2 ** np.clip(np.ceil(np.log2(wanted)), 0, 40).astype(np.int64))
-
-    @cached_property
-    def scales(self) -> Floats:
-        """s of each measured set, rounded up."""
-        return np.asarray(self.grids / self.shares[self.measured] * (1.0 + 2.0**-48))
-
-    @cached_property
-    def layout(self) -> Layout:
-        """Where each measured table lies among all measurements."""
-        chosen = np.zeros(len(self.lattice), dtype=bool)
-        chosen[self.measured] = True
-        return layout_of(self.lattice, self.domain.sizes, chosen)
-
-    @cached_property
-    def cell_precisions(self) -> Floats:
-        """One over the variance of a cell of each set as measured, rounding included, (sets,); 0 if not measured."""
-        precisions = np.zeros(len(self.lattice))
-        precisions[self.measured] = self.grids.astype(np.float64) ** 2 / rounded_laplace_variance(self.scales)
-        return precisions
-
-    @cached_property
-    def pooled_precisions(self) -> Floats:
-        """τ_S of every residual after pooling all that say something of it, (sets,)."""
-        return self.lattice.sum_over_supersets(self.cell_precisions, 1.0 / self.domain.sizes)
-
 
 _FEWEST_RECORDS = 2**20
 _LARGEST_SHARE = 2.0**60
@@ -152,3 +90,40 @@ class TableMeasurements(SetMeasurements):
         cells = int(self.lattice.products(self.sizes.astype(np.float64))[self.measured].sum())
         if cells > _MOST_CELLS:
             raise VerificationError(f"{cells:,} cells would be measured, too many; ask for smaller tables.")
+
+    # ---- accuracy
+
+    @cached_property
+    def cell_precisions(self) -> Floats:
+        """One over the variance of a cell of each set as measured, rounding included, (sets,); 0 if not measured."""
+        precisions = np.zeros(len(self.lattice))
+        precisions[self.measured] = self.grids.astype(np.float64) ** 2 / LAPLACE.variance(self.scales)
+        return precisions
+
+    @cached_property
+    def pooled_precisions(self) -> Floats:
+        """τ_S of every residual after pooling all that say something of it, (sets,)."""
+        return self.lattice.sum_over_supersets(self.cell_precisions, 1.0 / self.sizes)
+
+
+# ---- for planners
+
+
+def compile_tables(domain: Domain, lattice: SetFamily, shares: Floats) -> TableMeasurements:
+    """The marginals of a family, each measured with its share ε_A of epsilon, (sets,); 0 means not measured.
+
+    Grids are the least powers of two that make rounding invisible; noise is rounded up.
+
+    Raises:
+        PlanError: shares that do not fit the family, or whose noise cannot be sampled.
+    """
+    if shares.shape != (len(lattice),):
+        raise PlanError(f"shares has shape {shares.shape}; give one for each of {len(lattice)} sets.")
+    if not (np.isfinite(shares).all() and (shares >= 0).all() and shares.any()):
+        raise PlanError("shares must be finite and not negative, and not all 0.")
+    if shares.max() > _LARGEST_SHARE or shares[shares > 0].min() < 1 / _LARGEST_SHARE:
+        raise PlanError("a share is so large or so small that its noise cannot be sampled; plan again.")
+    measured = np.flatnonzero(shares > 0)
+    grids = 2 ** np.clip(np.ceil(np.log2(INVISIBLE_SCALE * shares[measured])), 0, 40).astype(np.int64)
+    scales = grids / shares[measured] * (1.0 + 2.0**-48)
+    return TableMeasurements(lattice, domain.sizes, measured, grids, scales, domain.names)

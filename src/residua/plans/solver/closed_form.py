@@ -9,7 +9,7 @@ have the mean variance `Σ_{S⊆A} σ²_S Π_{i∈S} θ_i Π_{i∈A∖S} a_i`. W
 Where a measurement also tells of others (`Spending`), the loss is `Σ_S u_S/τ_S` with `τ_S = Σ_{S'⊇S} s_{S'} Π d_i`, the
 product over `i ∈ S'∖S`, and the cost is `Σ_S c_S s_S`, s ≥ 0. So it is for persons whose records are limited in some
 attributes and who pay for *tables* (`d_i = 1/n_i`, `product/residual_costs.py`), and where blocks along an axis tell of
-the blocks without it (`product/totals.py`).
+the blocks without it (`product/crossed_measurements.py`).
 
 *Bound.* Prices π ≥ 0 on sets with `Σ_{S⊆S'} π_S Π d_i ≤ c_{S'}` for every S' give `Σ_S π_S τ_S ≤ Σ c_S s_S ≤ 1`, hence
 `Σ u_S/τ_S ≥ (Σ √(π_S u_S))²`, for every choice of s.

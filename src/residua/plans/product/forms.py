@@ -1,0 +1,201 @@
+"""The three forms of a product plan: residuals of sets, pieces along one attribute, or whole tables with Laplace noise.
+
+What each measures, how it is read, what files keep of it, what people are shown, and how it is written out as a matrix.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from residua.domain import Domain, domain_of_settings
+from residua.errors import PlanError, VerificationError
+from residua.linalg.arrays import Floats
+from residua.plans.bodies import check_claims, head_of_body, head_to_body
+from residua.plans.candidates import candidates_of_body, candidates_to_body
+from residua.plans.cells import MOST_COLUMNS, Grouping
+from residua.plans.estimator import Estimator
+from residua.plans.operators.contract import operator_of_body
+from residua.plans.packing import with_texts, with_texts_once
+from residua.plans.product.crossed_measurements import CrossedMeasurements, compile_crossed
+from residua.plans.product.piece_estimator import PieceEstimator
+from residua.plans.product.piece_measurements import PieceMeasurements
+from residua.plans.product.set_estimator import CrossedEstimator, ResidualEstimator
+from residua.plans.product.set_measurements import ResidualMeasurements, compile_residuals
+from residua.plans.product.table_estimator import TablesEstimator
+from residua.plans.strategy import strategy_of_body
+from residua.workload.files import lattice_of_body, lattice_to_body, workload_of_body, workload_to_body
+
+
+def measurements_of(plan: Any) -> Any:
+    """The integer measurements that realise a plan, with noise rounded up.
+
+    Raises:
+        VerificationError: nothing to measure, or noise that cannot be sampled exactly.
+    """
+    domain = plan.domain
+    if plan.shares is not None:
+        return plan.tables
+    if plan.attribute < 0:
+        compiled = compile_crossed if plan.axes else compile_residuals
+        return compiled(domain, plan.lattice, plan.precisions, plan.strategies)
+    if not plan.parts:
+        raise VerificationError("the plan has nothing to measure; what it answers is already known.")
+    pieces = tuple(
+        operator.piece(members, tuple(int(domain.sizes[i]) for i in members))
+        for members, operator in plan.parts.items()
+    )
+    return PieceMeasurements(domain.sizes, plan.attribute, pieces, domain.drops, domain.names)
+
+
+def saved_measurements(plan: Any, arrays: Mapping[str, NDArray[Any]]) -> Any:
+    """What was measured of residuals: the sets, grids and scales that a file keeps, with the plan's own strategies."""
+    domain, kind = plan.domain, CrossedMeasurements if plan.axes else ResidualMeasurements
+    kept = (arrays["measured"], arrays["grids"], arrays["scales"])
+    return kind(plan.lattice, domain.sizes, *kept, plan.strategies, domain.drops, domain.names)
+
+
+def estimator_of(plan: Any, measurements: Any, noisy: NDArray[Any]) -> Estimator:
+    """How estimates are read off measurements; the plan it states is the one really measured."""
+    if plan.shares is not None:
+        return TablesEstimator(plan, measurements, noisy)
+    if plan.attribute < 0:
+        kind = CrossedEstimator if plan.axes else ResidualEstimator
+        return kind(plan.replaced(precisions=measurements.precisions), measurements, noisy)
+    measured = {piece.members: piece.operator for piece in measurements.pieces}
+    return PieceEstimator(plan.with_parts(measured), measurements, noisy)
+
+
+def rows_over_cells(plan: Any) -> tuple[Grouping, Floats]:
+    """For each measured set, `√τ_T · ⊗_{i∈T} H_i ⊗_{i∉T} 1ᵀ ⊗ L_T` with `H_i = R_i/unit_i`, `L_TᵀL_T = A_T`.
+
+    For the plain residual H is an orthonormal basis of what sums to 0: a plan for marginals has orthogonal rows.
+
+    Raises:
+        PlanError: too many cells for a matrix.
+    """
+    measured = np.flatnonzero(plan.precisions > 0)
+    roots = np.sqrt(plan.precisions[measured]).tolist()
+    sets = {plan.lattice.members(number): root for number, root in zip(measured.tolist(), roots, strict=True)}
+    along = (plan.attribute,) if plan.attribute >= 0 else ()
+    attributes = tuple(sorted({*along, *(i for members in sets for i in members)}))
+    cells = math.prod(int(plan.domain.sizes[i]) for i in attributes)
+    if cells > MOST_COLUMNS:
+        raise PlanError(
+            f"a plan that measures {cells:,} cells is too large for a matrix: it can be combined with other kinds of "
+            "plans, or with plans that measure an attribute by another strategy, over at most "
+            f"{MOST_COLUMNS:,}. Plan one like the other, with form=rs.Lattice(like=other) or form=rs.Tree(like=other): "
+            "plans that share strategies combine over any number of cells. (Beside a plan of queries that tie "
+            "attributes together, like that one.) Or plan over fewer attributes, or measure it by itself."
+        )
+    rows = [np.zeros((0, cells))]
+    for members, root in sets.items():
+        each = [
+            plan.strategies[i].root if i in members else np.ones((1, int(plan.domain.sizes[i]))) for i in attributes
+        ]
+        if along:  # an operator has its own precision
+            each[attributes.index(plan.attribute)] = plan.parts[members].root()
+        rows.append(np.asarray(reduce(np.kron, each, np.full((1, 1), 1.0 if along else root))))
+    return Grouping(attributes, np.arange(cells)), np.vstack(rows)
+
+
+# ---- files
+
+
+def to_body(plan: Any) -> dict[str, Any]:
+    """A plan as plain values: operators by set, or a number per set; strategies only where some are not plain."""
+    head = head_to_body("product", plan)
+    proofs = {"candidates": candidates_to_body(plan.candidates), "lower_bound": plan.lower_bound}
+    if plan.attribute >= 0:
+        texts: list[str] = []  # long texts, which operators share, are kept once
+        parts = [{"members": list(members), "operator": each.to_body()} for members, each in plan.parts.items()]
+        kept = {"attribute": plan.attribute, "parts": with_texts_once(parts, texts), "texts": texts}
+        return {**head, **kept, **proofs, "workload": workload_to_body(plan.workload)}
+    named, numbers = ("precisions", plan.precisions) if plan.shares is None else ("shares", plan.shares)
+    plain = plan.plain and (plan.workload is None or plan.workload.plain)
+    strategies = None if plain else [strategy.to_body() for strategy in plan.strategies]
+    kept = {"sets": lattice_to_body(plan.lattice), named: numbers.tolist(), "strategies": strategies}
+    return {**head, **kept, **proofs, "workload": workload_to_body(plan.workload, plan.lattice)}
+
+
+def of_body(cls: Any, body: dict[str, Any]) -> Any:
+    """The plan of this class that plain values describe; every invariant is checked again, and its price."""
+    domain = domain_of_settings(body["domain"])
+    bound = float(body["lower_bound"])
+    if not bound >= 0:
+        raise ValueError("its lower bound means nothing")
+    rest = {**head_of_body(body), "candidates": candidates_of_body(body["candidates"]), "lower_bound": bound}
+    plan = _along(cls, domain, body, rest) if "parts" in body else _of_sets(cls, domain, body, rest)
+    check_claims(plan)
+    return plan
+
+
+def _along(cls: Any, domain: Domain, body: dict[str, Any], rest: dict[str, Any]) -> Any:
+    attribute, known = int(body["attribute"]), dict[str, Any]()
+    if not 0 <= attribute < len(domain):
+        raise ValueError("it measures an attribute that the domain lacks")
+    along = domain[domain.names[attribute]]
+    parts = {}
+    for part in body["parts"]:
+        members = tuple(int(i) for i in part["members"])
+        if list(members) != sorted({*members} & set(range(len(domain)))) or attribute in members or members in parts:
+            raise ValueError("it measures a set of attributes twice, or one that there is not")
+        parts[members] = operator_of_body(with_texts(part["operator"], body["texts"]), along, known)
+    return cls.along(domain, attribute, parts, workload=workload_of_body(domain, body["workload"]), **rest)
+
+
+def _of_sets(cls: Any, domain: Domain, body: dict[str, Any], rest: dict[str, Any]) -> Any:
+    lattice = lattice_of_body(body["sets"], len(domain))
+    rest = {**rest, "workload": workload_of_body(domain, body["workload"], lattice)}
+    if "shares" in body:
+        return cls.of_tables(domain, lattice, np.array(body["shares"], dtype=np.float64), **rest)
+    if body["strategies"] is not None:
+        sized = zip(body["strategies"], domain.sizes.tolist(), strict=True)
+        rest["strategies"] = tuple(strategy_of_body(each, size) for each, size in sized)
+    return cls(domain, lattice, np.array(body["precisions"], dtype=np.float64), **rest)
+
+
+# ---- what people are shown
+
+
+def described(plan: Any) -> tuple[tuple[str, str], ...]:
+    """How a plan is measured, or what could be better, with a heading."""
+    if plan.shares is not None:
+        shares = plan.shares[plan.tables.measured]
+        low, high = f"{shares.min():.3g}", f"{shares.max():.3g}"
+        each = low if low == high else f"{low} to {high}"
+        return (("Measured", f"{len(shares):,} marginals, at epsilon {each} each"),)
+    if not plan.parts:
+        return (("Better?", f"{plan.advice}, or [objective] dense = true"),) if plan.advice else ()
+    along = [operator for operator in plan.parts.values() if operator.has_values] or [*plan.parts.values()]
+    heading, text = along[0].described(plan.domain[plan.name], plan.name)
+    crossed = [plan.domain.names[i] for i in plan.measured_attributes if i != plan.attribute]
+    text += f", crossed with {', '.join(crossed)} in {len(plan.parts):,} sets" if crossed else ""
+    return ((heading, f"{text}; {plan.measurements.cells:,} integers are measured"),)
+
+
+def listed_tables(plan: Any) -> list[dict[str, Any]]:
+    """The marginals that are measured as they are, each with its share of epsilon."""
+    measured = plan.tables.measured
+    rows = [plan.lattice.members(number) for number in measured.tolist()]
+    return [
+        {"attributes": [plan.domain.names[i] for i in row], "epsilon": share}
+        for row, share in zip(rows, plan.shares[measured].tolist(), strict=True)
+    ]
+
+
+def in_brief(plan: Any) -> str:
+    """What is measured and what it costs, in a few words."""
+    cost = f"pcost={plan.pcost:.6g}" if plan.noise.gaussian else f"epsilon={plan.epsilon:.6g}"
+    measured = int((plan.precisions > 0).sum())
+    if plan.shares is not None:
+        return f"{len(plan.tables.measured):,} marginals, {cost}"
+    if plan.attribute >= 0:
+        kinds = ", ".join(dict.fromkeys(operator.kind for operator in plan.parts.values()))
+        return f"{plan.size:,} values of {plan.name!r} by {kinds or 'nothing'}, {measured:,} sets, {cost}"
+    return f"{measured:,} {'residuals' if plan.plain else 'measurements'}, {cost}"
