@@ -152,7 +152,7 @@ class Network:
         tree = self.nesting
         return tree.low, tree.cut, tree.high, min(self.first, _RIGID), self.grounds, *self._summed
 
-    @property
+    @cached_property
     def gram_diagonal(self) -> Floats:
         """The diagonal of the Gram matrix, (n,)."""
         from residua.linalg.conductance_kernels import cover

@@ -29,6 +29,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Protocol, Self
 
 import numpy as np
@@ -80,7 +81,7 @@ class Path:
         """How far a result along the path may be off, relatively: more than `(1 + u)^(8n + 64) − 1`."""
         return math.expm1((8 * self.size + 64) * 2.0**-52)
 
-    @property
+    @cached_property
     def gram_diagonal(self) -> Floats:
         """The diagonal of the Gram matrix, (n,): a resistance to ground for each node."""
         first = 1 / self.left if self.left else math.inf

@@ -14,15 +14,13 @@ import numpy as np
 
 from residua.domain import Level
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.conductances import nesting_of
 from residua.linalg.nested_noise import AxisNoise
-from residua.linalg.roots import InverseRoot
 from residua.plans.objectives import MaxVariance, of_queries
 from residua.plans.operators.contract import running_rows
-from residua.plans.operators.correlated import Asked, Ordered, terms_of
+from residua.plans.operators.correlated import Asked, terms_of
 from residua.plans.planners.offers import Forecast
 from residua.plans.saddle import Progress
-from residua.plans.solver.ordered import KindScales
+from residua.plans.solver.ordered import KindScales, Shaped
 from residua.plans.solver.worst import Losses, least_worst
 from residua.plans.targets import Names, part_targets
 from residua.workload import AttributeQueries, Workload
@@ -234,13 +232,7 @@ def _variances(asked: AttributeQueries, noise: AxisNoise) -> Floats:
 # ---- noise
 
 
-def shaped(n: int, asked: Asked, q: Floats, root: InverseRoot) -> Ordered:
-    """Noise that is shaped for what is asked, with these weights on the cells and these poles."""
-    q = q.astype(np.float32).astype(np.float64)  # seven digits are plenty, and half the file
-    return Ordered(n, asked, q, root.poles, root.weights)
-
-
-def nested_largest(along: Along, *, tolerance: float, step: Progress | None) -> tuple[Ordered, float]:
+def nested_largest(along: Along, *, tolerance: float, step: Progress | None) -> Shaped:
     """The noise whose largest variance / scale is least, or mean of a term, and a bound that holds for every plan.
 
     Args:
@@ -250,8 +242,6 @@ def nested_largest(along: Along, *, tolerance: float, step: Progress | None) -> 
     """
     n, means = along.size, along.means
     runs = [run for level, _ in along.levels for run in runs_of(level)]
-    nesting = nesting_of(n, runs)
-    assert nesting is not None  # levels are declared nested
     rows = np.bincount([part.term for part in along.parts], weights=[part.asked.rows for part in along.parts])
     queries: list[Integers] = []
     factors: list[Floats] = []
@@ -270,9 +260,4 @@ def nested_largest(along: Along, *, tolerance: float, step: Progress | None) -> 
     every = np.concatenate(terms)
     several = every if means else np.arange(len(every))
     game = Losses(np.concatenate(queries), np.concatenate(factors), several, "ranges" in along.kinds)
-    solution = least_worst(nesting, game, tolerance=tolerance, step=step)
-    prefixes = float(solution.prefixes[0]) if means else tuple(solution.prefixes.tolist())
-    values, singles = (float(solution.values[0]), ()) if means else (0.0, tuple(solution.values.tolist()))
-    groups = tuple((*run, weight) for run, weight in zip(runs, solution.groups.tolist(), strict=True))
-    shape = Asked(prefixes, solution.ranges, values, groups=groups, singles=singles)
-    return shaped(n, shape, solution.q, solution.root), solution.bound
+    return least_worst(n, runs, game, means=means, tolerance=tolerance, step=step)

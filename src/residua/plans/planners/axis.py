@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from residua.errors import PlanError
 from residua.plans.objectives import MaxVariance, TotalVariance, of_queries
-from residua.plans.operators.correlated import Asked, Ordered
+from residua.plans.operators.correlated import Ordered
 from residua.plans.operators.path import ROUNDING, CorrelatedPath
-from residua.plans.planners.along import SECONDS, Along, asked_along, check_axis, nested_largest, shaped
+from residua.plans.planners.along import SECONDS, Along, asked_along, check_axis, nested_largest
 from residua.plans.planners.by_sets import plan_by_sets
 from residua.plans.planners.crossed import crossed_by_itself, crossed_by_request, crosses
 from residua.plans.planners.offers import Declared, Forecast, Offer, Planner, Proof, Task, finished, proven_gap
 from residua.plans.product.plan import ProductPlan
-from residua.plans.solver.ordered import KindScales, OrderedSolution, least_largest, least_of_kinds, least_total
+from residua.plans.solver.ordered import KindScales, least_largest, least_of_kinds, least_total
 from residua.plans.solver.ranges import least_range, quiet_ranges
 from residua.plans.tolerances import CORRELATED_SLACK
 
@@ -60,8 +58,8 @@ def plan_axis(task: Task) -> ProductPlan | None:
     if kinds.ranges and not along.means:
         return _of_ranges(task, along)
     if kinds == KindScales(prefixes=kinds.prefixes) and not along.means and not along.levels:
-        quiet = _quiet_prefixes(along.size, 0.9 * task.effort.tolerance, task)
-        return _of_noise(task, along, quiet[0], quiet[1] / kinds.prefixes)
+        quiet = least_largest(along.size, tolerance=0.9 * task.effort.tolerance, step=task.effort.progress)
+        return _of_noise(task, along, quiet.noise, quiet.bound / kinds.prefixes)
     if along.levels and joins:
         return _of_nested(task, along)
     plan = _of_kinds(task, along)
@@ -72,33 +70,31 @@ def plan_axis(task: Task) -> ProductPlan | None:
 
 def _replacing(task: Task, along: Along) -> ProductPlan:
     """The plan of least total variance where records are replaced, with noise along a path."""
-    tolerance, step = 0.9 * task.effort.tolerance, task.effort.progress
-    shapes = along.stand_ins()
-    solutions = [least_total(asked.path(along.size), tolerance=tolerance, step=step) for asked in shapes]
-    tried = [_along(task, along, _solved(*each)) for each in zip(shapes, solutions, strict=True)]
+    tried = [_along(task, along, noise) for noise in _stand_ins(task, along)]
     plan = min(tried, key=lambda each: each.total_variance(task.workload) * each.pcost)
     return finished(plan, task, plan.total_variance(task.workload), slack=_slack(task))
 
 
+def _stand_ins(task: Task, along: Along) -> list[Ordered]:
+    """The noise of least total variance for each shape that may stand for what is asked."""
+    tolerance, step = 0.9 * task.effort.tolerance, task.effort.progress
+    return [least_total(along.size, asked, tolerance=tolerance, step=step).noise for asked in along.stand_ins()]
+
+
 def _of_nested(task: Task, along: Along) -> ProductPlan:
     """The plan with noise that is shaped for nested groups."""
-    noise, bound = nested_largest(along, tolerance=0.9 * task.effort.tolerance, step=task.effort.progress)
-    return _of_noise(task, along, noise, bound)
+    return _of_noise(
+        task, along, *nested_largest(along, tolerance=0.9 * task.effort.tolerance, step=task.effort.progress)
+    )
 
 
 def _of_kinds(task: Task, along: Along) -> ProductPlan:
     """The plan for the largest variance of several kinds, with noise along a path: one weight for all of a kind."""
-    n, means, tolerance, step = along.size, along.means, 0.9 * task.effort.tolerance, task.effort.progress
-    solution, ranges, values = least_of_kinds(
-        n, along.least_scales, along.pull, means=means, tolerance=tolerance, step=step
-    )
-    weights = float(solution.weights[0]) if means else tuple(solution.weights.tolist())
-    tried = [_solved(Asked(weights, ranges, values), solution)]
-    if along.levels:  # the weights know levels by the prefixes at their ends alone: another shape may serve better
-        tried += [
-            _solved(asked, least_total(asked.path(n), tolerance=tolerance, step=step)) for asked in along.stand_ins()
-        ]
-    return _of_noise(task, along, _best(along, tried), solution.bound)
+    tolerance, step = 0.9 * task.effort.tolerance, task.effort.progress
+    best = least_of_kinds(along.size, along.least_scales, along.pull, means=along.means, tolerance=tolerance, step=step)
+    # The weights know levels by the prefixes at their ends alone: another shape may serve better.
+    tried = [best.noise, *(_stand_ins(task, along) if along.levels else ())]
+    return _of_noise(task, along, _best(along, tried), best.bound)
 
 
 def _of_ranges(task: Task, along: Along) -> ProductPlan:
@@ -108,27 +104,15 @@ def _of_ranges(task: Task, along: Along) -> ProductPlan:
     """
     n, kinds = along.size, along.least_scales
     tolerance, step = task.effort.tolerance, task.effort.progress
-    quiet = quiet_ranges(n, tolerance=tolerance, step=step)
+    tried = [quiet_ranges(n, tolerance=tolerance, step=step)]
     bound = least_range(n, tolerance=tolerance, step=step) / kinds.ranges
-    ends = Asked(ends=tuple(quiet.ends.astype(np.float32).astype(np.float64).tolist()))
-    tried = [shaped(n, ends, quiet.q, quiet.root)]
     if kinds.values:
         bound = max(bound, 1 / kinds.values)
     if 0 < kinds.prefixes < kinds.ranges:
-        noise, least = _quiet_prefixes(n, tolerance, task)
-        bound = max(bound, least / kinds.prefixes)
-        tried.append(noise)
+        quiet = least_largest(n, tolerance=tolerance, step=step)
+        bound = max(bound, quiet.bound / kinds.prefixes)
+        tried.append(quiet.noise)
     return _of_noise(task, along, _best(along, tried), bound)
-
-
-def _quiet_prefixes(n: int, tolerance: float, task: Task) -> tuple[Ordered, float]:
-    """The noise whose largest variance of a prefix is least, and what no plan's is below."""
-    solution = least_largest(n, tolerance=tolerance, step=task.effort.progress)
-    return _solved(Asked(prefixes=tuple(solution.weights.tolist())), solution), solution.bound
-
-
-def _solved(asked: Asked, solution: OrderedSolution) -> Ordered:
-    return shaped(len(solution.q), asked, solution.q, solution.root)
 
 
 def _best(along: Along, tried: list[Ordered]) -> Ordered:

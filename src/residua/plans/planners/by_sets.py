@@ -21,7 +21,7 @@ from residua.plans.operators.contract import Operator
 from residua.plans.operators.correlated import Asked, Ordered, terms_of
 from residua.plans.operators.path import CorrelatedPath
 from residua.plans.operators.total import TotalAlone
-from residua.plans.planners.along import asked_by, kinds_of, shaped
+from residua.plans.planners.along import asked_by, kinds_of
 from residua.plans.planners.crossed_noise import least_of_all, trace_of_groups
 from residua.plans.planners.offers import Task, finished, proven_gap
 from residua.plans.product.facts import coefficient
@@ -59,20 +59,16 @@ def plan_by_sets(task: Task, axis: int) -> ProductPlan | None:
     shapes = {members: _shape(n, each, totals.pop(members, 0.0), tolerance) for members, each in along.items()}
     alike = list(dict.fromkeys(each for each, _ in shapes.values()))
     factors = [sum(math.sqrt(size) for each, size in shapes.values() if each == one) for one in alike]
-    solution = least_of_parts(
-        [each.network(n) if each.is_nested else each.path(n) for each in alike],
-        factors,
-        sum(math.sqrt(each) for each in totals.values()),
-        tolerance=tolerance,
-        coarse=_COARSE,
-        step=task.effort.progress,
+    bare = sum(math.sqrt(each) for each in totals.values())
+    shared, total, bound = least_of_parts(
+        n, alike, factors, bare, tolerance=tolerance, coarse=_COARSE, step=task.effort.progress
     )
-    noises = {each: shaped(n, each, solution.q, root) for each, root in zip(alike, solution.roots, strict=True)}
+    noises = dict(zip(alike, shared, strict=True))
     sizes = domain.sizes.tolist()
 
     def factor(members: Set, size: float) -> float:
         """`κ_T` over the root of what the queries of a set were divided by."""
-        return coefficient(members, members, sizes) / math.sqrt(size) * solution.total
+        return coefficient(members, members, sizes) / math.sqrt(size) * total
 
     parts: dict[Set, Operator] = {
         members: CorrelatedPath(noises[each], factor(members, size)) for members, (each, size) in shapes.items()
@@ -81,7 +77,8 @@ def plan_by_sets(task: Task, axis: int) -> ProductPlan | None:
     plan = ProductPlan.along(domain, axis, parts, **task.stated)
     loss = plan.total_variance(task.workload)
     by_order = {kind.along for kind, _ in along.get((), ())} & {"prefixes", "ranges"}
-    bound = solution.bound if list(parts) == [()] and by_order else _bound(task, axis, noises[alike[0]])
+    if list(parts) != [()] or not by_order:
+        bound = _bound(task, axis, shared[0])
     plan = plan.replaced(gap=proven_gap(task, loss * float(plan.measurements.cost(AddRemove())), bound))
     return finished(plan, task, loss, slack=CORRELATED_SLACK, cost=float(plan.measurements.cost(task.unit)))
 

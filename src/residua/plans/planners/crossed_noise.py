@@ -24,7 +24,7 @@ from residua.linalg.path import Path
 from residua.linalg.roots import inverse_root
 from residua.plans.objectives import MaxVariance
 from residua.plans.operators.correlated import Asked, Ordered
-from residua.plans.planners.along import Along, AlongPart, asked_by, kinds_of, nested_largest, shaped
+from residua.plans.planners.along import Along, AlongPart, asked_by, kinds_of, nested_largest
 from residua.plans.planners.offers import Task
 from residua.plans.product.crossed_measurements import tells_of
 from residua.plans.solver.attribute import best_cells, weighed_gram
@@ -147,7 +147,7 @@ def _trace(axis: Ordered, asked: Asked, bare: float) -> float:
 
 
 def _trace_of(queries: Path | Network, q: Floats) -> float:
-    root = inverse_root(*spectrum(queries, queries.gram_diagonal, q), error=_ERROR)
+    root = inverse_root(*spectrum(queries, q), error=_ERROR)
     return float(queries.shares(q, root.poles, root.weights).sum()) / (1 + root.error)
 
 
@@ -223,9 +223,7 @@ def _best_along(task: Task, i: int, worth: Floats, tolerance: float) -> Ordered:
     largest = max(weight for _, weight in parts)
     asked = asked_by((kind, weight / largest) for kind, weight in parts)
     n = int(task.workload.domain.sizes[i])
-    queries = asked.network(n) if asked.is_nested else asked.path(n)
-    solution = least_total(queries, tolerance=tolerance, step=task.effort.progress)
-    return _costing_one(shaped(n, asked, solution.q, solution.root))
+    return _costing_one(least_total(n, asked, tolerance=tolerance, step=task.effort.progress).noise)
 
 
 def _costing_one(noise: Ordered) -> Ordered:
@@ -252,9 +250,7 @@ def with_quiet_axes(
                 parts += [AlongPart(kind, 1.0, number, scale) for kind in kinds_of(family.queries[i]) or ()]
         along = Along(workload.domain.names[i], i, strategy.size, parts)
         if along.kinds == {"prefixes"}:
-            quiet = least_largest(strategy.size, tolerance=tolerance, step=step)
-            asked = Asked(prefixes=tuple(quiet.weights.tolist()))
-            chosen[i] = _costing_one(shaped(strategy.size, asked, quiet.q, quiet.root))
+            chosen[i] = _costing_one(least_largest(strategy.size, tolerance=tolerance, step=step).noise)
         elif "ranges" not in along.kinds and task.unit.contribution is not None:
-            chosen[i] = _costing_one(nested_largest(along, tolerance=tolerance, step=step)[0])
+            chosen[i] = _costing_one(nested_largest(along, tolerance=tolerance, step=step).noise)
     return tuple(chosen)

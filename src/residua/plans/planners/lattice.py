@@ -45,13 +45,7 @@ class Lattice(Planner[Plan]):
             Proof.CLASS,
             "with the cube of the values of an attribute",
         ),
-        Declared(
-            "marginals",
-            "total, largest",
-            "laplace",
-            Proof.LOOSE,
-            "in proportion to the sets, times tries",
-        ),
+        Declared("marginals", "total, largest", "laplace", Proof.LOOSE, "in proportion to the sets, times tries"),
     )
 
     like: Plan | None = None

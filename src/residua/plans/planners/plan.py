@@ -58,11 +58,7 @@ class _Options(TypedDict, total=False):
 
 @overload
 def plan(
-    workload: Workload,
-    guarantee: Guarantee | None = None,
-    *,
-    form: Planner[P],
-    **options: Unpack[_Options],
+    workload: Workload, guarantee: Guarantee | None = None, *, form: Planner[P], **options: Unpack[_Options]
 ) -> P: ...
 
 

@@ -127,7 +127,7 @@ def _ordered(task: Task, along: Along) -> tuple[list[TriedTree], float]:
     if loss.worst:
         bound = least_largest(n, tolerance=_BOUND_TOLERANCE, most_rounds=_BOUND_ROUNDS).bound * loss.prefixes
     else:
-        bound = least_total(asked.path(n), tolerance=_BOUND_TOLERANCE).bound
+        bound = least_total(n, asked, tolerance=_BOUND_TOLERANCE).bound
     return sorted(tried, key=lambda each: each.loss), bound
 
 

@@ -27,6 +27,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,89 +35,61 @@ from residua.linalg.arrays import Floats
 from residua.linalg.conductances import Network
 from residua.linalg.path import OrderedNoise, Path, prefix_path, range_path
 from residua.linalg.roots import InverseRoot, inverse_root
+from residua.plans.operators.correlated import Asked, Ordered
 from residua.plans.saddle import Answer, Progress, ascend, simplices
 from residua.workload import AttributeQueries
 
 _LEAST = 1e-9  # of an even share, so that none is lost
 _PATIENCE = 20  # rounds in which the gap must halve
+_ROUNDS, _KIND_ROUNDS = 500, 300
 COARSE = 1e-4  # error of the rational function while q is sought; it is counted in the certificate
 _FINE = 1e-5  # of the one that is measured
 
 
-@dataclass(frozen=True, eq=False)
-class OrderedSolution:
-    """Noise with covariance `Σ_j a_j (G + p_j Q⁻¹)⁻¹`, and how good it is.
+class Shaped(NamedTuple):
+    """Noise along an axis, and what no plan's loss × pcost is below."""
 
-    Args:
-        path: the queries that q was found for.
-        q: the weights of the cells, which add up to 1, (n,).
-        root: poles and weights of the covariance.
-        bound: no plan has a loss × pcost below this.
-        rounds: how many rounds it took.
-        weights: of the queries, where the largest variance counts, (n,); none otherwise.
-    """
-
-    path: Path | Network
-    q: Floats
-    root: InverseRoot
+    noise: Ordered
     bound: float
-    rounds: int
-    weights: Floats
 
 
-def least_total(
-    path: Path | Network, *, tolerance: float, most_rounds: int = 500, step: Progress | None = None
-) -> OrderedSolution:
-    """The noise of least total variance along a path or a network, to within a relative `tolerance` of every plan."""
-    solution = least_of_parts([path], [1.0], 0.0, tolerance=tolerance, most_rounds=most_rounds, step=step)
-    return OrderedSolution(path, solution.q, solution.roots[0], solution.bound, solution.rounds, np.empty(0))
+def shaped(asked: Asked, q: Floats, root: InverseRoot) -> Ordered:
+    """Noise that is shaped for what is asked, with these weights on the cells, (n,), and these poles."""
+    q = q.astype(np.float32).astype(np.float64)  # seven digits are plenty, and half the file
+    return Ordered(len(q), asked, q, root.poles, root.weights)
 
 
-@dataclass(frozen=True, eq=False)
-class PartsSolution:
-    """Weights of the cells, the poles of each part's noise, and how good they are.
-
-    Args:
-        q: the weights, (n,).
-        roots: of each part, a rational approximation of `S^-½`.
-        total: F.
-        bound: no plan has a total variance × pcost below this.
-        rounds: how many rounds it took.
-    """
-
-    q: Floats
-    roots: tuple[InverseRoot, ...]
-    total: float
-    bound: float
-    rounds: int
+def least_total(n: int, asked: Asked, *, tolerance: float, step: Progress | None = None) -> Shaped:
+    """The noise of least total variance along n values, to within a relative `tolerance` of every plan."""
+    (noise,), _, bound = least_of_parts(n, [asked], [1.0], 0.0, tolerance=tolerance, step=step)
+    return Shaped(noise, bound)
 
 
 def least_of_parts(
-    parts: Sequence[Path | Network],
+    n: int,
+    shapes: Sequence[Asked],
     factors: Sequence[float],
     even: float,
     *,
     tolerance: float,
     coarse: float = COARSE,
-    most_rounds: int = 500,
     step: Progress | None = None,
-) -> PartsSolution:
-    """The weights of cells that are best for several parts together, to within a relative `tolerance`.
+) -> tuple[list[Ordered], float, float]:
+    """The noise of each part where weights of cells are best for all together, F, and what no plan is below.
 
     Args:
-        parts: queries along the axis.
+        n: how many values the axis has.
+        shapes: what each part asks along it.
         factors: what `S^½` of each part is multiplied by.
         even: what is paid in every cell alike.
-        tolerance: how far from the best is near enough.
+        tolerance: how far from the best, relatively, is near enough.
         coarse: error of the rational functions while weights are sought.
-        most_rounds: how many rounds at most.
         step: is told how far it is.
     """
-    diagonals = [part.gram_diagonal for part in parts]
-    q = sum((factor * np.sqrt(each) for factor, each in zip(factors, diagonals, strict=True)), np.zeros(parts[0].size))
+    parts = [each.network(n) if each.is_nested else each.path(n) for each in shapes]
 
     def answer(q: Floats) -> Answer:
-        roots = _roots(parts, diagonals, q, min(coarse, tolerance / 8))
+        roots = [_root(part, q, min(coarse, tolerance / 8)) for part in parts]
         shares = even * q
         for part, factor, root in zip(parts, factors, roots, strict=True):
             shares = shares + factor * part.shares(q, root.poles, root.weights)
@@ -124,15 +97,19 @@ def least_of_parts(
         ratios = shares / (q * f)
         return Answer((f / beyond) ** 2, float(ratios.max()) * (f * beyond) ** 2, ratios, (q, f))
 
-    best = ascend(answer, q / q.sum(), simplices([len(q)]), tolerance, most_rounds, progress=step)
+    start = sum(
+        (factor * np.sqrt(part.gram_diagonal) for factor, part in zip(factors, parts, strict=True)), np.zeros(n)
+    )
+    best = ascend(answer, start / start.sum(), simplices([n]), tolerance, _ROUNDS, progress=step)
     q, f = best.plan
-    roots = _roots(parts, diagonals, q, min(_FINE, tolerance / 8))
-    return PartsSolution(q, tuple(roots), f, best.bound, best.rounds)
+    noises = [
+        shaped(each, q, _root(part, q, min(_FINE, tolerance / 8))) for each, part in zip(shapes, parts, strict=True)
+    ]
+    return noises, f, best.bound
 
 
-def _roots(parts: Sequence[Path | Network], diagonals: Sequence[Floats], q: Floats, error: float) -> list[InverseRoot]:
-    both = zip(parts, diagonals, strict=True)
-    return [cached_root(*spectrum(part, diagonal, q), error) for part, diagonal in both]
+def _root(queries: Path | Network, q: Floats, error: float) -> InverseRoot:
+    return cached_root(*spectrum(queries, q), error)
 
 
 def cached_root(least: float, most: float, error: float) -> InverseRoot:
@@ -148,15 +125,13 @@ def _unit_root(powers: int, error: float) -> InverseRoot:
 
 def respond(queries: Path | Network, q: Floats, error: float) -> tuple[InverseRoot, float, Floats]:
     """The rational function of weights on cells, f, and what each cell pays beside the mean, (n,)."""
-    root = cached_root(*spectrum(queries, queries.gram_diagonal, q), error)
+    root = _root(queries, q, error)
     shares = queries.shares(q, root.poles, root.weights)
     f = float(shares.sum())
     return root, f, shares / (q * f)
 
 
-def least_largest(
-    n: int, *, tolerance: float, most_rounds: int = 2000, step: Progress | None = None
-) -> OrderedSolution:
+def least_largest(n: int, *, tolerance: float, most_rounds: int = 2000, step: Progress | None = None) -> Shaped:
     """The noise whose largest variance of a prefix is least, to within a relative `tolerance` of every plan."""
 
     def answer(theta: Floats) -> Answer:
@@ -169,12 +144,13 @@ def least_largest(
 
     best = ascend(answer, np.full(2 * n, 1.0 / n), simplices([n, n]), tolerance, most_rounds, progress=step)
     path, q, weights = best.plan
-    return OrderedSolution(path, q, fine_root(path, q, tolerance), best.bound, best.rounds, weights)
+    asked = Asked(prefixes=tuple(weights.tolist()))
+    return Shaped(shaped(asked, q, fine_root(path, q, tolerance)), best.bound)
 
 
 def fine_root(queries: Path | Network, q: Floats, tolerance: float) -> InverseRoot:
     """The rational function that is measured."""
-    return inverse_root(*spectrum(queries, queries.gram_diagonal, q), error=min(_FINE, tolerance / 8))
+    return inverse_root(*spectrum(queries, q), error=min(_FINE, tolerance / 8))
 
 
 @dataclass(frozen=True)
@@ -190,15 +166,8 @@ Pull = Callable[[OrderedNoise], tuple[float, Floats]]  # the largest variance / 
 
 
 def least_of_kinds(
-    n: int,
-    scales: KindScales,
-    pull: Pull,
-    *,
-    means: bool,
-    tolerance: float,
-    most_rounds: int = 300,
-    step: Progress | None = None,
-) -> tuple[OrderedSolution, float, float]:
+    n: int, scales: KindScales, pull: Pull, *, means: bool, tolerance: float, step: Progress | None = None
+) -> Shaped:
     """The noise whose largest variance / scale is least, or nearly so: of all queries, or of the means of their kinds.
 
     Nature weighs every prefix (or all alike, where means count), all ranges and all values; for weights whose sum over
@@ -211,21 +180,14 @@ def least_of_kinds(
         pull: what the loss is, and where.
         means: whether the mean variance of each kind counts, not the largest.
         tolerance: how far from the best, relatively, is near enough.
-        most_rounds: how many are too many.
         step: is told how far it is.
-
-    Returns:
-        The solution with the weights of prefixes, (n,), or one for all; and the weights of ranges and values.
     """
     sizes = np.array([n, n * (n + 1) / 2, n], dtype=np.float64)
     every = np.array([scales.prefixes, scales.ranges, scales.values])
     kinds = np.flatnonzero(every)
 
     def answer(theta: Floats, repairing: bool = False) -> Answer:
-        q, along = (
-            theta[:n],
-            theta[n : 2 * n],
-        )  # of the cells; of the prefixes, each one's share; the share of each kind
+        q, along = theta[:n], theta[n : 2 * n]  # of cells, and each prefix's share; the share of each kind follows
         per_query = np.zeros(3)
         per_query[kinds] = theta[2 * n :] / (every * sizes)[kinds]
         path = _path_of(n, per_query, None if means else along * n * per_query[0])
@@ -241,24 +203,16 @@ def least_of_kinds(
 
     start = np.repeat([1.0 / n, 1.0 / len(kinds)], [2 * n, len(kinds)])
     normalised = simplices([n, n, len(kinds)], _LEAST / n)
-    best = ascend(answer, start, normalised, tolerance, most_rounds, patience=_PATIENCE, progress=step)
+    rounds = partial(
+        ascend, normalised=normalised, tolerance=tolerance, limit=_KIND_ROUNDS, patience=_PATIENCE, progress=step
+    )
+    best = rounds(answer, start)
     if best.gap > tolerance and not means:
-        repair = partial(answer, repairing=True)
-        best = ascend(
-            repair,
-            best.proof,
-            normalised,
-            tolerance,
-            most_rounds,
-            power=1.0,
-            patience=_PATIENCE,
-            progress=step,
-            best=best,
-        )
+        best = rounds(partial(answer, repairing=True), best.proof, power=1.0, best=best)
     path, q, along, per_query = best.plan
-    weights = np.array([per_query[0]]) if means else along * n * per_query[0]
-    solution = OrderedSolution(path, q, fine_root(path, q, tolerance), best.bound, best.rounds, weights)
-    return solution, float(per_query[1]), float(per_query[2])
+    prefixes, ranges, values = per_query.tolist()
+    asked = Asked(prefixes if means else tuple((along * n * prefixes).tolist()), ranges, values)
+    return Shaped(shaped(asked, q, fine_root(path, q, tolerance)), best.bound)
 
 
 def _path_of(n: int, per_query: Floats, prefixes: Floats | None) -> Path:
@@ -268,7 +222,7 @@ def _path_of(n: int, per_query: Floats, prefixes: Floats | None) -> Path:
     return replace(prefix_path(prefixes), values=float(per_query[2]))
 
 
-def spectrum(queries: Path | Network, diagonal: Floats, q: Floats) -> tuple[float, float]:
+def spectrum(queries: Path | Network, q: Floats) -> tuple[float, float]:
     """Bounds on the eigenvalues of S: its trace, and what Gershgorin's circles say of its inverse, without groups."""
     path = queries.path if isinstance(queries, Network) else queries
     degrees = np.zeros(path.size)
@@ -278,7 +232,7 @@ def spectrum(queries: Path | Network, diagonal: Floats, q: Floats) -> tuple[floa
     degrees[-1] += path.right
     # Off the diagonal √(q_i q_{i+1}) mixes neighbours: bounded by the larger of the two circles' scales.
     least = 1 / float((degrees / np.minimum(q, np.minimum(np.append(q[1:], np.inf), np.append(np.inf, q[:-1])))).max())
-    return least + path.values * float(q.min()), float(diagonal @ q)
+    return least + path.values * float(q.min()), float(queries.gram_diagonal @ q)
 
 
 FEWEST_VALUES = 192  # values; below, loading the compiled passes takes longer than they save
@@ -298,8 +252,7 @@ def ordered_start(kinds: Sequence[AttributeQueries]) -> tuple[Floats, Floats] | 
         weights[asked.along] += 1.0 / asked.trace()
     if n < FEWEST_VALUES or not weights["prefixes"] + weights["ranges"]:
         return None
-    path = range_path(n, *weights.values())
-    solution = least_total(path, tolerance=_START_TOLERANCE)
-    noise = OrderedNoise(path, solution.q, solution.root.poles, solution.root.weights)
-    total = noise.combined_with_all(np.append(np.zeros(n - 1), 1.0))
-    return solution.q, np.diff(total / total[-1], prepend=0.0)
+    noise = least_total(
+        n, Asked(weights["prefixes"], weights["ranges"], weights["values"]), tolerance=_START_TOLERANCE
+    ).noise
+    return noise.q, noise.spread

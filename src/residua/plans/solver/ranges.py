@@ -16,15 +16,15 @@ along the axis gets less noise than the root would say. None of this is proven; 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from residua.linalg.arrays import Floats
 from residua.linalg.path import OrderedNoise, Path, ends_path
 from residua.linalg.roots import InverseRoot, inverse_root, reciprocal_of
+from residua.plans.operators.correlated import Asked, Ordered
 from residua.plans.saddle import POWER, Progress
-from residua.plans.solver.ordered import spectrum
+from residua.plans.solver.ordered import shaped, spectrum
 
 Pair = tuple[Floats, Floats]
 _RISE = 2.5
@@ -36,23 +36,6 @@ _FEW_CELLS = 768  # while the noise is sought
 _SIZES = 8  # each axis is first planned this many times shorter
 _SHORT = 96
 _STEPS = 8  # at an end of the axis: values that are unlike the rest
-
-
-@dataclass(frozen=True, eq=False)
-class RangeSolution:
-    """Noise along an axis, and how good it is for the largest variance of a range.
-
-    Args:
-        ends: weights of C_{−1}, …, C_{n−1} as ends of ranges, (n + 1,).
-        q: the weights of the cells, (n,).
-        root: poles and weights of the covariance.
-        largest: no range has a variance above this.
-    """
-
-    ends: Floats
-    q: Floats
-    root: InverseRoot
-    largest: float
 
 
 # ---- the bound
@@ -74,7 +57,7 @@ def _bound_round(_: int, u: Floats, q: Floats) -> tuple[float, Pair, Pair]:
     covariances, variances = [], np.zeros(len(q))
     for left in (-1 / (2 - empty), 1 / empty):
         path = Path(links, left, right)
-        root = inverse_root(*spectrum(path, path.gram_diagonal, q), error=_ERROR)
+        root = inverse_root(*spectrum(path, q), error=_ERROR)
         part = path.shares(q, root.poles, root.weights)
         f += float(part.sum()) / (1 + root.error)
         shares += part / 2
@@ -89,18 +72,18 @@ def _bound_round(_: int, u: Floats, q: Floats) -> tuple[float, Pair, Pair]:
 # ---- the noise
 
 
-def quiet_ranges(n: int, *, tolerance: float, most_rounds: int = 60, step: Progress | None = None) -> RangeSolution:
+def quiet_ranges(n: int, *, tolerance: float, most_rounds: int = 60, step: Progress | None = None) -> Ordered:
     """The noise whose `largest variance of a range × pcost` is nearly the least."""
     even = np.full(n + 1, 1.0), np.full(n, 1.0)
     _, (ends, q) = _best_round(_noise_round, _sizes(n), 1, even, _PATIENCE, tolerance, most_rounds, step)
     noise = _noise_of(ends, q)
-    root = InverseRoot(noise.poles, noise.weights, np.inf)
-    return RangeSolution(ends, q, root, float(noise.largest_ranges()[0].max()))
+    asked = Asked(ends=tuple(ends.astype(np.float32).astype(np.float64).tolist()))
+    return shaped(asked, q, InverseRoot(noise.poles, noise.weights, np.inf))
 
 
 def _noise_of(ends: Floats, q: Floats) -> OrderedNoise:
     path = ends_path(ends)
-    least, most = spectrum(path, path.gram_diagonal, q)
+    least, most = spectrum(path, q)
     root = inverse_root(least, most, error=_ERROR)
     weights = root.weights * np.exp(-((root.poles / (_CUT * most)) ** 2))
     kept = weights > _NOTHING * weights.max()

@@ -11,18 +11,20 @@ expensive too (`ordered.py`), and where both stand still the bound is met.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.conductances import IntervalTree, Network, star_network
+from residua.linalg.conductances import IntervalTree, Network, nesting_of, star_network
 from residua.linalg.nested_noise import NestedNoise
-from residua.linalg.roots import InverseRoot
+from residua.plans.operators.correlated import Asked
 from residua.plans.saddle import Answer, Progress, ascend, simplices
-from residua.plans.solver.ordered import COARSE, fine_root, respond
+from residua.plans.solver.ordered import COARSE, Shaped, fine_root, respond, shaped
 
 _LEAST = 1e-9  # of an even share, so that no weight is lost
+_ROUNDS = 3000
 _PATIENCE = 150  # rounds in which the gap must halve
 
 
@@ -56,37 +58,28 @@ class Losses:
         return np.bincount(self.queries, weights=self.factors * shares[self.losses], minlength=queries).astype(float)
 
 
-@dataclass(frozen=True, eq=False)
-class WorstSolution:
-    """Noise shaped for weighted queries, and how good it is.
+def least_worst(
+    n: int,
+    runs: Sequence[tuple[int, int]],
+    losses: Losses,
+    *,
+    means: bool,
+    tolerance: float,
+    step: Progress | None = None,
+) -> Shaped:
+    """The noise whose largest loss is least, to within a relative `tolerance` of every plan.
 
     Args:
-        prefixes: their weights, (n,).
-        ranges: the weight of each.
-        values: their weights, (n,).
-        groups: their weights, (groups,).
-        q: the weights of the cells, which add up to 1, (n,).
-        root: poles and weights of the covariance.
-        bound: no plan has a largest loss × pcost below this.
-        rounds: how many rounds it took.
+        n: how many values the axis has.
+        runs: the first and the last value of every group, which are nested.
+        losses: what counts.
+        means: whether all queries of a kind have one weight.
+        tolerance: how far from the best, relatively, is near enough.
+        step: is told how far it is.
     """
-
-    prefixes: Floats
-    ranges: float
-    values: Floats
-    groups: Floats
-    q: Floats
-    root: InverseRoot
-    bound: float
-    rounds: int
-
-
-def least_worst(
-    nesting: IntervalTree, losses: Losses, *, tolerance: float, most_rounds: int = 3000, step: Progress | None = None
-) -> WorstSolution:
-    """The noise whose largest loss is least, to within a relative `tolerance` of every plan."""
-    n, count = nesting.size, losses.count
-    queries = 2 * n + len(nesting.places) + 1
+    nesting = nesting_of(n, runs)
+    assert nesting is not None  # levels are declared nested
+    count, queries = losses.count, 2 * n + len(nesting.places) + 1
 
     def answer(theta: Floats) -> Answer:
         q, weights = theta[:n], losses.weights(theta[n:], queries)
@@ -98,12 +91,15 @@ def least_worst(
         return Answer((f / (1 + root.error)) ** 2, loss, np.concatenate([ratios, each]), (weights, q))
 
     start, normalised = np.repeat([1.0 / n, 1.0 / count], [n, count]), simplices([n, count], _LEAST / max(n, count))
-    best = ascend(answer, start, normalised, tolerance, most_rounds, patience=_PATIENCE, progress=step)
+    best = ascend(answer, start, normalised, tolerance, _ROUNDS, patience=_PATIENCE, progress=step)
     weights, q = best.plan
-    fine = fine_root(_network(nesting, weights), q, tolerance)
-    return WorstSolution(
-        weights[:n], float(weights[-1]), weights[n : 2 * n], weights[2 * n : -1], q, fine, best.bound, best.rounds
-    )
+    held = weights.tolist()
+    groups = tuple((*run, weight) for run, weight in zip(runs, held[2 * n : -1], strict=True))
+    if means:
+        asked = Asked(held[0], held[-1], held[n], groups=groups)
+    else:
+        asked = Asked(tuple(held[:n]), held[-1], groups=groups, singles=tuple(held[n : 2 * n]))
+    return Shaped(shaped(asked, q, fine_root(_network(nesting, weights), q, tolerance)), best.bound)
 
 
 def _network(nesting: IntervalTree, weights: Floats) -> Network:
