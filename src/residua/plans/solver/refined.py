@@ -25,10 +25,11 @@ from scipy import linalg
 
 from residua.errors import GapWarning, PlanError
 from residua.linalg.arrays import Booleans, Floats, Integers
+from residua.plans.saddle import Ascent
 from residua.plans.solver import interior
-from residua.plans.solver.certificate import Certificate, certify, strategy_variances
+from residua.plans.solver.certificate import strategy_variances
 from residua.plans.solver.queries import MatrixQueries, Problem, positive, prepare, to_matrix, with_rank
-from residua.plans.solver.solve import DenseSolution
+from residua.plans.solver.solve import DenseSolution, finish
 
 _STEPS = 100
 _STAYS = 0.3, 0.1, 0.03  # share of a weight left when the tolerance falls a hundredfold: to 1 if active, else to 0.01
@@ -111,26 +112,9 @@ def refine(workload: Any, targets: Any = 1.0, tolerance: float = 1e-9) -> DenseS
         _give_up(1)
         X = first.X
     strategy = _root(X, problem.rank)
-    claim = Certificate(
-        problem.on_queries(first.weights[0]), problem.once_per_cell(first.weights[1]), scale, False, first.dual
-    )
-    lower, upper = certify(W, problem.on_cells(strategy), claim)
-    upper *= 1.0 + 1e-12
-    if upper > lower * (1.0 + 10 * tolerance):
-        warnings.warn(f"the refined plan is proven within {upper / lower - 1.0:.2e} only.", GapWarning, stacklevel=2)
-    strategy = strategy * np.sqrt(upper / float((strategy**2).sum(axis=0).max()))
-    return DenseSolution(
-        strategy,
-        linalg.pinv(strategy),
-        problem.columns,
-        problem.on_queries(strategy_variances(queries, strategy) / problem.scale**2),
-        upper,
-        lower,
-        Certificate(claim.query_weights, claim.cell_weights, scale, False, lower),
-        stages,
-        problem.rank,
-        "refined interior point",
-    )
+    factors = strategy, linalg.pinv(strategy)
+    best = Ascent(factors, np.inf, first.dual, first.weights, stages, "refined interior point")
+    return finish(W, problem, best, scale, None, 10 * tolerance)
 
 
 def _solve(queries: MatrixQueries, rank: int, offset: Floats, tolerance: float) -> _Stage:

@@ -112,7 +112,7 @@ def least_privacy(workload: Any, targets: Any = 1.0, tolerance: float = 1e-3, me
     c = positive(targets, _count(workload), "the target")
     problem = prepare(workload, 1.0 / np.sqrt(c))
     best = _run_fit(problem, _MARGIN * tolerance, method)
-    return _finish(workload, problem, best, 1.0 / np.sqrt(c), None, tolerance)
+    return finish(workload, problem, best, 1.0 / np.sqrt(c), None, tolerance)
 
 
 def least_total(workload: Any, weights: Any = 1.0, tolerance: float = 1e-3, method: str = "auto") -> DenseSolution:
@@ -134,14 +134,13 @@ def least_total(workload: Any, weights: Any = 1.0, tolerance: float = 1e-3, meth
     w = positive(weights, _count(workload), "the weight")
     problem = prepare(workload, np.sqrt(w))
     best = _run_total(problem, _MARGIN * tolerance, method)
-    return _finish(workload, problem, best, np.ones(len(w)), w, tolerance)
+    return finish(workload, problem, best, np.ones(len(w)), w, tolerance)
 
 
 def _run_fit(problem: Problem, tolerance: float, method: str) -> Ascent:
     """Runs the methods that suit the problem's size, one after the other until the gap is proven; or the one asked."""
     m, d = problem.queries.shape
-    structured = not isinstance(problem.queries, MatrixQueries)
-    tall = m > 8 * d
+    structured, tall = not isinstance(problem.queries, MatrixQueries), m > 8 * d
     matrix_free = structured or method.startswith("matrix-free") or (tall and m + d > _TALL) or m + d > _LARGE
     by_name: dict[str, Callable[[int | None], Ascent]] = {
         "fixed point": lambda patience: _fixed_point(problem, tolerance, _ROUNDS, patience),
@@ -240,7 +239,7 @@ def _fixed_point_of_total(problem: Problem, tolerance: float, limit: int, patien
     return best
 
 
-def _finish(
+def finish(
     workload: Any, problem: Problem, best: Ascent, scale: Floats, weights: Floats | None, tolerance: float
 ) -> DenseSolution:
     """Scales the mechanism to what was promised and replaces every claim of the solver by the check's own figure."""
