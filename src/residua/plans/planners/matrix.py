@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
 import numpy as np
 from scipy import linalg
@@ -17,7 +16,6 @@ from residua.errors import GapWarning, PlanError
 from residua.linalg.arrays import Floats, Integers
 from residua.plans.matrix.integers import LARGEST_SCALE, integer_strategy
 from residua.plans.matrix.plan import MatrixPlan
-from residua.plans.matrix.price import laplace_norm
 from residua.plans.noise import LAPLACE
 from residua.plans.objectives import MaxVariance, QueryLoss, check_objective, query_loss
 from residua.plans.planners.blockwise import too_many_cells
@@ -31,19 +29,17 @@ from residua.plans.planners.explicit import (
     solved,
 )
 from residua.plans.planners.forecast import distinct_cells, forecast, side_of
-from residua.plans.planners.offers import Declared, Offer, Planner, Proof, Task, with_bound
+from residua.plans.planners.offers import Declared, Offer, Planner, Proof, Task, finished_pure
 from residua.plans.saddle import Steps
 from residua.plans.search.search import Tried, search
 from residua.plans.search.strategies import Judged, singular_value_bound
 from residua.plans.solver.queries import MatrixQueries, Queries, ScaledQueries, as_intervals, prepare
 from residua.plans.solver.solve import DenseSolution
-from residua.plans.tolerances import BUDGET_SLACK, DENSE_TOLERANCE
+from residua.plans.tolerances import DENSE_TOLERANCE
 from residua.privacy import PureDP
-from residua.privacy.exact import round_up
 from residua.workload import Workload
 
 _MOST_CELLS = 4096  # of a strategy that is searched for
-_UP = 1.0 + 2.0**-48
 
 
 @dataclass(frozen=True)
@@ -156,13 +152,7 @@ def plan_pure(task: Task) -> MatrixPlan:
     posed = _posed(task)
     steps.bound = posed.bound
     tried = search(posed.asked, posed.merged, posed.optimum.strategy, steps.told)
-    plan = _of_best(posed, tried)
-    if task.guarantee is not None:
-        return plan
-    # The noise that just meets what was asked for, and the guarantee that it then has.
-    ratio = posed.loss.of(plan.variances(posed.task.workload)) / task.loss
-    plan = _with_bound(plan.scaled(ratio / BUDGET_SLACK**2), posed, tried)
-    return plan.replaced(guarantee=PureDP(plan.unit_epsilon))
+    return _of_best(posed, tried)
 
 
 def independent_pure(task: Task) -> MatrixPlan:
@@ -239,7 +229,7 @@ def _queries(workload: Workload, scales: Floats) -> Queries:
 
 
 def _of_best(posed: _Posed, tried: list[Tried]) -> MatrixPlan:
-    """The best strategy in integers, with the noise of the budget, or about that of the wanted loss."""
+    """The best strategy in integers, with the noise of the budget or of the wanted loss, and what was tried."""
     task, best, workload = posed.task, tried[0].strategy, posed.task.workload
     # ε at which the best strategy has the wanted loss: variances go as 1/ε².
     epsilon = math.sqrt(2 * tried[0].loss / task.loss)
@@ -249,22 +239,16 @@ def _of_best(posed: _Posed, tried: list[Tried]) -> MatrixPlan:
     norm = math.sqrt(float((best**2).sum(axis=0).max()))
     strategy, _ = integer_strategy(best, posed.merged, (epsilon * norm) ** 2)
     plan = MatrixPlan(workload.domain, workload.attributes, posed.columns, strategy, 1.0, noise=LAPLACE, **task.stated)
-    total = laplace_norm(strategy, task.reach.records if task.reach else None, removable=plan.removable)
-    if total <= 0:
+    if plan.unit_epsilon <= 0:
         raise PlanError("replacing a record changes none of these answers; they can be published without noise.")
-    scale = round_up(total / Fraction(epsilon)) * _UP
-    if not 0.5 <= scale <= LARGEST_SCALE:
-        raise PlanError("the plan's noise is outside what can be sampled exactly; change the budget.")
-    return _with_bound(plan.replaced(scale=scale), posed, tried)
-
-
-def _with_bound(plan: MatrixPlan, posed: _Posed, tried: list[Tried]) -> MatrixPlan:
-    """The plan with what was tried, and how far from optimal it can be."""
-    workload = posed.task.workload
+    plan = plan.scaled((epsilon / plan.unit_epsilon) ** 2)
     if posed.asked.queries.shape[0] > TALL * posed.asked.cells:
-        B = plan.strategy.astype(np.float64)
-        achieved = plan.noise_variance * posed.asked.profile_loss(B.T @ B)
+        B = strategy.astype(np.float64)
+        loss = plan.noise_variance * posed.asked.profile_loss(B.T @ B)
     else:
-        achieved = posed.loss.of(plan.variances(workload))  # exact, O(m n²)
+        loss = posed.loss.of(plan.variances(workload))  # exact, O(m n²)
     named = [(each.name, each.loss) for each in tried]
-    return with_bound(plan, posed.task, achieved, posed.bound, workload.attributes, named)
+    plan = finished_pure(plan, task, loss, posed.bound, workload.attributes, named)
+    if not 0.5 <= plan.scale <= LARGEST_SCALE:
+        raise PlanError("the plan's noise is outside what can be sampled exactly; change the budget.")
+    return plan

@@ -341,7 +341,11 @@ def finished_pure(
         tried: the names and losses of all strategies, the plan's own first.
     """
     factor = pure_factor(plan, task, lambda: loss)
-    plan = with_bound(plan.scaled(factor**2), task, loss / factor**2, bound, attributes, tried)
+    plan, loss = plan.scaled(factor**2), loss / factor**2
+    alike = most_alike(task.unit, plan.domain.names, plan.domain.sizes, attributes)
+    proven = 2 * bound * (alike / plan.unit_epsilon) ** 2 * PROOF_SLACK
+    candidates = tuple(Candidate(name, value * loss / tried[0][1]) for name, value in tried)
+    plan = plan.replaced(gap=relative_gap(loss, proven), candidates=candidates, lower_bound=proven)
     return plan if task.guarantee is not None else plan.replaced(guarantee=PureDP(plan.unit_epsilon / BUDGET_SLACK))
 
 
@@ -351,14 +355,3 @@ def pure_factor(plan: Plan, task: Task, loss: Callable[[], float]) -> float:
         return math.sqrt(loss() / task.loss) / BUDGET_SLACK
     assert isinstance(task.guarantee, PureDP)
     return task.guarantee.epsilon / plan.unit_epsilon * BUDGET_SLACK
-
-
-def with_bound(
-    plan: Q, task: Task, loss: float, bound: float, attributes: Collection[int], tried: Sequence[tuple[str, float]]
-) -> Q:
-    """A plan with Laplace noise, what was tried and the gap to what no strategy goes below; as `finished_pure`."""
-    alike = most_alike(task.unit, plan.domain.names, plan.domain.sizes, attributes)
-    proven = 2 * bound * (alike / plan.unit_epsilon) ** 2 * PROOF_SLACK
-    share = loss / tried[0][1]
-    candidates = tuple(Candidate(name, value * share) for name, value in tried)
-    return plan.replaced(gap=relative_gap(loss, proven), candidates=candidates, lower_bound=proven)
