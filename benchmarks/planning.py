@@ -61,10 +61,10 @@ def cvxpy_seconds(d: int) -> tuple[float, float]:
     from scipy.sparse import csr_array
 
     import residua as rs
-    from residua.plans.solver.closed_form import ResidualCoefficients
+    from residua.plans.solver.closed_form import MarginalGame
 
     workload = rs.marginals(rs.Domain.of_sizes([10] * d), ways=range(4))
-    coefficients = ResidualCoefficients(workload.lattice, workload.domain.sizes)
+    coefficients = MarginalGame(workload.lattice, workload.domain.sizes)
     lattice, size = workload.lattice, len(workload.lattice)
 
     weight = coefficients.dilution[0]

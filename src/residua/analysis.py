@@ -12,13 +12,12 @@ from residua.plans.contract import Plan
 from residua.plans.matrix.algebra import derivation as derivation
 from residua.plans.objectives import MaxVariance
 from residua.plans.planners.explicit import given_strategy
-from residua.plans.planners.marginals import MarginalGame
 from residua.plans.planners.offers import Task
 from residua.plans.planners.plan import independent, plan
 from residua.plans.questions import require_workload
 from residua.plans.search.level_weights import hierarchy
 from residua.plans.search.strategies import Judged
-from residua.plans.solver.closed_form import ResidualCoefficients
+from residua.plans.solver.closed_form import MarginalGame
 from residua.plans.solver.queries import MatrixQueries, to_matrix
 from residua.plans.targets import Targets
 from residua.privacy import AddRemove, Guarantee, PureDP, Unit
@@ -122,7 +121,7 @@ def factorisation_norm(workload: Workload, *, tolerance: float = 1e-3) -> float:
         1.0
     """
     if require_workload(workload).plain:
-        game = MarginalGame(workload, ResidualCoefficients(workload.lattice, workload.domain.sizes))
+        game = MarginalGame(workload.lattice, workload.domain.sizes, workload.numbers)
         return math.sqrt(game.value(workload.cells.copy()) / workload.queries)
     from residua.plans.solver.solve import least_total
 

@@ -17,7 +17,7 @@ import pytest
 
 import residua as rs
 from residua.linalg.lattice import SetFamily
-from residua.plans.solver.closed_form import ResidualCoefficients
+from residua.plans.solver.closed_form import MarginalGame
 
 HERE = Path(__file__).parent
 PUBLISHED = json.loads((HERE / "published.json").read_text())
@@ -268,7 +268,7 @@ def test_b4_our_residuals_are_the_papers_in_other_coordinates():
 
 
 def test_b5_privacy_cost_coefficients(plan):
-    coefficients = ResidualCoefficients(plan.lattice, plan.domain.sizes)
+    coefficients = MarginalGame(plan.lattice, plan.domain.sizes)
     for cost in (plan.costs, coefficients.cost):
         assert cost == pytest.approx([1, 1 / 2, 1 / 2, 2 / 3, 1 / 4, 1 / 3], rel=1e-15)
     assert plan.pcost == pytest.approx(plan.costs @ (1 / plan.noise_variances), rel=1e-15)
@@ -284,8 +284,8 @@ VARIANCE_COEFFICIENTS = {  # of σ²_S in the cell variance, S in the order of C
 @pytest.mark.parametrize("names", ASKED)
 def test_b5_variance_coefficients(plan, names):
     at = CLOSURE.index(names)
-    coefficients = ResidualCoefficients(plan.lattice, plan.domain.sizes)
-    found = [coefficients.cell_variances(np.eye(6)[S])[at] for S in range(6)]
+    coefficients = MarginalGame(plan.lattice, plan.domain.sizes)
+    found = [coefficients.variances(np.eye(6)[S])[at] for S in range(6)]
     assert found == pytest.approx(VARIANCE_COEFFICIENTS[names], rel=1e-14, abs=0)
     wanted = np.full([TOY[name].size for name in names], VARIANCE_COEFFICIENTS[names] @ plan.noise_variances)
     assert plan.variance(names) == pytest.approx(wanted, rel=1e-14)
@@ -294,7 +294,7 @@ def test_b5_variance_coefficients(plan, names):
 def test_b6_sum_of_variances_and_its_closed_form(plan, workload):
     weights = np.zeros(6)
     weights[workload.numbers] = workload.cells
-    coefficients = ResidualCoefficients(plan.lattice, plan.domain.sizes)
+    coefficients = MarginalGame(plan.lattice, plan.domain.sizes)
     v = coefficients.cost * coefficients.importance(weights)
     assert v == pytest.approx([11 / 12, 3 / 2, 5 / 6, 1, 1, 2], rel=1e-14)
     p = np.array([1, 1 / 2, 1 / 2, 2 / 3, 1 / 4, 1 / 3])

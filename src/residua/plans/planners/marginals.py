@@ -23,7 +23,7 @@ from residua.plans.product.plan import ProductPlan
 from residua.plans.product.residual_costs import replacement_cost, replacement_value, table_prices
 from residua.plans.saddle import Game, Solution, Steps
 from residua.plans.search.split import EpsilonSplit, exchanged, families, starts
-from residua.plans.solver.closed_form import ResidualCoefficients
+from residua.plans.solver.closed_form import MarginalGame
 from residua.plans.strategy import plain_strategies
 from residua.privacy import ReplaceOne, Unit
 from residua.workload import Workload
@@ -76,40 +76,13 @@ def _least_cost(
     return enough, solution, enough / too_little - 1 if too_little else np.inf
 
 
-@dataclass(frozen=True, eq=False)
-class MarginalGame:
-    """Our side of the planning game for a workload of marginals (see `saddle`)."""
-
-    workload: Workload
-    coefficients: ResidualCoefficients
-
-    def respond(self, weights: Floats) -> tuple[Floats, Floats, float]:
-        """Best residual noise for these weights on marginals, the variances it gives, and their weighted sum."""
-        noise, value = self.coefficients.respond(self.spread(weights))
-        return noise, self.coefficients.cell_variances(noise)[self.workload.numbers], value
-
-    def value(self, weights: Floats) -> float:
-        """The least weighted sum of variances anybody reaches at privacy cost 1."""
-        return self.coefficients.value(self.spread(weights))
-
-    def variances(self, noise: Floats) -> Floats:
-        """The cell variances of the workload's marginals under some residual noise."""
-        return self.coefficients.cell_variances(noise)[self.workload.numbers]
-
-    def spread(self, weights: Floats) -> Floats:
-        """Weights on the marginals of the workload as weights on all sets of its closure."""
-        full = np.zeros(len(self.workload.lattice))
-        full[self.workload.numbers] = weights
-        return full
-
-
 def plan_marginals(task: Task) -> ProductPlan:
     """The best plan of marginals for a budget, or (without one) for a largest acceptable loss."""
     workload, objective, unit, effort = task.workload, task.objective, task.unit, task.effort
     game = marginal_game(workload, unit)
     if objective.homogeneous:
         solution = objective.solve(workload, game, effort)
-        per_unit, gap = _unit_cost(unit, game, solution)
+        per_unit, gap = _unit_cost(task, game, solution)
         achieved = solution.achieved
     else:
         if isinstance(unit, ReplaceOne):
@@ -142,14 +115,12 @@ def marginal_game(workload: Workload, unit: Unit) -> MarginalGame:
     if by_cells(unit):
         return MarginalGame(workload, ResidualCoefficients(workload.lattice, sizes))
     prices = table_prices(unit, workload.domain, workload.lattice, plain_strategies(sizes))
-    return MarginalGame(
-        workload, ResidualCoefficients(workload.lattice, sizes, None if prices is None else prices.spending)
-    )
+    return MarginalGame(workload.lattice, sizes, workload.numbers, None if prices is None else prices.spending)
 
 
 def _per_unit(unit: Unit, game: MarginalGame) -> float:
     """What noise of cost 1 in a game costs the unit of protection."""
-    return float(unit.scaled(1)) if game.coefficients.spending is None else 1.0
+    return float(unit.scaled(1)) if game.spending is None else 1.0
 
 
 def independent_marginals(task: Task) -> ProductPlan:
@@ -164,25 +135,23 @@ def independent_marginals(task: Task) -> ProductPlan:
     if prices is not None:
         precisions /= prices.price(precisions)
     masses = workload.weights * workload.cells
-    achieved = float(masses @ game.coefficients.cell_variances(1.0 / precisions)[workload.numbers])
+    achieved = float(masses @ game.variances(1.0 / precisions))
     solution = Solution(1.0 / precisions, achieved, game.value(masses), 1, masses)
-    per_unit, gap = _unit_cost(unit, game, solution)
+    per_unit, gap = _unit_cost(task, game, solution)
     return _with_noise(task, solution, achieved, per_unit, gap).replaced(objective="independent noise")
 
 
-def _unit_cost(unit: Unit, game: MarginalGame, solution: Solution) -> tuple[float, float]:
+def _unit_cost(task: Task, game: MarginalGame, solution: Solution) -> tuple[float, float]:
     """What noise of privacy cost 1 costs the unit of protection, and the gap proven for that unit."""
-    if not isinstance(unit, ReplaceOne):
-        return _per_unit(unit, game), solution.gap
-    lattice, sizes = game.coefficients.lattice, game.coefficients.sizes
-    cost, _ = replacement_cost(
-        lattice, np.where(game.coefficients.cost > 0, 1.0 / solution.noise, 0.0), plain_strategies(sizes)
-    )
-    if game.workload.domain.drops:  # changing a record may then remove it, which costs 1
+    if not isinstance(task.unit, ReplaceOne):
+        return _per_unit(task.unit, game), solution.gap
+    lattice, sizes = game.lattice, game.sizes
+    cost, _ = replacement_cost(lattice, np.where(game.cost > 0, 1.0 / solution.noise, 0.0), plain_strategies(sizes))
+    if task.workload.domain.drops:  # changing a record may then remove it, which costs 1
         cost = max(cost, 1.0)
     if cost <= 0:
         raise PlanError("replacing a record changes none of these tables; they can be published without noise.")
-    least = replacement_value(lattice, sizes, game.coefficients.importance(game.spread(solution.weights)))
+    least = replacement_value(lattice, sizes, game.importance(solution.weights))
     return cost, relative_gap(solution.achieved * cost, least)  # nothing is proven where only removals cost
 
 
@@ -253,7 +222,7 @@ def _masses(task: Task) -> tuple[Floats, float]:
         raise PlanError(
             f"{type(objective).__name__} is not for pure DP; with PureDP, minimise TotalVariance or MaxVariance."
         )
-    game = MarginalGame(workload, ResidualCoefficients(workload.lattice, workload.domain.sizes))
+    game = MarginalGame(workload.lattice, workload.domain.sizes, workload.numbers)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GapWarning)
         solution = objective.solve(workload, game, Effort(max(task.effort.tolerance, 1e-3), task.effort.limit))

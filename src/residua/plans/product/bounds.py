@@ -24,7 +24,7 @@ from residua.linalg.lattice import SetFamily
 from residua.plans.objectives import Effort, TotalVariance
 from residua.plans.persons import Reach
 from residua.plans.solver.attribute import weighed_gram
-from residua.plans.solver.closed_form import ProductGame, ResidualCoefficients
+from residua.plans.solver.closed_form import MarginalGame, ProductGame
 from residua.plans.solver.tilting import designed
 from residua.workload import Workload
 
@@ -154,10 +154,8 @@ def least_for_persons(workload: Workload, reach: Reach) -> float:
     The cost is at least the mean over random persons (`persons`), who treat the values of an attribute alike.
     """
     sizes = workload.domain.sizes
-    coefficients = ResidualCoefficients(workload.lattice, sizes)
-    masses = np.zeros(len(workload.lattice))
-    masses[workload.numbers] = workload.weights * workload.cells
-    roots = coefficients.cost * np.sqrt(coefficients.importance(masses))
+    game = MarginalGame(workload.lattice, sizes, workload.numbers)
+    roots = game.cost * np.sqrt(game.importance(workload.weights * workload.cells))
     return max(float(np.sqrt(paid) @ roots) ** 2 for paid in persons(workload.lattice, sizes, reach, plain=True))
 
 

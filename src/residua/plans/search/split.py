@@ -39,7 +39,7 @@ import numpy as np
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.linalg.lattice import SetFamily, closure
 from residua.plans.search.strategies import Slopes, lowest, smooth_maximum
-from residua.plans.solver.closed_form import ResidualCoefficients
+from residua.plans.solver.closed_form import MarginalGame
 from residua.workload import Workload
 
 _MOST_JOINT = 2**12  # cells of a joint table of several asked sets
@@ -148,10 +148,10 @@ class EpsilonSplit:
     numbers: Integers
     masses: Floats
     worst: bool
-    coefficients: ResidualCoefficients = field(init=False)
+    coefficients: MarginalGame = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "coefficients", ResidualCoefficients(self.lattice, self.sizes))
+        object.__setattr__(self, "coefficients", MarginalGame(self.lattice, self.sizes))
 
     def precisions(self, shares: Floats) -> Floats:
         """τ_S of every set, (sets,)."""
@@ -201,7 +201,7 @@ class EpsilonSplit:
 
     def _values(self, tau: Floats) -> Floats:
         with np.errstate(divide="ignore"):
-            return np.asarray(self.masses * self.coefficients.cell_variances(1.0 / tau)[self.numbers])
+            return np.asarray(self.masses * self.coefficients.variances(1.0 / tau)[self.numbers])
 
 
 Sets = frozenset[int]

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from types import EllipsisType
 
 import numpy as np
 
@@ -138,17 +139,19 @@ _SMALLEST_WEIGHT = 1e-100  # relative to the largest; denormal numbers are slow 
 
 
 @dataclass(frozen=True, eq=False)
-class ResidualCoefficients:
-    """How residual noise turns into privacy cost and into variances of cells.
+class MarginalGame:
+    """Our side of the planning game for marginals (see `saddle`): what residual noise costs, and what it does to cells.
 
     Args:
         lattice: the sets whose residuals are measured.
         sizes: how many values each attribute has, (attributes,).
+        numbers: which of the sets are asked for; all, if left out.
         spending: what a person with limited records pays, in place of the cost of one record.
     """
 
     lattice: SetFamily
     sizes: Integers
+    numbers: Integers | EllipsisType = ...
     spending: Spending | None = None
 
     @cached_property
@@ -161,15 +164,17 @@ class ResidualCoefficients:
         """`1/n_i²`: what is left of a variance spread over attribute i, (attributes,)."""
         return 1.0 / self.sizes.astype(np.float64) ** 2
 
-    def cell_variances(self, noise: Floats) -> Floats:
-        """Variance of a cell of every marginal of the family, given the residuals' noise variances, (sets,)."""
+    def variances(self, noise: Floats) -> Floats:
+        """Variance of a cell of every marginal that is asked, given the residuals' noise variances, (asked,)."""
         # A residual with κ = 0 (an attribute with one value) is identically zero and needs no measurement.
         measured = np.where(self.cost > 0, noise, 0.0)
-        return self.lattice.sum_over_subsets(self.cost * measured, self.dilution)
+        return self.lattice.sum_over_subsets(self.cost * measured, self.dilution)[self.numbers]
 
     def importance(self, weights: Floats) -> Floats:
         """`û_S`: how much noise on residual S hurts a weighted sum of cell variances, divided by κ_S, (sets,)."""
-        return self.lattice.sum_over_supersets(weights, self.dilution)
+        spread = np.zeros(len(self.lattice))
+        spread[self.numbers] = weights
+        return self.lattice.sum_over_supersets(spread, self.dilution)
 
     def value(self, weights: Floats) -> float:
         """`T²`: the least weighted sum of variances any mechanism reaches at privacy cost 1."""
@@ -177,15 +182,15 @@ class ResidualCoefficients:
             return self.spending.value(self.cost * self.importance(weights))
         return float(self.cost @ np.sqrt(self.importance(weights))) ** 2
 
-    def respond(self, weights: Floats) -> tuple[Floats, float]:
-        """The noise variances that reach the least weighted sum at privacy cost 1, (sets,), and that sum."""
-        floor = weights.max() * _SMALLEST_WEIGHT
+    def respond(self, weights: Floats) -> tuple[Floats, Floats, float]:
+        """The noise variances of the least weighted sum at privacy cost 1, (sets,), those of cells, and that sum."""
+        importance = np.maximum(self.importance(weights), weights.max() * _SMALLEST_WEIGHT)
         if self.spending is not None:
-            noise, _, bound = self.spending.respond(self.cost * np.maximum(self.importance(weights), floor))
-            return noise, bound
-        root = np.sqrt(np.maximum(self.importance(weights), floor))
+            noise, _, bound = self.spending.respond(self.cost * importance)
+            return noise, self.variances(noise), bound
+        root = np.sqrt(importance)
         T = float(self.cost @ root)
-        return T / root, T * T
+        return T / root, self.variances(T / root), T * T
 
 
 _NOTHING = 1e-30  # of the largest importance: a block that matters less is not measured
