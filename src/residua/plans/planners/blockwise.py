@@ -42,7 +42,7 @@ from residua.plans.planners.offers import (
 )
 from residua.plans.planners.posing import check_memory, posed, posed_queries
 from residua.plans.product.plan import ProductPlan
-from residua.plans.saddle import RootGame
+from residua.plans.saddle import Answer, RootGame, ascend, simplices
 from residua.plans.solver.blockwise import BlockwiseTotal, Solved
 from residua.plans.solver.blockwise_maximum import BlockwiseMaximum
 from residua.plans.solver.orbits import orbits
@@ -257,22 +257,22 @@ def _precisions_like(like: BlockwisePlan, loss: QueryLoss, task: Task) -> tuple[
 def _priced_together(like: BlockwisePlan, table: LevelTable, asked_of: Floats) -> tuple[Floats, float]:
     """The best precisions where the most expensive cell counts, of all blocks together, and what they prove."""
     norms = {block: like.rows_of(block).relative_norms for block in like.blocks_of}
-    q, best, bound = np.full(table.shape, 1.0 / math.prod(table.shape)), (math.inf, np.sqrt(asked_of)), 0.0
-    for _ in range(_LIKE_ROUNDS):
-        mean = np.array([float(table.margin(block, q) @ norms[block]) for block in like.blocks_of])
-        bound = max(bound, float(np.sqrt(asked_of * mean).sum()) ** 2)
+
+    def answer(q: Floats) -> Answer:
+        weights = q.reshape(table.shape)
+        mean = np.array([float(table.margin(block, weights) @ norms[block]) for block in like.blocks_of])
         precisions = np.sqrt(asked_of / mean)
         costs = np.zeros(table.shape)
         for block, precision in zip(like.blocks_of, precisions.tolist(), strict=True):
             costs = costs + precision * table.spread(block, norms[block])
         with np.errstate(divide="ignore", invalid="ignore"):
             loss = float(np.where(asked_of > 0, asked_of / precisions, 0.0).sum()) * float(costs.max())
-        best = min(best, (loss, precisions), key=lambda pair: pair[0])
-        if best[0] <= bound * (1.0 + _CLOSE):
-            break
-        q = np.maximum(q * costs / costs.max(), _LEAST_WEIGHT / q.size)
-        q = q / q.sum()
-    return best[1], bound
+        return Answer(float(np.sqrt(asked_of * mean).sum()) ** 2, loss, costs.ravel() / costs.max(), precisions)
+
+    cells = math.prod(table.shape)
+    start, normalised = np.full(cells, 1.0 / cells), simplices([cells], _LEAST_WEIGHT / cells)
+    best = ascend(answer, start, normalised, _CLOSE, _LIKE_ROUNDS, power=1.0)
+    return best.plan, best.bound
 
 
 def _squares(like: BlockwisePlan, workload: Workload) -> Floats:

@@ -35,6 +35,7 @@ import numpy as np
 
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import SetFamily
+from residua.plans.saddle import Answer, ascend
 from residua.workload import Workload
 
 _SETTLED = 1e-5  # the loss of a response to several limits is within this of the best
@@ -114,25 +115,26 @@ class Spending:
         asked = self.prices > 0
         c = np.where(asked, self.prices, 1.0)
         even = np.where(asked, 1.0 / c, 0.0) / asked.sum()
-        s = np.maximum(self._last[-1], _LEAST_SHARE * even) if self._last else even
-        s = s / float(self.prices @ s)
-        best = (np.full(len(u), np.inf), np.inf, 0.0)
-        for _ in range(_ROUNDS):
+        start = np.maximum(self._last[-1], _LEAST_SHARE * even) if self._last else even
+
+        def normalised(s: Floats) -> Floats:
+            return np.asarray(s / float(self.prices @ s))
+
+        def answer(s: Floats) -> Answer:
             tau = self.lattice.sum_over_supersets(s, self.dilution)
             with np.errstate(divide="ignore", invalid="ignore"):
                 parts = np.where(u > 0, u / tau, 0.0)
                 ratio = self.lattice.sum_over_subsets(np.where(u > 0, parts / tau, 0.0), self.dilution) / c
                 noise = np.where(u > 0, 1.0 / tau, np.inf)
-            loss, largest = float(parts.sum()), float(ratio[asked].max())
-            bound = max(best[2], loss * loss / largest)
-            best = (noise, loss, bound) if loss < best[1] else (*best[:2], bound)
-            if loss <= bound * (1.0 + _SETTLED):
-                break
+            loss = float(parts.sum())
             ratio = ratio / loss
-            s = np.where(asked, s * np.where(ratio < 1.0, ratio, np.sqrt(ratio)), 0.0)
-            s /= float(self.prices @ s)
+            steps = np.where(ratio < 1.0, ratio, np.sqrt(ratio))
+            return Answer(loss / float(ratio[asked].max()), loss, steps, (noise, s))
+
+        best = ascend(answer, normalised(start), normalised, _SETTLED, _ROUNDS, power=1.0)
+        noise, s = best.plan
         self._last[:] = [s]
-        return best
+        return noise, best.loss, best.bound
 
 
 _SMALLEST_WEIGHT = 1e-100  # relative to the largest; denormal numbers are slow and mean nothing here
