@@ -112,10 +112,11 @@ def _with_noise(task: Task, solution: Solution, achieved: float, per_unit: float
 def marginal_game(workload: Workload, unit: Unit) -> MarginalGame:
     """The game at privacy cost 1 for one record or, for persons with limits, at a price of 1 for the person."""
     sizes = workload.domain.sizes
+    game = MarginalGame(workload.lattice, sizes, workload.numbers)
     if by_cells(unit):
-        return MarginalGame(workload, ResidualCoefficients(workload.lattice, sizes))
+        return game
     prices = table_prices(unit, workload.domain, workload.lattice, plain_strategies(sizes))
-    return MarginalGame(workload.lattice, sizes, workload.numbers, None if prices is None else prices.spending)
+    return game if prices is None else replace(game, spending=prices.spending)
 
 
 def _per_unit(unit: Unit, game: MarginalGame) -> float:
