@@ -11,7 +11,7 @@ import pytest
 import residua as rs
 from residua.errors import FileError, LedgerError, PlanError, SessionError
 from residua.plans.composition import priced
-from residua.session.missing import missing
+from residua.session.measuring import missing
 from tests.laws.sessions import CELLS, DATA, DOMAIN, OLD, ONE, THREE, TWO, YOUNG, Open, table, within
 
 
@@ -304,7 +304,7 @@ def test_what_is_missing_is_worked_out_once_and_checked_before_it_is_paid(
     session = opened(rs.ZCDP(2.0))
     choice = session.choose([ONE, TWO])
     recorded = lambda plan, held: asked.append(plan) or missing(plan, held)  # noqa: E731
-    monkeypatch.setattr("residua.session.missing.missing", recorded)
+    monkeypatch.setattr("residua.session.measuring.missing", recorded)
     assert session.price(TWO) + session.ledger.spent_exactly == priced(TWO)[1]
     assert session.price(ONE) + session.ledger.spent_exactly == priced(ONE)[1]
     choice.finish(TWO)

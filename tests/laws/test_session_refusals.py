@@ -52,7 +52,7 @@ def test_candidates_must_be_plans_over_one_domain(opened: Open) -> None:
 
 
 def test_what_cannot_be_read_back_is_not_paid_for(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    from residua.session import missing as steps
+    from residua.session import measuring as steps
 
     monkeypatch.setattr(steps, "top_up", lambda plan, given: rs.top_up(plan, given=given).replaced(gap=-1.0))
     session = opened(rs.ZCDP(5.0))

@@ -17,7 +17,7 @@ import pytest
 import residua as rs
 from residua.plans.composition import priced
 from residua.release import Release, pooled
-from residua.session.missing import missing
+from residua.session.measuring import missing
 from tests.statistics.copies import measured
 
 RUNS = 50_000

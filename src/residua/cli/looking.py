@@ -19,7 +19,7 @@ from residua.plans.contract import Plan
 from residua.release import Release
 from residua.screen import PlainTable
 from residua.session import Choice, GroupChoice, Session, Verdicts
-from residua.session.missing import name_of, same_plan
+from residua.session.measuring import name_of, same_plan
 from residua.session.recommend import REACH, answerable, check_rule, judged_by
 
 _MOST_LISTED = 2**22

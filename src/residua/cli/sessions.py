@@ -36,7 +36,7 @@ from residua.plans.planners.lattice import common_ground
 from residua.privacy import Guarantee, PureDP
 from residua.release import Release
 from residua.session import Session
-from residua.session.opening import check_place, require_gaussian
+from residua.session.state import check_place, require_gaussian
 
 _PLAN = {"workload", "privacy", "objective", "independent"}
 

@@ -35,7 +35,6 @@ from residua.estimation.tables import EstimatedTables
 from residua.files import read_document, write_document
 from residua.folders import DAMAGE
 from residua.linalg.arrays import Floats
-from residua.measurement.ledger import Ledger
 from residua.measurement.ledger_entries import affordable
 from residua.measurement.score import Scores, scored, scores_within
 from residua.plans.bodies import guarantee_to_body
@@ -45,8 +44,7 @@ from residua.plans.product.plan import ProductPlan
 from residua.privacy import GDP, Guarantee, Nothing
 from residua.release import Release
 from residua.session.accounts import SessionStanding
-from residua.session.measuring import Measuring
-from residua.session.missing import Missing, require_domain
+from residua.session.measuring import Measuring, Missing, require_domain
 from residua.workload import Workload
 
 KIND, VERSION = "residua session adaptation", 1
@@ -153,16 +151,6 @@ def _read(file: Path) -> Adaptation:
         ) from None
 
 
-def spent_by(ledger: Ledger, key: str, number: int) -> dict[str, Fraction]:
-    """What an adaptation has debited, by step; from the ledger itself."""
-    spent: dict[str, Fraction] = {}
-    for entry in ledger.entries:
-        if entry.detail.get("adaptation") == f"{key}:{number}":
-            step = str(entry.detail.get("step", "rest"))
-            spent[step] = spent.get(step, Fraction(0)) + entry.cost
-    return spent
-
-
 LOOK, SCORES = 0.5, 0.03
 _MOST_SCORED = 20_000  # tables: beyond, making their models takes minutes
 _TRIES = 24
@@ -210,8 +198,7 @@ class Adaptive(Measuring):
             done = adaptation_in(self._folder.path, asked_for(workload, budget, look, scores))
             if not done.ended:
                 done = self._adapted(done, workload, budget, look, scores)
-            spent = spent_by(self._ledger, self._folder.identity.key, done.number)
-            return Adapted(self._pooled(self._standing(), None), done.scores, spent)
+            return Adapted(self._pooled(self._standing(), None), done.scores, self._spent(done))
 
     def _adapted(
         self, done: Adaptation, workload: Workload, budget: Guarantee, look: float, scores: float
@@ -249,7 +236,13 @@ class Adaptive(Measuring):
         return done.written(ended=True)
 
     def _spent(self, done: Adaptation) -> dict[str, Fraction]:
-        return spent_by(self._ledger, self._folder.identity.key, done.number)
+        """What an adaptation has debited, by step; from the ledger itself."""
+        spent: dict[str, Fraction] = {}
+        for entry in self._ledger.entries:
+            if entry.detail.get("adaptation") == f"{self._folder.identity.key}:{done.number}":
+                step = str(entry.detail.get("step", "rest"))
+                spent[step] = spent.get(step, Fraction(0)) + entry.cost
+        return spent
 
     def _kept(self, step: str, name: Mapping[str, str], at: SessionStanding) -> bool:
         """Whether a step was paid for and its part is there."""

@@ -18,7 +18,7 @@ from residua.plans.strata.making import chosen_of, grouped, groups_of
 from residua.plans.strata.plan import StrataPlan
 from residua.release import Release, Table
 from residua.session.compatible import RADIUS, Compatible, compatible_answers
-from residua.session.missing import name_of, shared, workload_of
+from residua.session.measuring import name_of, shared, workload_of
 from residua.session.recommend import (
     REACH,
     By,
@@ -37,7 +37,7 @@ from residua.session.state import Stored
 from residua.workload import Workload
 
 if TYPE_CHECKING:
-    from residua.session.choosing import Choosing
+    from residua.session.session import Session
 
 
 class Choice:
@@ -50,7 +50,7 @@ class Choice:
     Reference: common-mechanism, §3.3, §5.3 and §6.
     """
 
-    def __init__(self, session: Choosing, stored: Stored, known: Release) -> None:
+    def __init__(self, session: Session, stored: Stored, known: Release) -> None:
         self._session, self._number, self._origins = session, stored.number, stored.origins
         self._candidates, self._known = dict(stored.candidates), known
 

@@ -23,19 +23,23 @@ import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from residua.errors import FileError, ResiduaError, SessionError
-from residua.files import read_document, sync_folder, write_document
-from residua.folders import DAMAGE
+from residua.files import read_document, require_path, sync_folder, write_document
+from residua.folders import DAMAGE, whole_folder
 from residua.machine import lock as hold
 from residua.machine import require_locks, unlock
+from residua.measurement import Ledger
+from residua.plans.bodies import guarantee_of_body, guarantee_to_body
 from residua.plans.contract import Plan
 from residua.plans.measurements import Measurements
-from residua.privacy import Guarantee
+from residua.privacy import Guarantee, PureDP
 from residua.release.base import Release
+from residua.source.options import NO_OPTIONS, Options
 
 KIND, VERSION = "residua session", 1
 _NAMES, _END = "residua session choice", "residua session end"
@@ -111,18 +115,13 @@ class Folder:
         """Keeps the candidates of a choice, all or none."""
         number = max(_numbers(self.path / "choices"), default=0) + 1
         final = self.path / "choices" / f"{number:04d}"
-        partial = final.with_name(f".{final.name}.partial-{secrets.token_hex(4)}")
         try:
-            partial.mkdir()
-            for i, plan in enumerate(candidates.values()):
-                plan.save(partial / f"{i:02d}.json")
-            body = {"names": list(candidates), "origins": dict(origins), "look": look}
-            write_document(partial / "names.json", _NAMES, VERSION, body)
-            sync_folder(partial)
-            partial.rename(final)
-            sync_folder(final.parent)
+            with whole_folder(final, "choice") as partial:
+                for i, plan in enumerate(candidates.values()):
+                    plan.save(partial / f"{i:02d}.json")
+                body = {"names": list(candidates), "origins": dict(origins), "look": look}
+                write_document(partial / "names.json", _NAMES, VERSION, body)
         except OSError as problem:
-            shutil.rmtree(partial, ignore_errors=True)
             raise FileError(f"cannot write to the session {str(self.path)!r}: {problem}; nothing was spent.") from None
         return Stored(number, dict(candidates), dict(origins), look, None)
 
@@ -228,3 +227,151 @@ def _numbers(folder: Path) -> list[int]:
 def salted(salt: str, fingerprint: str) -> str:
     """A dataset's fingerprint in a form that tells nothing to anyone who does not know it."""
     return hashlib.sha256(f"{salt}:{fingerprint}".encode("utf-8", "surrogatepass")).hexdigest()
+
+
+PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
+
+
+def require_gaussian(*promised: Guarantee | None) -> None:
+    """Refuses pure DP before anything is made: a session adds up the matrices of Gaussian noise."""
+    for given in promised:
+        if isinstance(given, PureDP):
+            raise SessionError(
+                f"a session measures with Gaussian noise, which cannot keep {given!r} at any scale; nothing was spent: "
+                "use rs.measure, or a ledger with a budget of ZCDP, GDP or ApproxDP."
+            )
+
+
+def check_place(path: Path) -> None:
+    """Refuses, before a ledger is made for it, a place where no session is and none can be made.
+
+    Raises:
+        SessionError: a session that lacks its first file.
+        FileError: another kind of folder, or none around it.
+    """
+    require_path(path)
+    if (path / "session.json").exists():
+        return
+    if not path.absolute().parent.is_dir():
+        raise _no_room(path, "the folder around it does not exist")
+    if path.exists() and not (path.is_dir() and all(map(_ours, path.iterdir()))):
+        raise FileError(f"state={str(path)!r} exists and is not a session; name another folder.")
+    if any((path / "parts").glob("*")):
+        raise SessionError(f"the session {str(path)!r} lacks its 'session.json'; restore that file from a copy.")
+
+
+def open_folder(
+    path: Path,
+    fingerprint: str,
+    ledger: Ledger,
+    budget: Guarantee | None,
+    options: Options = NO_OPTIONS,
+) -> Folder:
+    """Makes the folder of a session, or opens the one that is there; only its owner may look into it.
+
+    Args:
+        path: the folder.
+        fingerprint: of the dataset, which must be the session's own.
+        ledger: the dataset's; a new session keeps its head, and a digest of the data that only the ledger can read.
+        budget: what the session may spend; a session keeps the one it was made with.
+        options: what is said of the records. A session pools prices because the same records are counted every time:
+            other persons or weights would choose others.
+
+    Raises:
+        SessionError: the session belongs to another dataset or ledger, has another budget, lacks a file, or is in use.
+        FileError: the folder cannot be made, or holds something else.
+    """
+    check_place(path)
+    document = path / "session.json"
+    try:
+        for folder in (path, path / "parts", path / "choices"):
+            if folder != path and folder.is_symlink():
+                raise FileError(f"{str(folder)!r} is a symbolic link, which no session has; give the session's folder.")
+            folder.mkdir(mode=PRIVATE_FOLDER, exist_ok=True)
+            with contextlib.suppress(PermissionError):  # the folder belongs to something else, and is left alone
+                folder.chmod(PRIVATE_FOLDER)  # a copy may be open to others
+    except FileError:
+        raise
+    except OSError as problem:
+        raise _no_room(path, problem.strerror) from None
+    if not document.exists():
+        with lock(path):
+            if not document.exists():  # another process may have been first
+                for unfinished in path.glob(".session.json.*"):
+                    unfinished.unlink()
+                _write_identity(document, fingerprint, ledger, budget, options)
+    identity = _read_identity(document, ledger)
+    if not ledger.contains(identity.ledger):
+        raise SessionError(
+            f"the session {str(path)!r} belongs to another ledger than {str(ledger.path)!r}, or that was rolled "
+            "back; nothing was spent: give its own."
+        )
+    if not identity.belongs_to(fingerprint):
+        raise SessionError(
+            f"the session {str(path)!r} belongs to another dataset; nothing was spent: give its own data, or begin "
+            "another session on the same ledger with another folder as state (what was measured is not pooled across "
+            "versions of the data)."
+        )
+    if identity.counted != _counted(options):
+        raise SessionError(
+            f"the session {str(path)!r} counts other records of this dataset: it was made with {identity.counted}; "
+            "nothing was spent: say the same of the data, or begin another session on the same ledger with another "
+            "folder as state."
+        )
+    if budget is not None and budget != identity.budget:
+        raise SessionError(
+            f"the session {str(path)!r} has the budget {identity.budget!r}, not {budget!r}; give that one, or none."
+        )
+    return Folder(path, identity)
+
+
+def _no_room(path: Path, why: str | None) -> FileError:
+    return FileError(
+        f"state: cannot make the session folder {str(path)!r}: {why}; name a folder whose parent exists and can be "
+        "written to."
+    )
+
+
+def _counted(options: Options) -> str:
+    """What decides, beside the data and the ledger's key, which records are counted: as it is written in Python."""
+    person = sorted(options.person) or None  # in whichever order they were named
+    return f"weight={options.weight!r}, person={person!r}, no_person={options.no_person!r}"
+
+
+def _write_identity(
+    document: Path, fingerprint: str, ledger: Ledger, budget: Guarantee | None, options: Options
+) -> None:
+    key = secrets.token_hex(16)
+    body = {
+        "key": key,
+        "dataset": salted(_salt(ledger, key), fingerprint),
+        "ledger": ledger.head,
+        "budget": guarantee_to_body(budget),
+        "counted": _counted(options),
+    }
+    write_document(document, KIND, VERSION, body, confidential=True)
+
+
+def _read_identity(document: Path, ledger: Ledger) -> SessionIdentity:
+    try:
+        body: dict[str, Any] = read_document(document, KIND, VERSION)
+        with contextlib.suppress(OSError):
+            document.chmod(PRIVATE_FILE)  # a copy may be open to others
+        key = str(body["key"])
+        budget = guarantee_of_body(body["budget"])
+        return SessionIdentity(
+            key, _salt(ledger, key), str(body["dataset"]), str(body["ledger"]), budget, str(body["counted"])
+        )
+    except (FileError, LookupError, TypeError, ValueError, AttributeError) as problem:
+        why = str(problem).rstrip(".")
+        raise FileError(f"{str(document)!r} does not describe a session ({why}); restore it from a copy.") from None
+
+
+def _salt(ledger: Ledger, key: str) -> str:
+    """What hides the digest of a session's data: a secret of the ledger, which the session's folder does not hold."""
+    return ledger.keyed(f"session:{key}")
+
+
+def _ours(entry: Path) -> bool:
+    """Whether this may be in the folder of a session that was being made when its process died."""
+    return entry.name in ("parts", "choices", "adaptations", "lock") or entry.name.startswith(".session.json.")
