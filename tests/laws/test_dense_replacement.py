@@ -9,8 +9,8 @@ import pytest
 
 import residua as rs
 from residua.plans.composition import composed_cost, priced
-from residua.plans.solver import replacement
-from residua.plans.solver.replacement import MOST_CELLS, least_replacement
+from residua.plans.solver import level as replacement
+from residua.plans.solver.level import MOST_CELLS, least_replacement
 from tests.papers.workloads import prefixes, random_ranges
 
 RNG = np.random.default_rng(3)

@@ -11,9 +11,8 @@ import pytest
 import residua as rs
 from residua.errors import GapWarning, LongWarning, PlanError
 from residua.linalg.lattice import SetFamily
-from residua.plans.planners import attended as beside
-from residua.plans.planners.attended import attended, attends, watched
-from residua.plans.planners.forecast import forecast
+from residua.plans.planners import forecast as beside
+from residua.plans.planners.forecast import attended, attends, forecast, watched
 from residua.plans.planners.offers import Forecast
 
 BUDGET = rs.GDP(1.0)
@@ -24,7 +23,7 @@ import sys, warnings
 import numpy as np
 from scipy import linalg
 import residua as rs
-from residua.plans.planners.attended import attended
+from residua.plans.planners.forecast import attended
 from residua.plans.planners.offers import Forecast
 
 warnings.simplefilter("ignore")

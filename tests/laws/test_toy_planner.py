@@ -13,7 +13,7 @@ import residua as rs
 from residua.errors import PlanError
 from residua.plans.objectives import Effort
 from residua.plans.planners import offers
-from residua.plans.planners.marginals import plan_marginals
+from residua.plans.planners.lattice import plan_marginals
 from residua.plans.planners.offers import (
     Declared,
     Forecast,

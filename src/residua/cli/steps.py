@@ -25,8 +25,8 @@ from residua.plans import plan as best_plan
 from residua.plans.composition import priced
 from residua.plans.contract import Plan
 from residua.plans.noise import Currency
-from residua.plans.planners.attended import watched
 from residua.plans.planners.axis import Axis
+from residua.plans.planners.forecast import watched
 from residua.plans.planners.lattice import Lattice
 from residua.plans.planners.offers import Planner
 from residua.privacy.costs import stated

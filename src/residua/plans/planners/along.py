@@ -20,8 +20,7 @@ from residua.plans.operators.contract import running_rows
 from residua.plans.operators.correlated import Asked, terms_of
 from residua.plans.planners.offers import Forecast
 from residua.plans.saddle import Progress
-from residua.plans.solver.ordered import KindScales, Shaped
-from residua.plans.solver.worst import Losses, least_worst
+from residua.plans.solver.ordered import KindScales, Losses, Shaped, least_worst
 from residua.plans.targets import Names, part_targets
 from residua.workload import AttributeQueries, Workload
 

@@ -9,8 +9,7 @@ from residua.plans.objectives import MaxVariance, TotalVariance, of_queries
 from residua.plans.operators.correlated import Ordered
 from residua.plans.operators.path import ROUNDING, CorrelatedPath
 from residua.plans.planners.along import SECONDS, Along, asked_along, check_axis, nested_largest
-from residua.plans.planners.by_sets import plan_by_sets
-from residua.plans.planners.crossed import crossed_by_itself, crossed_by_request, crosses
+from residua.plans.planners.crossed import crossed_by_itself, crossed_by_request, crosses, plan_by_sets
 from residua.plans.planners.offers import Declared, Forecast, Offer, Planner, Proof, Task, finished, proven_gap
 from residua.plans.product.plan import ProductPlan
 from residua.plans.solver.ordered import KindScales, least_largest, least_of_kinds, least_total

@@ -21,9 +21,9 @@ from residua.plans.objectives import QueryLoss, TotalVariance, query_loss
 from residua.plans.persons import most_alike
 from residua.plans.planners.offers import Task, finished, relative_gap
 from residua.plans.solver.approximate import approximate
+from residua.plans.solver.level import MOST_CELLS, least_replacement
 from residua.plans.solver.queries import as_intervals, prepare
 from residua.plans.solver.refined import refine
-from residua.plans.solver.replacement import MOST_CELLS, least_replacement
 from residua.plans.solver.solve import DenseSolution, least_privacy, least_total
 from residua.plans.tolerances import BUDGET_SLACK, DENSE_TOLERANCE
 from residua.privacy import ReplaceOne

@@ -1,27 +1,52 @@
 """The planner of precisions on sets of attributes: for marginals and products, over any number of attributes.
 
 A plan for several workloads together: plans like it share strategies, and combine over any number of cells.
+
+Plans for marginals: normal noise on residuals, by the planning game, or Laplace noise on tables that are chosen.
+
+Losses that do not scale with the variances are solved at a given cost, or at the least cost that is good enough.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
-from residua.errors import PlanError
+import numpy as np
+from numpy.typing import NDArray
+
+from residua.errors import GapWarning, PlanError
+from residua.linalg.arrays import Floats
+from residua.linalg.lattice import closure
 from residua.plans.cells import MOST_COLUMNS
 from residua.plans.contract import Plan
-from residua.plans.objectives import Effort, MaxVariance, check_objective
+from residua.plans.objectives import Effort, MaxVariance, Objective, TotalVariance, check_objective
+from residua.plans.persons import by_cells
 from residua.plans.planners.blockwise import Blockwise, blockwise_if_better, plan_blockwise
 from residua.plans.planners.crossed import plan_crossed
 from residua.plans.planners.forecast import forecast, side_of
-from residua.plans.planners.marginals import plan_marginals, plan_pure_marginals
 from residua.plans.planners.matrix import plan_pure
-from residua.plans.planners.offers import Declared, Forecast, Offer, Planner, Proof, Task
+from residua.plans.planners.offers import (
+    Declared,
+    Forecast,
+    Offer,
+    Planner,
+    Proof,
+    Task,
+    finished,
+    finished_pure,
+    relative_gap,
+)
 from residua.plans.planners.products import like_strategies, plan_products
-from residua.plans.strategy import Strategy
-from residua.privacy import ZCDP
+from residua.plans.product.plan import ProductPlan
+from residua.plans.product.residual_costs import replacement_cost, replacement_value, table_prices
+from residua.plans.saddle import Game, Solution, Steps
+from residua.plans.search.split import EpsilonSplit, exchanged, families, starts
+from residua.plans.solver.closed_form import MarginalGame
+from residua.plans.strategy import Strategy, plain_strategies
+from residua.privacy import ZCDP, ReplaceOne, Unit
 from residua.workload import Workload, added
 
 
@@ -126,3 +151,231 @@ def common_ground(workloads: Sequence[Workload]) -> Plan | None:
     if math.prod(task.workload.shape) <= MOST_COLUMNS:
         return None
     return plan_blockwise(task) if listed else plan_products(task)
+
+
+# ---- marginals
+
+
+_MOST_DOUBLINGS = 200
+_EXCHANGED = 2  # of the splits found
+
+
+@dataclass(frozen=True, eq=False)
+class _AtCost:
+    """A game at another privacy cost than 1: all variances are divided by it."""
+
+    game: Game
+    cost: float
+
+    def respond(self, weights: Floats) -> tuple[Floats, Floats, float]:
+        noise, variances, value = self.game.respond(weights)
+        return noise, variances / self.cost, value / self.cost
+
+    def value(self, weights: Floats) -> float:
+        return self.game.value(weights) / self.cost
+
+    def variances(self, noise: Floats) -> Floats:
+        return self.game.variances(noise) / self.cost
+
+
+def _least_cost(
+    objective: Objective, workload: Workload, game: Game, effort: Effort, loss: float
+) -> tuple[float, Solution, float]:
+    """The cost, the noise at cost 1 and the gap in the cost, by bisection: one proven too small, one found enough."""
+    enough, solution = 1.0, None
+    inner = replace(effort, tolerance=effort.tolerance / 4)
+    too_little = 0.0
+    for _ in range(_MOST_DOUBLINGS):
+        trial = enough if solution is None else (np.sqrt(too_little * enough) if too_little else enough / 2)
+        tried = objective.solve(workload, _AtCost(game, float(trial)), inner)
+        if tried.achieved <= loss:
+            enough, solution = float(trial), tried
+        elif tried.bound > loss:
+            too_little = float(trial)
+            enough = enough if solution is not None else enough * 2
+        elif solution is None:
+            enough *= 1 + effort.tolerance
+        else:
+            break  # between the bounds of one solve: nothing finer can be proven
+        if solution is not None and too_little and enough / too_little - 1 <= effort.tolerance:
+            break
+    if solution is None:
+        raise PlanError(f"at_most={loss!r} cannot be reached at any cost; raise it.")
+    return enough, solution, enough / too_little - 1 if too_little else np.inf
+
+
+def plan_marginals(task: Task) -> ProductPlan:
+    """The best plan of marginals for a budget, or (without one) for a largest acceptable loss."""
+    workload, objective, unit, effort = task.workload, task.objective, task.unit, task.effort
+    game = marginal_game(workload, unit)
+    if objective.homogeneous:
+        solution = objective.solve(workload, game, effort)
+        per_unit, gap = _unit_cost(task, game, solution)
+        achieved = solution.achieved
+    else:
+        if isinstance(unit, ReplaceOne):
+            raise PlanError("unit=ReplaceOne() needs an objective that scales with the variances, not a ConvexLoss.")
+        per_unit = _per_unit(unit, game)
+        if task.allowed is None:
+            cost, solution, gap = _least_cost(objective, workload, game, effort, task.loss)
+        else:
+            cost = task.allowed / per_unit
+            solution = objective.solve(workload, _AtCost(game, cost), effort)
+            gap = solution.gap
+        achieved = cost * task.loss
+    if gap > effort.tolerance and not isinstance(unit, ReplaceOne):
+        warnings.warn(f"the plan is proven optimal only up to {gap:.2g}; raise limit.", GapWarning, stacklevel=3)
+    return _with_noise(task, solution, achieved, per_unit, gap)
+
+
+def _with_noise(task: Task, solution: Solution, achieved: float, per_unit: float, gap: float) -> ProductPlan:
+    """The plan with this noise on residuals, at its scale."""
+    workload = task.workload
+    plan = ProductPlan(
+        domain=workload.domain, lattice=workload.lattice, precisions=1.0 / solution.noise, gap=gap, **task.stated
+    )
+    return finished(plan, task, achieved, cost=per_unit)
+
+
+def marginal_game(workload: Workload, unit: Unit) -> MarginalGame:
+    """The game at privacy cost 1 for one record or, for persons with limits, at a price of 1 for the person."""
+    sizes = workload.domain.sizes
+    game = MarginalGame(workload.lattice, sizes, workload.numbers)
+    if by_cells(unit):
+        return game
+    prices = table_prices(unit, workload.domain, workload.lattice, plain_strategies(sizes))
+    return game if prices is None else replace(game, spending=prices.spending)
+
+
+def _per_unit(unit: Unit, game: MarginalGame) -> float:
+    """What noise of cost 1 in a game costs the unit of protection."""
+    return float(unit.scaled(1)) if game.spending is None else 1.0
+
+
+def independent_marginals(task: Task) -> ProductPlan:
+    """Equal independent noise on every asked cell, pooled into the best unbiased estimates."""
+    workload, unit = task.workload, task.unit
+    game = marginal_game(workload, unit)
+    asked = np.zeros(len(workload.lattice))
+    asked[workload.numbers] = 1.0 / len(workload)
+    # Noise σ² on the marginal A measures every residual S ⊆ A with precision Π_{i∈A∖S} 1/n_i / σ².
+    precisions = workload.lattice.sum_over_supersets(asked, 1.0 / workload.domain.sizes)
+    prices = table_prices(unit, workload.domain, workload.lattice, plain_strategies(workload.domain.sizes))
+    if prices is not None:
+        precisions /= prices.price(precisions)
+    masses = workload.weights * workload.cells
+    achieved = float(masses @ game.variances(1.0 / precisions))
+    solution = Solution(1.0 / precisions, achieved, game.value(masses), 1, masses)
+    per_unit, gap = _unit_cost(task, game, solution)
+    return _with_noise(task, solution, achieved, per_unit, gap).replaced(objective="independent noise")
+
+
+def _unit_cost(task: Task, game: MarginalGame, solution: Solution) -> tuple[float, float]:
+    """What noise of privacy cost 1 costs the unit of protection, and the gap proven for that unit."""
+    if not isinstance(task.unit, ReplaceOne):
+        return _per_unit(task.unit, game), solution.gap
+    lattice, sizes = game.lattice, game.sizes
+    cost, _ = replacement_cost(lattice, np.where(game.cost > 0, 1.0 / solution.noise, 0.0), plain_strategies(sizes))
+    if task.workload.domain.drops:  # changing a record may then remove it, which costs 1
+        cost = max(cost, 1.0)
+    if cost <= 0:
+        raise PlanError("replacing a record changes none of these tables; they can be published without noise.")
+    least = replacement_value(lattice, sizes, game.importance(solution.weights))
+    return cost, relative_gap(solution.achieved * cost, least)  # nothing is proven where only removals cost
+
+
+# ---- Laplace noise: choose tables, split epsilon
+
+
+def plan_pure_marginals(task: Task) -> ProductPlan:
+    """The best choice and split found for a budget, or (without one) for a largest acceptable loss.
+
+    Guarantee: measuring it is `guarantee.epsilon`-DP for its unit. The split is a local optimum; the `gap` is to a
+    bound on every plan.
+    """
+    workload = task.workload
+    steps = Steps(task.effort.progress)
+    steps.told(math.inf)  # the bound comes first
+    masses, bound = _masses(task)
+    lattice, groups = families(workload)
+    numbers = np.concatenate([lattice.find(level) for level in workload.lattice.levels])[workload.numbers]
+    split = EpsilonSplit(lattice, workload.domain.sizes, numbers, masses, isinstance(task.objective, MaxVariance))
+    steps.bound = 2 * bound
+    tried: list[tuple[float, str, Floats]] = []
+    for name, shares in starts(workload, lattice, groups, numbers, masses):
+        plain = shares / shares.sum()
+        tried.append((split.loss(plain), f"{name}, cube-root rule", plain))
+        better = split.improved(plain)
+        tried.append((split.loss(better), f"{name}, optimised", better))
+        steps.told(min(loss for loss, _, _ in tried))
+    tried += _exchanged(split, tried, steps.told)
+    tried = sorted((each for each in tried if math.isfinite(each[0])), key=lambda each: each[0])
+    if not tried:
+        raise PlanError("no choice of marginals answers this workload; this is a defect of residua.")
+    return _of_best_split(task, split, tried, bound)
+
+
+def _exchanged(
+    split: EpsilonSplit, tried: list[tuple[float, str, Floats]], told: Callable[[float], None]
+) -> list[tuple[float, str, Floats]]:
+    """The best splits found, each after all exchanges that improve it."""
+    better = []
+    for loss, name, shares in sorted(tried, key=lambda each: each[0])[:_EXCHANGED]:
+        if math.isfinite(loss):
+            other = split.improved(exchanged(split, shares, told))
+            told(split.loss(other))
+            if split.loss(other) < loss * (1 - 1e-9):
+                better.append((split.loss(other), f"{name.split(',')[0]}, exchanged", other))
+    return better
+
+
+def independent_pure_marginals(task: Task) -> ProductPlan:
+    """Equal Laplace noise on every asked marginal, pooled into the best unbiased estimates."""
+    workload = task.workload
+    masses, bound = _masses(task)
+    split = EpsilonSplit(workload.lattice, workload.domain.sizes, workload.numbers, masses, False)
+    even = np.zeros(len(workload.lattice))
+    even[workload.numbers] = 1.0 / len(workload)
+    tried = [(split.loss(even), "asked marginals, evenly", even)]
+    return _of_best_split(task, split, tried, bound).replaced(objective="independent noise")
+
+
+def _masses(task: Task) -> tuple[Floats, float]:
+    """What each asked cell variance counts, and the least loss of Gaussian noise of pcost 1."""
+    workload, objective = task.workload, task.objective
+    if isinstance(objective, MaxVariance):
+        masses = 1.0 / objective.scales(workload)
+    elif isinstance(objective, TotalVariance):
+        masses = workload.weights * workload.cells
+    else:
+        raise PlanError(
+            f"{type(objective).__name__} is not for pure DP; with PureDP, minimise TotalVariance or MaxVariance."
+        )
+    game = MarginalGame(workload.lattice, workload.domain.sizes, workload.numbers)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GapWarning)
+        solution = objective.solve(workload, game, Effort(max(task.effort.tolerance, 1e-3), task.effort.limit))
+    return masses, solution.bound
+
+
+def _of_best_split(
+    task: Task, split: EpsilonSplit, tried: list[tuple[float, str, Floats]], bound: float
+) -> ProductPlan:
+    workload = task.workload
+    least, _, shares = tried[0]
+    rows = list(split.lattice)
+    kept = [np.array([rows[i]], dtype=np.int32).reshape(1, -1) for i in np.flatnonzero(shares > 0)]
+    lattice = closure([*workload.lattice.levels, *_by_size(kept)], len(workload.domain.sizes))
+    own = np.zeros(len(lattice))
+    own[np.concatenate([lattice.find(row) for row in kept])] = shares[shares > 0]
+    plan = ProductPlan.of_tables(workload.domain, lattice, own, **task.stated)
+    plan = finished_pure(plan, task, least, bound, workload.lattice.used, [(name, loss) for loss, name, _ in tried])
+    used = np.asarray(plan.shares)
+    if not 2.0**-36 <= used[used > 0].min() <= used.max() <= 2.0**20:
+        raise PlanError("the plan's noise is outside what can be sampled exactly; change the budget.")
+    return plan
+
+
+def _by_size(rows: list[NDArray[np.int32]]) -> list[NDArray[np.int32]]:
+    sizes = sorted({row.shape[1] for row in rows})
+    return [np.concatenate([row for row in rows if row.shape[1] == size]) for size in sizes]

@@ -15,13 +15,11 @@ from residua.plans.contract import Plan
 from residua.plans.noise import NOISES
 from residua.plans.objectives import Effort, MaxVariance, Objective, TotalVariance, described
 from residua.plans.persons import reach_of
-from residua.plans.planners.attended import attended, attends
 from residua.plans.planners.axis import Axis
 from residua.plans.planners.blockwise import Blockwise
 from residua.plans.planners.explicit import independent_explicit
-from residua.plans.planners.forecast import forecast
-from residua.plans.planners.lattice import Lattice
-from residua.plans.planners.marginals import independent_marginals, independent_pure_marginals
+from residua.plans.planners.forecast import attended, attends, forecast
+from residua.plans.planners.lattice import Lattice, independent_marginals, independent_pure_marginals
 from residua.plans.planners.matrix import Matrix, independent_pure
 from residua.plans.planners.offers import UNBEATABLE, Forecast, Offer, Planner, Task, register, registered
 from residua.plans.planners.tree import Tree
