@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, TypedDict, Unpack, get_args
 
 from residua.domain.labels import values_of_file
 from residua.domain.levels import OTHER, DeclaredCells, Level, levels_of, settings_of_levels
@@ -26,6 +26,19 @@ from residua.errors import DomainError
 Policy = Literal["error", "other", "drop"]
 Label = str | int
 _MOST_VALUES = 2**31 - 1
+
+
+class Policies(TypedDict, total=False):
+    """What happens to values that are not declared, and to absent ones, by name."""
+
+    unknown: Policy
+    missing: Policy
+
+
+class LeveledPolicies(Policies, total=False):
+    """The same, and a hierarchy."""
+
+    levels: Mapping[str, Any] | tuple[Level, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,21 +165,13 @@ class Categories(Attribute):
         object.__setattr__(self, "values", values)
 
     @classmethod
-    def from_file(
-        cls,
-        path: str | Path,
-        column: str | None = None,
-        *,
-        unknown: Policy = "error",
-        missing: Policy = "error",
-        levels: Mapping[str, Any] | tuple[Level, ...] = (),
-    ) -> Categories:
+    def from_file(cls, path: str | Path, column: str | None = None, **policies: Unpack[LeveledPolicies]) -> Categories:
         """The categories that a file lists: text with one per line, or a column of a CSV file (the first if not named).
 
-        The file must be public knowledge, such as a code list, and never the data.
+        The file must be public knowledge, such as a code list, and never the data. Policies (unknown, missing) and
+        levels are those of every attribute.
         """
-        values = tuple(values_of_file(path, column))
-        return cls(values, unknown=unknown, missing=missing, levels=levels)
+        return cls(tuple(values_of_file(path, column)), **policies)
 
     @property
     def declared_labels(self) -> Sequence[Label]:
@@ -271,15 +276,9 @@ class Bins(Attribute):
 
     @classmethod
     def of_intervals(
-        cls,
-        intervals: Sequence[Sequence[float]],
-        labels: Sequence[str] = (),
-        *,
-        unknown: Policy = "error",
-        missing: Policy = "error",
-        levels: Mapping[str, Any] | tuple[Level, ...] = (),
+        cls, intervals: Sequence[Sequence[float]], labels: Sequence[str] = (), **policies: Unpack[LeveledPolicies]
     ) -> Bins:
-        """Bins from (lower, upper) pairs, which must touch and not overlap."""
+        """Bins from (lower, upper) pairs, which must touch and not overlap; unknown, missing and levels as for all."""
         if isinstance(intervals, str) or not isinstance(intervals, Sequence):
             raise DomainError(f"intervals={intervals!r} is not a list; give (lower, upper) pairs.")
         pairs = [_numbers("intervals", pair) for pair in intervals]
@@ -296,7 +295,7 @@ class Bins(Attribute):
         edges = (*(pair[0] for pair in pairs), *(pair[1] for pair in pairs[-1:]))
         if isinstance(labels, str) or not isinstance(labels, Sequence):
             raise DomainError(f"labels={labels!r} is not a list; give one label for each bin.")
-        return cls(edges, tuple(labels), unknown=unknown, missing=missing, levels=levels)
+        return cls(edges, tuple(labels), **policies)
 
     @property
     def declared_labels(self) -> Sequence[Label]:

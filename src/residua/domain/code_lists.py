@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Unpack, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.domain.attributes import Attribute, Label, Policy
+from residua.domain.attributes import Attribute, Label, Policies
 from residua.domain.labels import (
     LabelArray,
     columns_of_file,
@@ -95,8 +95,7 @@ class CodeList(Attribute):
         column: str | None = None,
         *,
         levels: Sequence[str] = (),
-        unknown: Policy = "error",
-        missing: Policy = "error",
+        **policies: Unpack[Policies],
     ) -> CodeList:
         """The codes that a CSV or Parquet file lists, with a column for each level.
 
@@ -106,13 +105,12 @@ class CodeList(Attribute):
             path: `.csv`, `.tsv` or `.parquet`.
             column: the column of the codes; the first by default.
             levels: the columns of the levels, finest first; each holds the group of the code in its row.
-            unknown: policy for a value not listed.
-            missing: policy for an absent value.
+            policies: unknown, for a value not listed; missing, for an absent one.
         """
         names = _names(levels)
         columns = columns_of_file(path, [column, *names])
         groups = dict(zip(names, columns[1:], strict=True))
-        return cls(columns[0], unknown=unknown, missing=missing, levels=groups)
+        return cls(columns[0], levels=groups, **policies)
 
     @classmethod
     def from_parents(
@@ -122,8 +120,7 @@ class CodeList(Attribute):
         levels: Sequence[str],
         child: str | None = None,
         parent: str | None = None,
-        unknown: Policy = "error",
-        missing: Policy = "error",
+        **policies: Unpack[Policies],
     ) -> CodeList:
         """The codes that a two-column file lists: every code with its parent, on all levels.
 
@@ -135,13 +132,12 @@ class CodeList(Attribute):
             levels: what the levels above the values are called, finest first.
             child: the column of the codes; the first by default.
             parent: the column of their parents; the second by default.
-            unknown: policy for a value not listed.
-            missing: policy for an absent value.
+            policies: unknown, for a value not listed; missing, for an absent one.
         """
         names = _names(levels)
         children, parents = columns_of_file(path, [child, parent], blank=True)
         values, groups = levels_of_parents(children, parents, len(names))
-        return cls(values, unknown=unknown, missing=missing, levels=dict(zip(names, groups, strict=True)))
+        return cls(values, levels=dict(zip(names, groups, strict=True)), **policies)
 
     @property
     def declared_labels(self) -> Sequence[Label]:
@@ -169,11 +165,8 @@ class CodeList(Attribute):
         return {}
 
     @classmethod
-    def of_settings(
-        cls, codes: Any, folder: Path = Path(), *, unknown: Policy = "error", missing: Policy = "error"
-    ) -> CodeList:
+    def of_settings(cls, codes: Any, folder: Path = Path(), **policies: Unpack[Policies]) -> CodeList:
         """What `codes = …` declares: a file, `{ file = "blocks.csv", levels = ["tract"] }`, or packed codes."""
-        policy: dict[str, Any] = {"unknown": unknown, "missing": missing}
         if not isinstance(codes, Mapping):
             raise DomainError(f'codes={codes!r} names no file; write {{ file = "blocks.csv", levels = ["tract"] }}.')
         if "file" in codes:
@@ -184,10 +177,10 @@ class CodeList(Attribute):
                 )
             parents = {"child", "parent"} & set(rest)
             reader: Any = cls.from_parents if parents else cls.from_file
-            return cast("CodeList", reader(folder / codes["file"], **rest, **policy))
+            return cast("CodeList", reader(folder / codes["file"], **rest, **policies))
         try:
             values = unpacked_labels(codes["labels"])
-            plain, below, levels = cls(values, **policy), np.arange(len(values), dtype=np.int32), []
+            plain, below, levels = cls(values, **policies), np.arange(len(values), dtype=np.int32), []
             for each in codes["levels"]:
                 check_level_name(each["name"])
                 labels, first = unpacked_labels(each["labels"]), unpacked_codes(each["of"])
@@ -199,7 +192,7 @@ class CodeList(Attribute):
                 levels.append(plain._level(each["name"], labels, below))
         except (KeyError, TypeError, ValueError, OverflowError) as problem:
             raise DomainError(f"packed codes cannot be read ({problem}); copy the file again.") from None
-        return cls(plain.values, **policy, levels=tuple(levels))
+        return cls(plain.values, levels=tuple(levels), **policies)
 
     @cached_property
     def _digest(self) -> bytes:

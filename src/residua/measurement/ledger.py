@@ -13,32 +13,9 @@ from typing import Any
 
 from residua.errors import LedgerError, LedgerMovedError
 from residua.files import require_path
-from residua.measurement.ledger_entries import (
-    Acceptance,
-    Contents,
-    Entry,
-    affordable,
-    agreed,
-    allowance,
-    converted,
-    currency_of,
-    exact_cost,
-    meaning,
-    shortage,
-    stated,
-    text_of,
-)
-from residua.measurement.ledger_file import (
-    acceptance_line,
-    append,
-    create_file,
-    entry_line,
-    entry_of,
-    header_line,
-    locked,
-    read_contents,
-    read_file,
-)
+from residua.measurement import ledger_entries as amounts
+from residua.measurement import ledger_file as file
+from residua.measurement.ledger_entries import Acceptance, Contents, Entry
 from residua.plans.noise import Currency
 from residua.privacy import AddRemove, Guarantee, Person, ReplaceOne, Unit
 from residua.showing import Shown
@@ -122,10 +99,10 @@ class Ledger(Shown):
         self._seen: str | None = None
         if budget is not None:
             unit = AddRemove() if unit is None else _known(unit)
-            allowed, salt = allowance(budget), secrets.token_hex(16)
+            allowed, salt = amounts.allowance(budget), secrets.token_hex(16)
             bound = None if dataset is None else _salted(salt, dataset)
             name = _population(self._path.stem if population is None else population)
-            create_file(self._path, header_line(budget, unit, allowed, salt, bound, name))
+            file.create_file(self._path, file.header_line(budget, unit, allowed, salt, bound, name))
         contents = self._read()
         self._population = contents.header.population
         self._budget, self._unit, self._salt = contents.header.budget, contents.header.unit, contents.header.salt
@@ -161,7 +138,7 @@ class Ledger(Shown):
     @property
     def currency(self) -> Currency:
         """What the ledger counts in: epsilon where the budget is PureDP, else pcost."""
-        return currency_of(self._budget)
+        return amounts.currency_of(self._budget)
 
     @property
     def unit(self) -> Unit:
@@ -179,7 +156,7 @@ class Ledger(Shown):
 
         It has `.rho` and `.epsilon_at(delta)`, as every guarantee where a theorem allows.
         """
-        return stated(self._budget, self._read().spent)
+        return amounts.stated(self._budget, self._read().spent)
 
     @property
     def remaining(self) -> Guarantee:
@@ -187,7 +164,7 @@ class Ledger(Shown):
 
         A plan may be made for it: `rs.plan(workload, ledger.remaining)`.
         """
-        return affordable(self._budget, self._read().remaining)
+        return amounts.affordable(self._budget, self._read().remaining)
 
     @property
     def spent_exactly(self) -> Fraction:
@@ -207,7 +184,7 @@ class Ledger(Shown):
     @property
     def meaning(self) -> str:
         """What the total stands for, in a sentence; it depends on the budget, and on whether noise was mixed."""
-        return meaning(self._budget, laplace=any(entry.epsilon is not None for entry in self.entries))
+        return amounts.meaning(self._budget, laplace=any(entry.epsilon is not None for entry in self.entries))
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -243,7 +220,7 @@ class Ledger(Shown):
 
     def can_spend(self, cost: Fraction | int, *, currency: Currency = "pcost") -> bool:
         """Whether a debit of this cost would be allowed now; another may come first."""
-        return converted(self._budget, exact_cost(cost), currency) <= self._read().remaining
+        return amounts.converted(self._budget, amounts.exact_cost(cost), currency) <= self._read().remaining
 
     def accept(self, data: Any = None, *, why: str, fingerprint: str | None = None) -> Acceptance:
         """Declares that another dataset holds the same people, so that what is released from it is debited here.
@@ -268,14 +245,14 @@ class Ledger(Shown):
             raise LedgerError("accept takes the data or its fingerprint; give one of them.")
         given = source_of(data).fingerprint() if fingerprint is None else fingerprint
         seen = self._seen
-        with locked(self._path, write=True) as handle:
-            contents = self._verified(read_file(handle, self._path), seen)
+        with file.locked(self._path, write=True) as handle:
+            contents = self._verified(file.read_file(handle, self._path), seen)
             salted = _salted(contents.header.salt, given)
             for known in contents.accepted:
                 if known.dataset == salted:
                     return known
-            line = acceptance_line(contents, salted, why)
-            append(handle, self._path, line, kept=contents.kept, ended=contents.ended)
+            line = file.acceptance_line(contents, salted, why)
+            file.append(handle, self._path, line, kept=contents.kept, ended=contents.ended)
         accepted = self._read().accepted
         return next(known for known in accepted if known.dataset == salted)
 
@@ -311,15 +288,15 @@ class Ledger(Shown):
             LedgerMovedError: when `after` is no longer the head.
             FileError: when the ledger cannot be opened for writing.
         """
-        given = exact_cost(cost, zero=bool(detail))
-        amount = converted(self._budget, given, currency)
-        if currency != currency_of(self._budget):
-            detail = {**(detail or {}), "pure_epsilon": text_of(given)}
+        given = amounts.exact_cost(cost, zero=bool(detail))
+        amount = amounts.converted(self._budget, given, currency)
+        if currency != amounts.currency_of(self._budget):
+            detail = {**(detail or {}), "pure_epsilon": amounts.text_of(given)}
         if not isinstance(purpose, str) or not purpose.strip():
             raise LedgerError(f"purpose must be a text, not {purpose!r}; say what the budget is spent on.")
         seen = self._seen
-        with locked(self._path, write=True) as handle:
-            contents = self._verified(read_file(handle, self._path), seen)
+        with file.locked(self._path, write=True) as handle:
+            contents = self._verified(file.read_file(handle, self._path), seen)
             if after is not None and after != contents.head:
                 raise LedgerMovedError(
                     f"the ledger {self._name} moved on since the cost was computed; "
@@ -327,18 +304,18 @@ class Ledger(Shown):
                 )
             salted = self._bound(contents, dataset)
             if whose is not None:
-                detail = {**(detail or {}), "whose": agreed(contents, whose, self._name)}
+                detail = {**(detail or {}), "whose": amounts.agreed(contents, whose, self._name)}
             if amount > contents.remaining:
                 raise LedgerError(
                     f"the budget of {self._name} is exhausted: "
-                    f"{shortage(self._budget, contents.remaining, amount)}; plan for what is left."
+                    f"{amounts.shortage(self._budget, contents.remaining, amount)}; plan for what is left."
                 )
             try:
-                line = entry_line(contents, amount, purpose, salted, detail or {})
+                line = file.entry_line(contents, amount, purpose, salted, detail or {})
             except (TypeError, ValueError, RecursionError) as problem:
                 raise LedgerError(f"detail must hold JSON values only ({problem}); leave out the rest.") from None
-            append(handle, self._path, line, kept=contents.kept, ended=contents.ended)
-        entry = entry_of(line)
+            file.append(handle, self._path, line, kept=contents.kept, ended=contents.ended)
+        entry = file.entry_of(line)
         self._seen = entry.digest
         return entry
 
@@ -351,14 +328,14 @@ class Ledger(Shown):
 
     def _read(self) -> Contents:
         seen = self._seen  # before the file is read: another thread may debit meanwhile
-        with locked(self._path) as handle:
-            content = read_file(handle, self._path)
+        with file.locked(self._path) as handle:
+            content = file.read_file(handle, self._path)
         contents = self._verified(content, seen)
         self._seen = contents.head
         return contents
 
     def _verified(self, content: bytes, seen: str | None) -> Contents:
-        contents = read_contents(content, self._name)
+        contents = file.read_contents(content, self._name)
         if seen is not None and not contents.contains(seen):
             raise LedgerError(
                 f"the ledger {self._name} lacks a debit that it had before; it was rolled back or replaced: "

@@ -119,11 +119,16 @@ def measure(
         )
         return entry, paying
 
-    if out is not None:
-        if not isinstance(out, str | Path):
-            raise FileError(f"out={out!r} is no path; name a folder to write the release to.")
-        return _into_folder(plan, measurements, cost, data, pay, Path(out), progress=steps, notice=notice, aside=aside)
-    return carry_out(plan, measurements, cost, data, pay, progress=steps, notice=notice, aside=aside)
+    carried_out = partial(carry_out, plan, measurements, cost, data, pay, progress=steps, notice=notice, aside=aside)
+    if out is None:
+        return carried_out()
+    if not isinstance(out, str | Path):
+        raise FileError(f"out={out!r} is no path; name a folder to write the release to.")
+    if data.has_executors:
+        return _on_executors(plan, measurements, cost, data, pay, Path(out), steps, _teller(notice, aside))
+    with reserve(Path(out), plan, measurements) as room:
+        room.commit(carried_out())
+    return Release.load(out)
 
 
 def carry_out(
@@ -222,34 +227,26 @@ def _teller(notice: Notice | None, aside: Aside | None) -> Callable[[Tallies], d
     return tell
 
 
-def _into_folder(
+def _on_executors(
     plan: Plan,
     measurements: Measurements,
     cost: Fraction,
     data: Source,
     pay: Pay,
     out: Path,
-    *,
     progress: Progress | None,
-    notice: Notice | None,
-    aside: Aside | None,
+    tell: Callable[[Tallies], dict[str, Any]],
 ) -> Release:
-    """What `carry_out` does, into a folder; the arguments are its own."""
-    if not data.has_executors:
-        with reserve(out, plan, measurements) as room:
-            room.commit(carry_out(plan, measurements, cost, data, pay, progress=progress, notice=notice, aside=aside))
-        return Release.load(out)
+    """What `carry_out` does, into a folder that executors write."""
     from residua.measurement.on_spark import measured_on_executors, place_on_executors
 
     spark = cast("SparkSource", data)
-    require_agreement(data.options, plan.unit, plan.domain)
     trial = _bound(plan.unit, plan.domain, secrets.token_bytes(KEY_BYTES))
     with place_on_executors(out, plan, measurements, spark) as place:
         fingerprint = checked_data(data, plan.domain, measurements.most_records, progress, trial).fingerprint
         entry, ledger = _paid(pay, fingerprint)
         bound = _bound(plan.unit, plan.domain, ledger.choosing_key)
-        receipt, tell = _receipt(entry, cost, measurements.currency), _teller(notice, aside)
-        step = step_of("measuring", progress)
+        receipt, step = _receipt(entry, cost, measurements.currency), step_of("measuring", progress)
         return told_of_debit(
             lambda: measured_on_executors(plan, measurements, spark, fingerprint, bound, place, receipt, tell, step),
             entry,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -50,15 +50,12 @@ class FlatTables:
 
     def part(self, first: int, stop: int) -> FlatTables:
         """Some of the tables, in the same buffer."""
-        chosen = slice(first, stop)
-        return FlatTables(
-            self.sizes, self.members[chosen], self.widths[chosen], self.starts[chosen], self.cells[chosen]
-        )
+        each: Any = (self.members, self.widths, self.starts, self.cells)
+        return FlatTables(self.sizes, *(values[first:stop] for values in each))
 
     def moved(self) -> FlatTables:
         """The same tables one after the other in a buffer of their own."""
-        starts = np.cumsum(self.cells) - self.cells
-        return FlatTables(self.sizes, self.members, self.widths, starts, self.cells)
+        return replace(self, starts=np.cumsum(self.cells) - self.cells)
 
     def set_of(self, table: int) -> tuple[int, ...]:
         """The attribute positions of one table."""
@@ -67,30 +64,19 @@ class FlatTables:
 
 def tables_of_layout(layout: Layout) -> FlatTables:
     """The tables of a layout, where it puts them."""
-    widest = max((group.members.shape[1] for group in layout), default=0)
-    members = [np.pad(group.members, ((0, 0), (0, widest - group.members.shape[1]))) for group in layout]
-    counts = np.array([len(group.numbers) for group in layout], dtype=np.int64)
-    return FlatTables(
-        np.array(layout.sizes, dtype=np.int64),
-        np.concatenate([np.empty((0, widest), np.int32), *members]).astype(np.int32),
-        np.repeat(np.array([group.members.shape[1] for group in layout], dtype=np.int64), counts),
-        np.concatenate(
-            [np.empty(0, np.int64), *(g.start + g.cells * np.arange(len(g.numbers)) for g in layout)]
-        ).astype(np.int64),
-        np.repeat(np.array([group.cells for group in layout], dtype=np.int64), counts),
-    )
+    return tables_of_sets([group.members for group in layout], layout.sizes)
 
 
-def tables_of_sets(sets: Sequence[tuple[int, ...]], sizes: NDArray[np.int64]) -> FlatTables:
-    """Tables of these sets, one after the other in a buffer of their own."""
-    widest = max((len(members) for members in sets), default=0)
-    padded = [[*members, *([0] * (widest - len(members)))] for members in sets]
-    cells = np.array([np.prod(sizes[list(members)], dtype=np.int64) for members in sets], dtype=np.int64)
+def tables_of_sets(sets: Sequence[NDArray[np.int32]], sizes: NDArray[np.int64]) -> FlatTables:
+    """Tables of these sets, (m, k) in each array, one after the other in a buffer of their own."""
+    widest = max((rows.shape[1] for rows in sets), default=0)
+    padded = [np.pad(rows, ((0, 0), (0, widest - rows.shape[1]))) for rows in sets]
+    cells = np.concatenate([np.empty(0, np.int64), *(np.prod(sizes[rows], axis=1, dtype=np.int64) for rows in sets)])
     return FlatTables(
-        sizes,
-        np.array(padded, dtype=np.int32).reshape(len(sets), widest),
-        np.array([len(members) for members in sets], dtype=np.int64),
-        np.concatenate([[0], np.cumsum(cells)[:-1]]).astype(np.int64) if len(sets) else cells,
+        np.array(sizes, dtype=np.int64),
+        np.concatenate([np.empty((0, widest), np.int32), *padded]).astype(np.int32),
+        np.repeat(np.array([rows.shape[1] for rows in sets], dtype=np.int64), [len(rows) for rows in sets]),
+        np.cumsum(cells) - cells,
         cells,
     )
 
@@ -183,13 +169,13 @@ def covering_of(wanted: FlatTables) -> Covering | None:
 def _greedy(wanted: FlatTables, most_cells: int) -> Covering | None:
     masks = np.array([sum(1 << i for i in wanted.set_of(t)) for t in range(len(wanted))], dtype=np.uint64)
     uncovered = np.ones(len(masks), dtype=bool)
-    sets: list[tuple[int, ...]] = []
+    sets: list[NDArray[np.int32]] = []
     yields: list[tuple[int, ...]] = []
     while uncovered.any():
         grown = _grow(int(masks[uncovered.argmax()]), masks[uncovered], wanted.sizes, most_cells)
         new = uncovered & ((masks & ~np.uint64(grown)) == 0)
         uncovered &= ~new
-        sets.append(tuple(i for i in range(len(wanted.sizes)) if grown >> i & 1))
+        sets.append(np.array([[i for i in range(len(wanted.sizes)) if grown >> i & 1]], dtype=np.int32))
         yields.append(tuple(np.flatnonzero(new).tolist()))
     tables = tables_of_sets(sets, wanted.sizes)
     if int(tables.cells.sum()) > _MOST_BUFFER:

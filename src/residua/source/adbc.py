@@ -8,15 +8,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import parse_qsl, quote, unquote
 
 from residua.errors import SourceError
-from residua.source.database import checked_query
+from residua.source.database import QueriedSource
 from residua.source.options import NO_OPTIONS, Options
-from residua.source.records import BATCH_ROWS, Records, distinct
+from residua.source.records import BATCH_ROWS
 from residua.sql import plain_select, quoted
 
 _BEGIN = {
@@ -146,7 +145,7 @@ def driver_words(problem: Exception, address: Address | None = None) -> str:
     return first.split("Query was:")[0].split("SQLSTATE")[0].strip().rstrip(".")[:160]
 
 
-class AdbcSource(Records):
+class AdbcSource(QueriedSource):
     """A query on a database behind an ADBC driver.
 
     Args:
@@ -154,30 +153,24 @@ class AdbcSource(Records):
         query: one SELECT, or the name of a table.
     """
 
-    repeatable = False
-
     def __init__(self, database: Address | Any, query: str, options: Options = NO_OPTIONS) -> None:
-        super().__init__(options)
         if not isinstance(database, Address) and not hasattr(database, "adbc_get_info"):
             raise SourceError(
                 f"connection is a {type(database).__name__}, no ADBC connection; pass what a driver's dbapi.connect "
                 "gives."
             )
+        super().__init__(query, options, lambda text: plain_select(text, dialect=_dialect(database)))
         self._database = database
-        self.query = checked_query(query, partial(plain_select, dialect=_dialect(database)))
         self._is_sqlite = _dialect(database) == "sqlite"
         self._held: Any = None  # the connection of a snapshot
-        self._names: tuple[str, ...] | None = None
+        self._names: Sequence[str] = ()
 
-    def __str__(self) -> str:
-        return f"the query {self.query[:60]!r}"
-
-    def columns(self) -> tuple[str, ...]:
+    def _described(self) -> Sequence[str]:
         """The columns' names, found by asking for no records."""
-        if self._names is None:
+        if not self._names:
             none = f"SELECT * FROM ({self.query}\n) AS records WHERE 1 = 0"
-            with self._connected() as connection, self._asked(connection, none) as reader:
-                self._names = distinct(reader.schema.names, str(self))
+            with self._connected() as connection, self._reader(connection, none) as reader:
+                self._names = reader.schema.names
         return self._names
 
     @contextmanager
@@ -192,7 +185,7 @@ class AdbcSource(Records):
         names = list(self.columns())
         with self._connected() as connection:
             text = self._as_text(names) if self._is_sqlite else f"SELECT * FROM ({self.query}\n) AS records"
-            with self._asked(connection, text) as reader, self._explained():
+            with self._reader(connection, text) as reader, self._explained():
                 for batch in reader:
                     for low in range(0, batch.num_rows, BATCH_ROWS):
                         part = batch.slice(low, BATCH_ROWS)
@@ -221,7 +214,7 @@ class AdbcSource(Records):
             yield connection
 
     @contextmanager
-    def _asked(self, connection: Any, text: str) -> Iterator[Any]:
+    def _reader(self, connection: Any, text: str) -> Iterator[Any]:
         import adbc_driver_manager
 
         with ExitStack() as stack:

@@ -23,16 +23,28 @@ from residua.sql import SqlError, engine_words, one_select, sandbox, without_pro
 
 
 class QueriedSource(Records):
-    """Records that DuckDB returns. Chance, the clock and undecided ties may make two readings differ.
+    """Records that a query returns from DuckDB. Chance, the clock and undecided ties may make two readings differ.
 
     Columns are asked for by their place: DuckDB would take names that differ in case only for one.
+
+    Args:
+        query: one SELECT, or the name of a table.
+        parse: the text of one SELECT, as `residua.sql` reads it.
+
+    Raises:
+        SourceError: it is not a SELECT, or more than one.
     """
 
     repeatable = False
 
-    def __init__(self, query: str, options: Options = NO_OPTIONS) -> None:
+    def __init__(self, query: str, options: Options = NO_OPTIONS, parse: Callable[[str], str] = one_select) -> None:
         super().__init__(options)
-        self.query = checked_query(query, one_select)
+        if not isinstance(query, str) or not query.strip():
+            raise SourceError(f"query={query!r} is no query; pass SQL or the name of a table.")
+        try:
+            self.query = parse(query)
+        except SqlError as problem:
+            raise SourceError(f"the query {query[:60]!r} is refused: {problem}; write exactly one SELECT.") from None
 
     def __str__(self) -> str:
         return f"the query {self.query[:60]!r}"
@@ -148,20 +160,6 @@ class RelationSource(QueriedSource):
     def _asked(self, select: str, names: str) -> Iterator[Any]:
         with self._explained():
             yield self._relation.query("residua_records", f"{select} residua_records AS records({names})")
-
-
-def checked_query(query: object, parse: Callable[[str], str]) -> str:
-    """The text of one SELECT, as a parser of `residua.sql` reads it.
-
-    Raises:
-        SourceError: it is not a SELECT, or more than one.
-    """
-    if not isinstance(query, str) or not query.strip():
-        raise SourceError(f"query={query!r} is no query; pass SQL or the name of a table.")
-    try:
-        return parse(query)
-    except SqlError as problem:
-        raise SourceError(f"the query {query[:60]!r} is refused: {problem}; write exactly one SELECT.") from None
 
 
 class QuerySource(QueriedSource):

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from residua.errors import SourceError
 from residua.files import is_uri
 from residua.source.options import NO_OPTIONS, Options
-from residua.source.records import BATCH_ROWS, Records, distinct, missing_columns
+from residua.source.records import BATCH_ROWS, Records, distinct, require_columns
 from residua.source.remote import RemoteFile, matched, members_of, remote_files, require_source_path
 
 if TYPE_CHECKING:
@@ -133,10 +133,7 @@ class FilesSource(Records):
         """Refuses columns that are not in every file."""
         super().check(columns)
         for path in self.files[1:]:
-            names = self._names(path)
-            missing = [name for name in columns if name not in names]
-            if missing:
-                raise SourceError(missing_columns(missing, names, repr(str(path))))
+            require_columns(columns, self._names(path), repr(str(path)))
 
     def digested(self, columns: Sequence[str], digest: Digest) -> Iterator[Any]:
         """Batches of these columns; whatever else a file has goes into the digest, though others may lack it."""

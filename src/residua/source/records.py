@@ -174,8 +174,7 @@ class Records(ABC):
         if len(missing) == len(columns) and missing and there and not self.show_values:
             # Where no name is as expected, they may be the values of a first record, read as a header.
             raise SourceError(f"{self} has no column {listed(missing)}; check its header, or rename the attributes.")
-        if missing:
-            raise SourceError(missing_columns(missing, there, str(self)))
+        require_columns(missing, there, str(self))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self})"
@@ -316,11 +315,20 @@ def _arrow(engine: Any, texts: Any) -> Any:
     return read()
 
 
-def missing_columns(missing: Sequence[str], there: Sequence[str], where: str) -> str:
-    """The sentence that says which columns are not there, and what was probably meant."""
+def require_columns(columns: Sequence[str], there: Sequence[str], where: str) -> None:
+    """Refuses columns that are not there.
+
+    Raises:
+        SourceError: it says which, and what was probably meant.
+    """
+    missing = [name for name in columns if name not in there]
+    if not missing:
+        return
     near = {name: get_close_matches(name, there, n=1, cutoff=0.6) for name in missing}
     named = ", ".join(repr(name) + (f" (is it {near[name][0]!r}?)" if near[name] else "") for name in missing)
-    return f"{where} has no column {named}; it has {listed(there) or 'none'}: rename the column or the attribute."
+    raise SourceError(
+        f"{where} has no column {named}; it has {listed(there) or 'none'}: rename the column or the attribute."
+    )
 
 
 def distinct(names: Sequence[str], what: str, *, show_names: bool = True) -> tuple[str, ...]:

@@ -18,27 +18,13 @@ import numpy as np
 from residua.domain import Domain, settings_of_domain
 from residua.errors import SourceError
 from residua.linalg.lattice import Layout, SetFamily
+from residua.source import spark_tasks as tasks
 from residua.source.accumulate import FlatTables, tables_of_layout
 from residua.source.bound import PersonBound
 from residua.source.counting import Counted, require_fitting
 from residua.source.options import NO_OPTIONS, Options, Tally
-from residua.source.records import Records, distinct, missing_columns, needed_columns, parsed_expression
+from residua.source.records import Records, distinct, needed_columns, parsed_expression, require_columns
 from residua.source.remote import refuse_keys
-from residua.source.spark_tasks import (
-    BUCKETS,
-    NOTE,
-    ROW_SQL,
-    Partition,
-    SparkTask,
-    counted_partition,
-    digested_partition,
-    own_version,
-    proven,
-    received_batch,
-    sent_batches,
-    summed_partition,
-    widened,
-)
 
 if TYPE_CHECKING:
     from residua.source.counting import Progress
@@ -87,9 +73,9 @@ class SparkSource(Records):
         """Refuses columns that do not exist, whether asked for or used in an expression."""
         needed = needed_columns(self._parsed, columns)
         missing = [name for name in needed if name not in self._own]
-        if missing and len(missing) < len(needed):
-            raise SourceError(missing_columns(missing, self.columns(), str(self)))
-        if missing:
+        if len(missing) < len(needed):
+            require_columns(needed, self._own, str(self))
+        elif missing:
             super().check(missing)
 
     def with_columns(self, expressions: Mapping[str, str]) -> Records:
@@ -103,7 +89,7 @@ class SparkSource(Records):
     def fingerprint(self) -> str:
         """The digest of the records, found on the executors."""
         tally = Tally(Domain({"none": [""]}), self.show_values)
-        jobs = self.selected(self._own).mapInArrow(partial(digested_partition, self._own), ROW_SQL)
+        jobs = self.selected(self._own).mapInArrow(partial(tasks.digested_partition, self._own), tasks.ROW_SQL)
         for note in asked(self, lambda: jobs.toArrow()).column("note").to_pylist():
             tally.add(note)
         tally.require_countable(self.weight)
@@ -119,41 +105,41 @@ class SparkSource(Records):
         starts = task.block_starts
         proofs: dict[int, list[bytes]] = {block: [] for block in range(len(starts))}
         for row in self._tables(task):
-            if row["block"] == NOTE:
+            if row["block"] == tasks.NOTE:
                 tally.add(bytes(row["note"]))
                 if progress is not None:
                     progress(tally.digest.rows, None)
                 continue
             proofs[row["block"]].append(bytes(row["note"]))
             if row["counts"]:
-                counts = widened(bytes(row["counts"]))
+                counts = tasks.widened(bytes(row["counts"]))
                 start = starts[row["block"]]
                 tables[start : start + len(counts)] += counts
         tally.require_countable(self.weight)
-        if any(proven(notes, bounded=bound is not None) != tally.digest.fingerprint for notes in proofs.values()):
+        if any(tasks.proven(notes, bounded=bound is not None) != tally.digest.fingerprint for notes in proofs.values()):
             raise SourceError("the data changed while it was counted; let nobody write to it meanwhile.")
         tables.setflags(write=False)
         return Counted(*tally.done, tables=tables, fingerprint=tally.digest.fingerprint)
 
-    def _tables(self, task: SparkTask) -> Iterator[Any]:
+    def _tables(self, task: tasks.SparkTask) -> Iterator[Any]:
         """Rows of tables, whole or added up by block, and of notes."""
         partials = self.partials(task)
         if task.tables is None:
             return iter(asked(self, lambda: partials.toArrow().to_pylist()))
         summed = self.by_block(partials, len(task.bounds)).mapInArrow(
-            partial(summed_partition, task.block_cells), ROW_SQL
+            partial(tasks.summed_partition, task.block_cells), tasks.ROW_SQL
         )
         return streamed(self, summed)
 
-    def partials(self, task: SparkTask) -> Any:
+    def partials(self, task: tasks.SparkTask) -> Any:
         """A frame of the partial tables of a task, of all records, or of those chosen of each person."""
         if task.bound is None:
-            return self.selected(self._own).mapInArrow(partial(counted_partition, task), ROW_SQL)
+            return self.selected(self._own).mapInArrow(partial(tasks.counted_partition, task), tasks.ROW_SQL)
         from residua.source.spark_persons import bucketed_partition, chosen_partition
 
-        coded = self.selected(self._own).mapInArrow(partial(bucketed_partition, task), ROW_SQL)
-        buckets = self.by_block(coded.unionByName(self.empty_blocks(BUCKETS + 1)), BUCKETS + 1)
-        return buckets.mapInArrow(partial(chosen_partition, task), ROW_SQL)
+        coded = self.selected(self._own).mapInArrow(partial(bucketed_partition, task), tasks.ROW_SQL)
+        buckets = self.by_block(coded.unionByName(self.empty_blocks(tasks.BUCKETS + 1)), tasks.BUCKETS + 1)
+        return buckets.mapInArrow(partial(chosen_partition, task), tasks.ROW_SQL)
 
     def by_block(self, rows: Any, blocks: int) -> Any:
         """The same rows, all of one block in one partition and next to each other."""
@@ -172,7 +158,7 @@ class SparkSource(Records):
 
     def task(
         self, domain: Domain, layout: Layout, bound: PersonBound | None = None, *, in_blocks: bool = False
-    ) -> SparkTask:
+    ) -> tasks.SparkTask:
         """What executors are told to count.
 
         Args:
@@ -185,12 +171,12 @@ class SparkSource(Records):
         wanted = [*domain.names, *([self.weight] if self.weight is not None else []), *named]
         self.check(wanted)
         used = tuple((name, text) for name, text in self._expressions.items() if name in wanted)
-        common = (own_version(), json.dumps(settings_of_domain(domain)), self._own, used, self.options)
+        common = (tasks.own_version(), json.dumps(settings_of_domain(domain)), self._own, used, self.options)
         if layout.cells <= _SMALL_CELLS and not in_blocks:
             bare = Layout(SetFamily(layout.lattice.attributes, layout.lattice.levels), layout.sizes, layout.groups)
-            return SparkTask(*common, layout=bare, bound=bound)
+            return tasks.SparkTask(*common, layout=bare, bound=bound)
         tables = tables_of_layout(layout)
-        return SparkTask(*common, tables=tables, bounds=block_bounds(tables, _BLOCK_CELLS), bound=bound)
+        return tasks.SparkTask(*common, tables=tables, bounds=block_bounds(tables, _BLOCK_CELLS), bound=bound)
 
     def selected(self, columns: Sequence[str]) -> Any:
         """The frame's own columns, by their place: Spark would take names that differ in case only for one."""
@@ -200,9 +186,9 @@ class SparkSource(Records):
     def _read(self, columns: Sequence[str]) -> Iterator[Any]:
         needed = needed_columns(self._parsed, columns) or self._own[:1]
         used = {name: text for name, text in self._expressions.items() if name in columns}
-        sent = self.selected(needed).mapInArrow(sent_batches, "batch binary")
-        batches = (received_batch(bytes(row["batch"]), needed) for row in streamed(self, sent))
-        yield from Partition(batches, needed, self.options).with_columns(used).batches(columns)
+        sent = self.selected(needed).mapInArrow(tasks.sent_batches, "batch binary")
+        batches = (tasks.received_batch(bytes(row["batch"]), needed) for row in streamed(self, sent))
+        yield from tasks.Partition(batches, needed, self.options).with_columns(used).batches(columns)
 
 
 def is_spark_frame(data: object) -> bool:

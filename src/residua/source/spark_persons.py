@@ -12,27 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from residua.source import spark_tasks as tasks
 from residua.source.accumulate import Columns, Weights
 from residua.source.bound import Loss, PersonBound, Words, chosen_packed, packed, unpacked
 from residua.source.options import Tally
 from residua.source.persons import Gathering, Persons, by_part
-from residua.source.spark_tasks import (
-    APART,
-    BUCKETS,
-    NOTE,
-    SparkTask,
-    coded_partition,
-    counting_of,
-    domain_of,
-    noted,
-    pool_of,
-    proof_of_buckets,
-    proof_of_records,
-    proven,
-    require_same_version,
-    row_of,
-    runs_of,
-)
 
 _HELD_BYTES = 1 << 26
 
@@ -62,68 +46,68 @@ class _Buckets(Gathering):
         """All rows held, a row of Arrow data for each bucket; then none are."""
         if self._packed:
             for bucket, rows in by_part(np.concatenate(self._packed)):
-                yield row_of(bucket, rows.tobytes())
+                yield tasks.row_of(bucket, rows.tobytes())
         for rows in self._apart:
-            yield row_of(APART, rows.tobytes())
+            yield tasks.row_of(tasks.APART, rows.tobytes())
         self._packed, self._apart, self.bytes = [], [], 0
 
 
-def bucketed_partition(task: SparkTask, batches: Iterator[Any]) -> Iterator[Any]:
+def bucketed_partition(task: tasks.SparkTask, batches: Iterator[Any]) -> Iterator[Any]:
     """The records of one partition as codes by bucket of persons; at the end their digest to each, and the tally."""
     assert task.bound is not None
-    tally = Tally(domain_of(task.domain), task.options.show_values)
+    tally = Tally(tasks.domain_of(task.domain), task.options.show_values)
     buckets = _Buckets(task.bound, weighted=task.options.weight is not None)
     persons = Persons(task.options, task.bound, buckets)
-    with noted(tally.problems), pool_of() as pool:
-        require_same_version(task.version)
-        for batch, codes, kept, weights in coded_partition(task, batches, tally, pool):
+    with tasks.noted(tally.problems), tasks.pool_of() as pool:
+        tasks.require_same_version(task.version)
+        for batch, codes, kept, weights in tasks.coded_partition(task, batches, tally, pool):
             persons.add(batch, codes, kept, weights, tally.problems, buckets.add_apart)
             if buckets.bytes >= _HELD_BYTES:
                 yield from buckets.sent()
         if not tally.problems:
             yield from buckets.sent()
-            proof = proof_of_records(tally.digest.parts)
-            yield from (row_of(bucket, b"", proof) for bucket in range(BUCKETS + 1))
+            proof = tasks.proof_of_records(tally.digest.parts)
+            yield from (tasks.row_of(bucket, b"", proof) for bucket in range(tasks.BUCKETS + 1))
     tally.no_person, tally.loss = persons.nobody, persons.loss
-    yield row_of(NOTE, b"", tally.to_bytes())
+    yield tasks.row_of(tasks.NOTE, b"", tally.to_bytes())
 
 
-def chosen_partition(task: SparkTask, batches: Iterator[Any]) -> Iterator[Any]:
+def chosen_partition(task: tasks.SparkTask, batches: Iterator[Any]) -> Iterator[Any]:
     """Buckets of persons in, which arrive sorted; partial tables of the records that were chosen out.
 
     The proof of a table says how many buckets it counts, and of which data: each got the digests of all partitions.
     """
     assert task.bound is not None
     bound, weighted = task.bound, task.options.weight is not None
-    tally = Tally(domain_of(task.domain), task.options.show_values)
+    tally = Tally(tasks.domain_of(task.domain), task.options.show_values)
     tally.loss, seen = Loss.none(), Counter[str]()
 
     def prove() -> bytes:
-        proof = proof_of_buckets(seen)
+        proof = tasks.proof_of_buckets(seen)
         seen.clear()
         return proof
 
-    with noted(tally.problems), pool_of() as pool:
-        require_same_version(task.version)
-        counting = counting_of(task, tally.domain, pool)
-        for bucket, run in runs_of(batches):
-            if bucket == NOTE:
-                yield from (row_of(NOTE, b"", note) for _, note in run)
+    with tasks.noted(tally.problems), tasks.pool_of() as pool:
+        tasks.require_same_version(task.version)
+        counting = tasks.counting_of(task, tally.domain, pool)
+        for bucket, run in tasks.runs_of(batches):
+            if bucket == tasks.NOTE:
+                yield from (tasks.row_of(tasks.NOTE, b"", note) for _, note in run)
                 continue
-            width = 2 + bound.words + (weighted or bucket == APART)
+            width = 2 + bound.words + (weighted or bucket == tasks.APART)
             pieces, notes = [np.empty((0, width), dtype=np.uint64)], list[bytes]()
             for piece, note in run:
                 if note:
                     notes.append(note)
                 if piece:
                     pieces.append(np.frombuffer(piece, dtype=np.uint64).reshape(-1, width))
-            seen[proven(notes, bounded=False) or ""] += 1
+            seen[tasks.proven(notes, bounded=False) or ""] += 1
             rows = np.concatenate(pieces)
-            if bucket == APART:
+            if bucket == tasks.APART:
                 counts = rows[:, -1].astype(np.int64)
             else:
                 at, counts, loss = chosen_packed(rows, bound, weighted=weighted)
                 rows, tally.loss = rows[at], tally.loss + loss
             yield from counting.add(unpacked(rows, bound), None, counts, prove)
         yield from counting.finish(prove)
-    yield row_of(NOTE, b"", tally.to_bytes())
+    yield tasks.row_of(tasks.NOTE, b"", tally.to_bytes())

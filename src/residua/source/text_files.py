@@ -17,7 +17,7 @@ import pyarrow.csv as pa_csv
 from residua.errors import SourceError
 from residua.source.files import File, FilesSource, Paths, opened, size_of
 from residua.source.options import NO_OPTIONS, Options
-from residua.source.records import BATCH_ROWS, Records, distinct, listed, missing_columns
+from residua.source.records import BATCH_ROWS, Records, distinct, listed, require_columns
 
 if TYPE_CHECKING:
     from residua.source.digest import Digest
@@ -194,8 +194,7 @@ class JsonLinesSource(FilesSource):
             if all(name in there for name in columns):
                 return
         if there:
-            missing = [name for name in columns if name not in there]
-            raise SourceError(missing_columns(missing, tuple(there), str(self)))
+            require_columns(columns, tuple(there), str(self))
 
     def _read_one(self, path: File, columns: Sequence[str]) -> Iterator[Any]:
         for rows in _rows(path):
@@ -215,9 +214,8 @@ class JsonLinesSource(FilesSource):
                 batch = pa.RecordBatch.from_arrays(arrays, names=[*columns, *others])
                 digest.add(batch)
                 yield batch.select(list(columns))
-        missing = [name for name in columns if name not in there]
-        if there and missing:
-            raise SourceError(missing_columns(missing, tuple(there), str(self)))
+        if there:
+            require_columns(columns, tuple(there), str(self))
 
 
 def _flat(value: Any) -> Any:
