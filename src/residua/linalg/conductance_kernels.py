@@ -218,7 +218,7 @@ def add_sum_variances(low, cut, high, factors, hub, weight, out, room):
 
 
 @_compiled
-def add_row_variances(low, cut, high, where, factors, hub, weight, starts, places, entries, out, y):
+def add_row_variances(low, cut, high, factors, hub, weight, where, starts, places, entries, out, y):
     """Adds a part to the variances of combinations of running sums, (rows,); y are zeros, (n + 1,)."""
     few = np.empty(24, dtype=np.int64)
     for row in range(out.size):

@@ -12,8 +12,9 @@ z a standard normal. The last running sum is drawn first, given h alone. Where p
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -42,10 +43,7 @@ class NestedNoise(NoiseAlong):
         """The variances of all running sums, (n,)."""
         from residua.linalg.conductance_kernels import add_sum_variances
 
-        variances, room = np.zeros(self.size), np.empty((3, self.size + 1))
-        for factors, hub, weight in self._parts():
-            add_sum_variances(*self._tree, factors, hub, weight, variances, room)
-        return variances
+        return self._summed(add_sum_variances, np.zeros(self.size), np.empty((3, self.size + 1)))
 
     def widths(self) -> tuple[Floats, Floats]:
         """The variances of the noise of each value, (n,), and of each group, (groups,)."""
@@ -66,20 +64,13 @@ class NestedNoise(NoiseAlong):
 
         where = np.empty(self.size, dtype=np.int64)
         where[self.queries.nesting.cut] = np.arange(self.size)
-        variances, room = np.zeros(rows.shape[0]), np.zeros(self.size + 1)
-        for factors, hub, weight in self._parts():
-            add_row_variances(
-                *self._tree, where, factors, hub, weight, rows.indptr, rows.indices, rows.data, variances, room
-            )
-        return variances
+        entries = (where, rows.indptr, rows.indices, rows.data)
+        return self._summed(add_row_variances, np.zeros(rows.shape[0]), np.zeros(self.size + 1), *entries)
 
     def _applied(self, rows: Floats) -> Floats:
         from residua.linalg.conductance_kernels import add_applied
 
-        covariances, room = np.zeros(rows.shape), np.empty(self.size + 1)
-        for factors, hub, weight in self._parts():
-            add_applied(*self._tree, factors, hub, weight, rows, covariances, room)
-        return covariances
+        return self._summed(add_applied, np.zeros(rows.shape), np.empty(self.size + 1), rows)
 
     def add_simulated(self, z: Floats, out: Floats) -> None:
         """Adds noise from standard normals, (parts, n + 1), to running sums, (n,)."""
@@ -93,6 +84,12 @@ class NestedNoise(NoiseAlong):
         starts = cell_starts(self.size + 1, cells)
         each = np.maximum.reduceat(np.append(0.0, self.sum_variances()), starts)
         return (each + each.max()) * (1 + self.relative_error), starts
+
+    def _summed(self, add: Callable[..., None], out: Floats, room: Floats, *given: Any) -> Floats:
+        """What a pass adds for every part, of the shape of `out`."""
+        for factors, hub, weight in self._parts():
+            add(*self._tree, factors, hub, weight, *given, out, room)
+        return out
 
     @property
     def _tree(self) -> tuple[Integers, Integers, Integers]:
