@@ -15,7 +15,6 @@ from residua.plans import ProductPlan
 from residua.plans.noise import NORMAL
 from residua.plans.operators.nesting import AnyRows, Runs, branched
 from residua.plans.operators.tree import TreeNodes
-from residua.plans.operators.tree_reaches import _coefficients, _largest
 from residua.plans.search.regular_trees import OrderedLoss, branchings
 from residua.plans.search.strategies import Judged, haar
 from residua.plans.solver.queries import MatrixQueries
@@ -175,13 +174,13 @@ def test_prefixes_and_ranges_over_any_ordered_tree_are_those_of_matrices(counts)
         owners = [nesting.between(0, level) for level in range(nesting.root + 1)]
         sigma = np.linalg.inv(sum(t * (own[:, None] == own) for t, own in zip(tau, owners, strict=True)))
         for rows in (Runs(n, ranges=False), Runs(n, ranges=True)):
-            W = rows.given()
+            W = rows.given
             wanted = np.einsum("ij,jk,ik->i", W, sigma, W)
             assert facts.variances_along(rows) == pytest.approx(wanted, rel=1e-9)
             assert facts.mean_along(rows) == pytest.approx(wanted.mean(), rel=1e-9)
-        roots = _coefficients(facts, AnyRows(W))
+        roots = facts.coefficients(AnyRows(W))
         assert (roots**2).sum(axis=0) == pytest.approx(wanted, rel=1e-9)
-        assert (roots**2).max() <= _largest(facts) * (1 + 1e-9)
+        assert (roots**2).max() <= facts.largest_coefficient * (1 + 1e-9)
 
 
 def test_bounds_on_many_sums_are_at_least_their_own_quantiles():

@@ -6,7 +6,6 @@ release of the plan whose precisions are the sums of all, on a grid so fine that
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from itertools import pairwise
@@ -21,7 +20,7 @@ from residua.plans.blockwise import algebra as blockwise
 from residua.plans.blockwise.plan import BlockwisePlan
 from residua.plans.noise import ORDERED
 from residua.plans.operators.correlated import Ordered
-from residua.plans.operators.path import ROUNDING
+from residua.plans.operators.path import ROUNDING, on_grid
 from residua.plans.product.algebra import PRODUCTS, asking
 from residua.plans.product.crossed_measurements import CrossedMeasurements
 from residua.plans.product.plan import ProductPlan
@@ -101,55 +100,38 @@ def _pooled_along(plan: ProductPlan, parts: Sequence[Release]) -> Release:
         plan: what they tell together.
         parts: the releases.
     """
-    known = [_blocks(part, plan) for part in parts]
     own = np.zeros(len(plan.lattice))
-    places = [renumber(measurements.lattice, plan.lattice) for measurements in known]
-    for measurements, numbers in zip(known, places, strict=True):
-        own[numbers] += measurements.own_precisions
+    for part in parts:
+        own[renumber(_sets(part).lattice, plan.lattice)] += _sets(part).own_precisions
     measured = np.flatnonzero(own > 0)
-    grids, scales = np.ones(len(own), dtype=np.int64), np.zeros(len(own))
-    for number in measured.tolist():
-        members = plan.lattice.members(number)
-        unit = math.prod(plan.strategies[i].unit for i in members)
-        axes = [one for i in members if isinstance(one := plan.strategies[i], Ordered)]
+    units = plan.lattice.products(np.array([strategy.unit for strategy in plan.strategies]))[measured]
+    grids, scales = gridded(units / np.sqrt(own[measured]))
+    for place, (number, unit) in enumerate(zip(measured.tolist(), units.tolist(), strict=True)):
+        axes = [one for i in plan.lattice.members(number) if isinstance(one := plan.strategies[i], Ordered)]
         if axes:
-            scales[number] = unit**2 / own[number] / (1 + ROUNDING)
-            finest = math.sqrt(math.prod(float(axis.value_variances.min()) for axis in axes) * scales[number])
-            grids[number] = 2 ** max(math.ceil(math.log2(_FINENESS / finest)), 0)
-        else:
-            whole, stddevs = gridded(np.array([unit / math.sqrt(own[number])]))
-            grids[number], scales[number] = int(whole[0]), float(stddevs[0])
-    domain = plan.domain
-    pool = CrossedMeasurements(
-        plan.lattice,
-        domain.sizes,
-        measured,
-        grids[measured],
-        scales[measured],
-        plan.strategies,
-        domain.drops,
-        domain.names,
-    )
-    held = []
-    for part, measurements, numbers in zip(parts, known, places, strict=True):
-        mine = {int(numbers[k]): measurements.where(k)[::2] for k in measurements.measured.tolist()}
-        shares = {
-            int(numbers[k]): measurements.own_precisions[k] / own[numbers[k]] for k in measurements.measured.tolist()
-        }
-        held.append((part.noisy, mine, shares))
-    there = {number: pool.where(number)[::2] for number in measured.tolist()}
-    return Release(plan, pool, _averaged(pool.cells, there, held))
+            factor = unit**2 / own[number] / (1 + ROUNDING)
+            scales[place], grids[place] = on_grid(axes, factor, _FINENESS)
+    pool = plan.saved_measurements({"measured": measured, "grids": grids.astype(np.int64), "scales": scales})
+    precisions, held = _precisions(pool), []
+    for part in parts:
+        shares = {members: each / precisions[members] for members, each in _precisions(_sets(part)).items()}
+        held.append((part.noisy, _set_places(_sets(part)), shares))
+    return Release(plan, pool, _averaged(pool.cells, _set_places(pool), held))
 
 
-def _blocks(part: Release, plan: ProductPlan) -> CrossedMeasurements:
-    """A part's measurements with the strategies of all."""
-    if cast("ProductPlan", part.plan).axes:
-        return cast("CrossedMeasurements", part.measurements)
-    measurements = cast("ResidualMeasurements", part.measurements)
-    kept = (measurements.measured.copy(), measurements.grids.copy(), measurements.scales.copy())
-    return CrossedMeasurements(
-        measurements.lattice, measurements.sizes, *kept, plan.strategies, measurements.drops, measurements.names
-    )
+def _sets(part: Release) -> CrossedMeasurements:
+    """What a release measured of sets; without axes, they say the same by the same names."""
+    return cast("CrossedMeasurements", part.measurements)
+
+
+def _precisions(measurements: CrossedMeasurements) -> dict[Any, float]:
+    own = measurements.own_precisions[measurements.measured].tolist()
+    return dict(zip(map(measurements.lattice.members, measurements.measured.tolist()), own, strict=True))
+
+
+def _set_places(measurements: CrossedMeasurements) -> dict[Any, Place]:
+    numbers = measurements.measured.tolist()
+    return {measurements.lattice.members(number): measurements.where(number)[::2] for number in numbers}
 
 
 def pooled_sets(parts: Sequence[Release], workload: Workload | None) -> Release:
@@ -178,11 +160,7 @@ def pool_of_sets(
     measured = np.flatnonzero(plan.precisions > 0)
     units = plan.lattice.products(np.array([strategy.unit for strategy in plan.strategies]))[measured]
     grids, scales = gridded(units * np.sqrt(plan.noise_variances[measured]))
-    domain, whole = plan.domain, grids.astype(np.int64)
-    measurements = ResidualMeasurements(
-        plan.lattice, domain.sizes, measured, whole, scales, plan.strategies, domain.drops, domain.names
-    )
-    return plan, measurements
+    return plan, plan.saved_measurements({"measured": measured, "grids": grids.astype(np.int64), "scales": scales})
 
 
 HeldSets = tuple[

@@ -190,6 +190,7 @@ class Runs:
             )
         return np.triu_indices(self.size)
 
+    @property
     def given(self) -> Floats:
         """The same as coefficients over values, (rows, values)."""
         first, last = self.ends()

@@ -275,7 +275,7 @@ def held_along(axes: Sequence[Ordered]) -> int:
 # ---- for planners
 
 
-def on_grid(axes: Sequence[Ordered], factor: float) -> tuple[float, int]:
+def on_grid(axes: Sequence[Ordered], factor: float, fineness: float = GRID_FINENESS) -> tuple[float, int]:
     """The factor, rounded up, and the coarsest grid on which rounding is invisible.
 
     Raises:
@@ -285,4 +285,4 @@ def on_grid(axes: Sequence[Ordered], factor: float) -> tuple[float, int]:
     if not math.isfinite(scale) or scale <= 0:
         raise VerificationError("the noise along the axis is larger than can be sampled; give a larger budget.")
     finest = math.sqrt(math.prod(axis.noise.finest for axis in axes) * scale)
-    return scale, 2 ** min(max(math.ceil(math.log2(GRID_FINENESS / finest)), 0), 40)
+    return scale, 2 ** min(max(math.ceil(math.log2(fineness / finest)), 0), 40)

@@ -2,6 +2,13 @@
 
 The nodes are those of the attribute's declared levels, or of levels of neighbouring values. With Laplace noise there is
 one precision per level. Of the finest measured level one precision is kept per parent: nodes below are alike.
+
+How far estimates with Laplace noise stray: an answer q has the coefficient `τ Cov(q, e)` at each node, e the node's
+error, so that the node's share in the variance of q is `τ Cov(q, e)²/Var q`: τ V for a node's own estimate, at most τ V
+for any other. A prefix or range is `A e + ξ` in every node, `0 ≤ A ≤ 1`, and with `D = Cov(q, e) − A u` it is
+`Cov(q, e_c) = k_c D + z_c A_c` for a child and `D_c = k_c D − (u_c − z_c) A_c`: D is never positive, so that
+`|Cov(q, e_c)|` is at most z_c or k_c |D|, from the root down. Bounds on the largest share are all that `mixed_reach`
+and `ruled_reach` need.
 """
 
 from __future__ import annotations
@@ -23,13 +30,14 @@ from residua.plans.operators.contract import Operator
 from residua.plans.operators.nesting import AnyRows, Nesting, Nodes, Runs, TreeRows, branched, nesting_of, tree_rows
 from residua.plans.operators.tree_order import Order
 from residua.plans.operators.tree_piece import TreePiece, piece_of
-from residua.plans.operators.tree_reaches import reaches, shares
 from residua.plans.packing import packed, unpacked
+from residua.plans.tails import known_reaches, mixed_reach, ruled_reach
 from residua.privacy import Unit
 from residua.workload import AttributeQueries
 
 _MOST_ENTRIES = 2**28  # of coefficients over nodes
 _MOST_LEVELS = 64  # of a tree over few values
+_MOST_COEFFICIENTS, _FEW_COEFFICIENTS = 2**25, 2**23  # of listed rows; of prefixes and ranges, which have a bound
 _ROUNDING = 1e-12  # of the largest coefficient of a row
 _SAME = 1e-9  # relative: precisions that differ by less are rounding apart
 
@@ -112,10 +120,9 @@ class TreeNodes(Operator):
         nodes = self.injected(rows)
         if nodes is not None:
             return np.asarray(self._combined(nodes, nodes, diagonal=True))
-        given = rows.given() if isinstance(rows, Runs) else rows.given
-        if len(given) == 1:
+        if rows.count(self.nesting) == 1:
             return np.full(1, np.inf)
-        return np.concatenate([self.variances_along(AnyRows(row[None])) for row in given])
+        return np.concatenate([self.variances_along(AnyRows(row[None])) for row in rows.given])
 
     def mean_variance(self, asked: AttributeQueries | None) -> float:
         """Of all ranges in closed form."""
@@ -144,7 +151,7 @@ class TreeNodes(Operator):
             nodes[np.arange(size) if rows.chosen is None else rows.chosen, np.arange(count)] = 1.0
             return rows.level, nodes
         _require_room(self.nesting.sizes[0], rows.count(self.nesting))
-        given = rows.given() if isinstance(rows, Runs) else rows.given
+        given = rows.given
         if self.start == 0:
             return 0, given.T
         onto = self.nesting.between(0, self.start)
@@ -198,16 +205,66 @@ class TreeNodes(Operator):
 
     def reaches(self, asked: AttributeQueries | None, chance: float) -> Floats:
         """From what each node contributes to an answer, or bounds of it."""
-        return np.concatenate([reaches(self, rows, chance) for rows in tree_rows(asked, self.nesting)])
+        return np.concatenate([self._reaches(rows, chance) for rows in tree_rows(asked, self.nesting)])
 
     def row_reaches(self, rows: csr_array, chance: float) -> Floats:
         """From what each node contributes to an answer."""
-        return reaches(self, AnyRows(rows.toarray()), chance)
+        return self._reaches(AnyRows(rows.toarray()), chance)
+
+    def _reaches(self, rows: TreeRows, chance: float) -> Floats:
+        """One by one where they are few, by bounds where they are many, (rows,)."""
+        count = rows.count(self.nesting)
+        coefficients, most = count * sum(self.nesting.sizes[self.start :]), self.largest_share
+        if isinstance(rows, Nodes) and rows.level >= self.start:
+            share = rows.picked(self._shares[rows.level - self.start])
+            return np.minimum(mixed_reach(np.full(count, most), chance), ruled_reach(share, chance))
+        if isinstance(rows, Runs) and coefficients > _FEW_COEFFICIENTS:
+            return mixed_reach(np.minimum(self.largest_coefficient / self.variances_along(rows), most), chance)
+        if isinstance(rows, Nodes) or coefficients > _MOST_COEFFICIENTS:
+            return mixed_reach(np.full(count, most), chance)
+        return known_reaches(self.coefficients(rows), chance)
+
+    @cached_property
+    def _shares(self) -> list[Floats]:
+        """Of each level, the share of every node's own noise in the variance of its estimate, (nodes,)."""
+        levels = range(self.start, self.nesting.root + 1)
+        return [self.precisions_of(level) * self.of_nodes(level, self.solved.V) for level in levels]
 
     @cached_property
     def largest_share(self) -> float:
         """The largest share of one node in its own variance."""
-        return max(float(each.max()) for each in shares(self))
+        return max(float(each.max()) for each in self._shares)
+
+    @property
+    def largest_coefficient(self) -> float:
+        """At least `τ Cov(q, e)²` of any prefix or range q and any node."""
+        solved, start = self.solved, self.start
+        below = float(solved.u[-1][0] - solved.V[-1][0])  # at least −D of any node of the level above
+        largest = float(self.precisions_of(self.nesting.root)[0]) * float(solved.V[-1][0]) ** 2
+        for level in range(self.nesting.root - 1, start - 1, -1):
+            k, z = float(self.of_nodes(level, solved.k).max()), self.of_nodes(level, solved.z)
+            most = max(float(z.max()), k * below)
+            largest = max(largest, float(self.precisions_of(level).max()) * most**2)
+            below = k * below + (float((solved.u[level - start] - z).max()) if level > start else 0.0)
+        return largest
+
+    def coefficients(self, rows: TreeRows) -> Floats:
+        """`√τ Cov(q, e)` of every measured node, (nodes, rows): their squares add up to the variance."""
+        nodes, nesting, solved = self.injected(rows), self.nesting, self.solved
+        if nodes is None:
+            return np.full((1, rows.count(nesting)), np.inf)
+        above = [nodes[1]]
+        for level in range(self.start, nesting.root):
+            k = self.of_nodes(level, solved.k)[:, None]
+            above.append(_pushed(above[-1] * k, nesting.parents[level], nesting.sizes[level + 1]))
+        covariance = above[-1] * float(solved.V[-1][0])
+        coefficients = [covariance * np.sqrt(self.precisions_of(nesting.root))[:, None]]
+        for level in range(nesting.root - 1, self.start - 1, -1):
+            parent, A = nesting.parents[level], above[level - self.start]
+            k, z = (self.of_nodes(level, each)[:, None] for each in (solved.k, solved.z))
+            covariance = k * covariance[parent] + z * (A - above[level + 1 - self.start][parent])
+            coefficients.append(covariance * np.sqrt(self.precisions_of(level))[:, None])
+        return np.concatenate(coefficients)
 
     # ---- algebra
 
@@ -217,14 +274,11 @@ class TreeNodes(Operator):
 
     def ratio_to(self, other: Operator) -> float | None:
         """Of the same tree, where all precisions differ by the same factor."""
-        if not isinstance(other, TreeNodes) or (self.start, self.noise, self.counts) != (
-            other.start,
-            other.noise,
-            other.counts,
-        ):
+        if not isinstance(other, TreeNodes) or not self.nesting.same(other.nesting):
             return None
+        alike = all(getattr(self, name) == getattr(other, name) for name in ("start", "noise", "counts"))
         pairs = list(zip(self.precisions, other.precisions, strict=False))
-        if not self.nesting.same(other.nesting) or any(a.shape != b.shape for a, b in pairs):
+        if not alike or any(a.shape != b.shape for a, b in pairs):
             return None
         factor = float(self.precisions[0].flat[0] / other.precisions[0].flat[0])
         same = all(bool((np.abs(a - factor * b) <= _SAME * np.abs(a)).all()) for a, b in pairs)
@@ -295,9 +349,7 @@ class TreeNodes(Operator):
 
 def _pushed(values: Floats, parent: np.ndarray, size: int) -> Floats:
     """Sums over children, (parents, rows)."""
-    sums = np.zeros((size, values.shape[1]))
-    np.add.at(sums, parent, values)
-    return sums
+    return np.array([np.bincount(parent, weights=each, minlength=size) for each in values.T]).reshape(-1, size).T
 
 
 def _require_room(nodes: int, rows: int) -> None:

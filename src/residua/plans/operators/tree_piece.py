@@ -23,7 +23,7 @@ from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import centre
 from residua.plans.noise import INVISIBLE_SCALE, LAPLACE, LARGEST_SCALE
 from residua.plans.operators.contract import Piece, RecordCosts
-from residua.plans.operators.nesting import AnyRows, Nesting, Nodes, Runs, TreeRows, tree_rows
+from residua.plans.operators.nesting import AnyRows, Nesting, Nodes, TreeRows, tree_rows
 from residua.plans.verifier import require_scales
 from residua.workload import AttributeQueries
 
@@ -265,7 +265,7 @@ class TreePiece(Piece):
         sums = np.cumsum(values, axis=0)
         if not rows.ranges:
             return np.asarray(sums)
-        first, last = Runs(rows.size, ranges=True).ends()
+        first, last = rows.ends()
         return np.asarray(sums[last] - np.concatenate([np.zeros((1, sums.shape[1])), sums])[first])
 
     def whitened(self, measured: Integers) -> Floats:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from itertools import product as crossed
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -205,17 +205,7 @@ def gap_of_any(workload: Workload, achieved: float) -> float:
     return max(achieved / any_bound(workload, workload.weights * workload.cells, cells) - 1.0, 0.0)
 
 
-class _Proven(Protocol):
-    """A plan with what is proven of it."""
-
-    @property
-    def gap(self) -> float: ...  # Against its class
-
-    @property
-    def gap_any(self) -> float: ...  # Against all plans
-
-
-def dense_advice(workload: Workload, plan: _Proven) -> str:
+def dense_advice(workload: Workload, plan: Any) -> str:
     """What a matrix plan of the same queries could save at most, where it is quickly made; "" if that is little."""
     used = {i for family in workload.families for i in family.used}
     cells = math.prod(int(workload.domain.sizes[i]) for i in used)

@@ -24,7 +24,7 @@ import numpy as np
 
 from residua.domain import Domain
 from residua.errors import VerificationError
-from residua.linalg.arrays import Booleans, Floats, Integers
+from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Layout, SetFamily, layout_of
 from residua.linalg.nested_noise import AxisNoise, simulated_along
 from residua.plans.measurements import Batch
@@ -102,13 +102,9 @@ class CrossedMeasurements(SetMeasurements):
         return measurements
 
     @cached_property
-    def _has_axis(self) -> Booleans:
-        return np.isin(self.measured, list(self.along))
-
-    @cached_property
     def white(self) -> _White | None:
         """The blocks without an axis, which lie first among the measurements."""
-        own = ~self._has_axis
+        own = ~np.isin(self.measured, list(self.along))
         if not own.any():
             return None
         integer = tuple(Plain(each.size) if isinstance(each, Ordered) else each for each in self.strategies)
@@ -157,16 +153,13 @@ class CrossedMeasurements(SetMeasurements):
 
     def where(self, number: int) -> tuple[slice, list[int], int]:
         """Where a measured set lies among the measurements, its shape there (an axis last), and its grid."""
-        members = self.lattice.members(number)
-        shape = [int(self._rows[i]) for i in members]
-        if number in self.along:
-            grid, _, _, axes = self.along[number]
-            shape = [n for at, n in enumerate(shape) if at not in axes] + [shape[at] for at in axes]
-            start = self.starts[number]
-        else:
+        if number not in self.along:
             assert self.white is not None
-            start, grid = int(self.white.layout.starts[number]), int(self.white.on_lattice[0][number])
-        return slice(start, start + math.prod(shape)), shape, grid
+            return self.white.where(number)
+        grid, _, members, axes = self.along[number]
+        shape = [int(self._rows[i]) for i in members]
+        shape = [n for at, n in enumerate(shape) if at not in axes] + [shape[at] for at in axes]
+        return slice(self.starts[number], self.starts[number] + math.prod(shape)), shape, grid
 
     # ---- price
 
@@ -176,14 +169,13 @@ class CrossedMeasurements(SetMeasurements):
             raise VerificationError("the blocks are incomplete; each needs a set, a grid factor and a noise scale.")
         if self.white is not None:
             self.white.check()
-        for number in self.along:
-            self._cost(number)
+        _ = self._costs  # made once, and checked as they are made
 
     @classmethod
     def added(cls, several: Sequence[CrossedMeasurements]) -> Fraction:
         """Exact: one cell is the most expensive of every block."""
         white = [price.added([each.white]) for each in several if each.white is not None]
-        return sum((each._cost(number) for each in several for number in each.along), sum(white, Fraction(0)))
+        return sum((cost for each in several for cost in each._costs.values()), sum(white, Fraction(0)))
 
     @classmethod
     def replaced(cls, several: Sequence[CrossedMeasurements]) -> Fraction:
@@ -195,18 +187,13 @@ class CrossedMeasurements(SetMeasurements):
             for number, (_, _, members, axes) in each.along.items():
                 apart = [price.least_ratio(each.strategies[i]) for at, i in enumerate(members) if at not in axes]
                 apart += [Fraction(-axis.opposed) for axis in each._axes(number)]
-                total += 2 * each._cost(number) * (1 - min(apart))
+                total += 2 * each._costs[number] * (1 - min(apart))
         return total
 
     @cached_property
-    def _known(self) -> dict[int, Fraction]:
-        return {}
-
-    def _cost(self, number: int) -> Fraction:
-        """What one record costs a block along axes, from what is drawn."""
-        if number not in self._known:
-            self._known[number] = self._along_axes(number)
-        return self._known[number]
+    def _costs(self) -> dict[int, Fraction]:
+        """What one record costs each block along axes, from what is drawn."""
+        return {number: self._along_axes(number) for number in self.along}
 
     def _along_axes(self, number: int) -> Fraction:
         grid, factor, members, places = self.along[number]

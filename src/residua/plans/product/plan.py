@@ -216,7 +216,7 @@ class ProductPlan(Plan):
     @cached_property
     def residual_costs(self) -> ResidualCosts:
         """What precisions of residuals cost, where numbers alone say how precisely they are measured."""
-        return ResidualCosts(self.domain, self.lattice, self.precisions, self.strategies, self.unit)
+        return ResidualCosts(self)
 
     def _priced(self, unit: Unit) -> Fraction:
         return self.measurements.cost(unit) if self.precisions.any() else Fraction(0)

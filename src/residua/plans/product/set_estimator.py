@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Group, Layout, Set, SetFamily, batches, facets_of, layout_of, rebuild, subsets
-from residua.linalg.modes import contrasts
+from residua.linalg.modes import along, contrasts
 from residua.plans.cells import Grouping
 from residua.plans.estimator import Clique, Estimator
 from residua.plans.product.crossed_measurements import CrossedMeasurements
@@ -202,22 +202,20 @@ class ResidualEstimator(FamilyEstimator):
                 table = self.measurements.strategies[i].recover(table, axis)
             for axis, i in enumerate(subset, start=first):
                 margin = known[tuple(j for j in subset if j != i)] - table.sum(axis=axis)
-                along = [-1 if a == axis else 1 for a in range(table.ndim)]
-                table = table + np.expand_dims(margin, axis) * self.measurements.strategies[i].spread.reshape(along)
+                shape = [-1 if a == axis else 1 for a in range(table.ndim)]
+                table = table + np.expand_dims(margin, axis) * self.measurements.strategies[i].spread.reshape(shape)
             known[subset] = table
         return known[positions]
 
     def _block(self, subset: Set) -> Floats:
         """`y_S / t_S`: what was measured of a block, as numbers of records, (…, r_1, …, r_k); 0 where nothing was."""
-        measurements = self.measurements
+        measurements, many = self.measurements, self.noisy.shape[:-1]
         number = measurements.lattice.number(subset)
-        start = int(measurements.layout.starts[number]) if number >= 0 else -1
-        shape = [measurements.strategies[i].count for i in subset]
-        if start < 0:
-            return np.zeros([*self.noisy.shape[:-1], *shape])
-        place = slice(start, start + int(np.prod(shape)))
-        own = self.noisy[:, place] if self.noisy.ndim > 1 else self.noisy[place]  # parts take slices alone
-        return np.asarray(own.reshape((*self.noisy.shape[:-1], *shape)) / measurements.on_lattice[0][number])
+        if number < 0 or not measurements.chosen[number]:
+            return np.zeros([*many, *(measurements.strategies[i].count for i in subset)])
+        place, shape, grid = measurements.where(number)
+        own = self.noisy[:, place] if many else self.noisy[place]  # parts take slices alone
+        return np.asarray(own.reshape((*many, *shape)) / grid)
 
     @property
     def summary(self) -> str:
@@ -247,12 +245,11 @@ class ResidualEstimator(FamilyEstimator):
         whitened = [np.zeros(0)]
         for number, root in zip(measurements.measured.tolist(), roots.tolist(), strict=True):
             members = measurements.lattice.members(number)
-            shape = [strategies[i].count for i in members]
-            start = int(measurements.layout.starts[number])
-            table = self.noisy[start : start + int(np.prod(shape))].reshape(shape).astype(np.float64)
+            place, shape, _ = measurements.where(number)
+            table = self.noisy[place].reshape(shape).astype(np.float64)
             for axis, i in enumerate(members):
                 if strategies[i].plain:  # n numbers of rank n − 1
-                    table = np.moveaxis(np.tensordot(contrasts(shape[axis]), table, axes=(1, axis)), 0, axis)
+                    table = along(contrasts(shape[axis]), table, axis)
             whitened.append(table.ravel() * root)
         return grouping, rows, np.concatenate(whitened)
 
@@ -264,10 +261,8 @@ class ResidualEstimator(FamilyEstimator):
         stddevs = np.sqrt(measurements.noise_variances)
         cliques = []
         for number, unit, stddev in zip(measurements.measured.tolist(), measurements.units, stddevs, strict=True):
-            members = measurements.lattice.members(number)
-            start = int(measurements.layout.starts[number])
-            cells = int(np.prod([int(measurements.sizes[i]) for i in members], dtype=np.int64))
-            cliques.append(Clique(members, self.noisy[start : start + cells] / unit, float(stddev)))
+            place, _, _ = measurements.where(number)
+            cliques.append(Clique(measurements.lattice.members(number), self.noisy[place] / unit, float(stddev)))
         return cliques
 
 

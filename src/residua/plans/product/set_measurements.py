@@ -175,6 +175,17 @@ class ResidualMeasurements(SetMeasurements):
         precisions[self.measured] = 1.0 / self.noise_variances
         return precisions
 
+    @property
+    def own_precisions(self) -> Floats:
+        """The precision of every set by its own measurement: all there is, (sets,)."""
+        return self.precisions
+
+    def where(self, number: int) -> tuple[slice, list[int], int]:
+        """Where a measured set lies among the measurements, its shape there, and its grid."""
+        shape = [int(self.rows[i]) for i in self.lattice.members(number)]
+        start = int(self.layout.starts[number])
+        return slice(start, start + math.prod(shape)), shape, int(self.on_lattice[0][number])
+
     def simulated(self, random: np.random.Generator) -> Floats:
         """Noise like that of the measurements, in floats, (cells,): for forecasts, never for a release."""
         scales = [np.repeat(self.on_lattice[1][group.numbers], group.cells) for group in self.layout]
