@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from residua.errors import GapWarning, PlanError
 from residua.linalg.arrays import Floats
@@ -42,7 +41,7 @@ from residua.plans.planners.offers import (
 from residua.plans.planners.products import like_strategies, plan_products
 from residua.plans.product.plan import ProductPlan
 from residua.plans.product.residual_costs import replacement_cost, replacement_value, table_prices
-from residua.plans.saddle import Game, Solution, Steps
+from residua.plans.saddle import Solution, Steps
 from residua.plans.search.split import EpsilonSplit, exchanged, families, starts
 from residua.plans.solver.closed_form import MarginalGame
 from residua.plans.strategy import Strategy, plain_strategies
@@ -160,26 +159,8 @@ _MOST_DOUBLINGS = 200
 _EXCHANGED = 2  # of the splits found
 
 
-@dataclass(frozen=True, eq=False)
-class _AtCost:
-    """A game at another privacy cost than 1: all variances are divided by it."""
-
-    game: Game
-    cost: float
-
-    def respond(self, weights: Floats) -> tuple[Floats, Floats, float]:
-        noise, variances, value = self.game.respond(weights)
-        return noise, variances / self.cost, value / self.cost
-
-    def value(self, weights: Floats) -> float:
-        return self.game.value(weights) / self.cost
-
-    def variances(self, noise: Floats) -> Floats:
-        return self.game.variances(noise) / self.cost
-
-
 def _least_cost(
-    objective: Objective, workload: Workload, game: Game, effort: Effort, loss: float
+    objective: Objective, workload: Workload, game: MarginalGame, effort: Effort, loss: float
 ) -> tuple[float, Solution, float]:
     """The cost, the noise at cost 1 and the gap in the cost, by bisection: one proven too small, one found enough."""
     enough, solution = 1.0, None
@@ -187,7 +168,7 @@ def _least_cost(
     too_little = 0.0
     for _ in range(_MOST_DOUBLINGS):
         trial = enough if solution is None else (np.sqrt(too_little * enough) if too_little else enough / 2)
-        tried = objective.solve(workload, _AtCost(game, float(trial)), inner)
+        tried = objective.solve(workload, replace(game, budget=float(trial)), inner)
         if tried.achieved <= loss:
             enough, solution = float(trial), tried
         elif tried.bound > loss:
@@ -220,7 +201,7 @@ def plan_marginals(task: Task) -> ProductPlan:
             cost, solution, gap = _least_cost(objective, workload, game, effort, task.loss)
         else:
             cost = task.allowed / per_unit
-            solution = objective.solve(workload, _AtCost(game, cost), effort)
+            solution = objective.solve(workload, replace(game, budget=cost), effort)
             gap = solution.gap
         achieved = cost * task.loss
     if gap > effort.tolerance and not isinstance(unit, ReplaceOne):
@@ -365,7 +346,7 @@ def _of_best_split(
     least, _, shares = tried[0]
     rows = list(split.lattice)
     kept = [np.array([rows[i]], dtype=np.int32).reshape(1, -1) for i in np.flatnonzero(shares > 0)]
-    lattice = closure([*workload.lattice.levels, *_by_size(kept)], len(workload.domain.sizes))
+    lattice = closure([*workload.lattice.levels, *kept], len(workload.domain.sizes))
     own = np.zeros(len(lattice))
     own[np.concatenate([lattice.find(row) for row in kept])] = shares[shares > 0]
     plan = ProductPlan.of_tables(workload.domain, lattice, own, **task.stated)
@@ -374,8 +355,3 @@ def _of_best_split(
     if not 2.0**-36 <= used[used > 0].min() <= used.max() <= 2.0**20:
         raise PlanError("the plan's noise is outside what can be sampled exactly; change the budget.")
     return plan
-
-
-def _by_size(rows: list[NDArray[np.int32]]) -> list[NDArray[np.int32]]:
-    sizes = sorted({row.shape[1] for row in rows})
-    return [np.concatenate([row for row in rows if row.shape[1] == size]) for size in sizes]

@@ -149,12 +149,14 @@ class MarginalGame:
         sizes: how many values each attribute has, (attributes,).
         numbers: which of the sets are asked for; all, if left out.
         spending: what a person with limited records pays, in place of the cost of one record.
+        budget: at what privacy cost it is played; noise is that of cost 1 all the same.
     """
 
     lattice: SetFamily
     sizes: Integers
     numbers: Integers | EllipsisType = ...
     spending: Spending | None = None
+    budget: float = 1.0
 
     @cached_property
     def cost(self) -> Floats:
@@ -170,7 +172,7 @@ class MarginalGame:
         """Variance of a cell of every marginal that is asked, given the residuals' noise variances, (asked,)."""
         # A residual with κ = 0 (an attribute with one value) is identically zero and needs no measurement.
         measured = np.where(self.cost > 0, noise, 0.0)
-        return self.lattice.sum_over_subsets(self.cost * measured, self.dilution)[self.numbers]
+        return self.lattice.sum_over_subsets(self.cost * measured, self.dilution)[self.numbers] / self.budget
 
     def importance(self, weights: Floats) -> Floats:
         """`û_S`: how much noise on residual S hurts a weighted sum of cell variances, divided by κ_S, (sets,)."""
@@ -179,20 +181,20 @@ class MarginalGame:
         return self.lattice.sum_over_supersets(spread, self.dilution)
 
     def value(self, weights: Floats) -> float:
-        """`T²`: the least weighted sum of variances any mechanism reaches at privacy cost 1."""
+        """`T²`: the least weighted sum of variances any mechanism reaches at privacy cost 1, over the budget."""
         if self.spending is not None:
-            return self.spending.value(self.cost * self.importance(weights))
-        return float(self.cost @ np.sqrt(self.importance(weights))) ** 2
+            return self.spending.value(self.cost * self.importance(weights)) / self.budget
+        return float(self.cost @ np.sqrt(self.importance(weights))) ** 2 / self.budget
 
     def respond(self, weights: Floats) -> tuple[Floats, Floats, float]:
         """The noise variances of the least weighted sum at privacy cost 1, (sets,), those of cells, and that sum."""
         importance = np.maximum(self.importance(weights), weights.max() * _SMALLEST_WEIGHT)
         if self.spending is not None:
             noise, _, bound = self.spending.respond(self.cost * importance)
-            return noise, self.variances(noise), bound
+            return noise, self.variances(noise), bound / self.budget
         root = np.sqrt(importance)
         T = float(self.cost @ root)
-        return T / root, self.variances(T / root), T * T
+        return T / root, self.variances(T / root), T * T / self.budget
 
 
 _NOTHING = 1e-30  # of the largest importance: a block that matters less is not measured
