@@ -28,13 +28,13 @@ SIZES = [1e-9, -1e-7, 9.99e-7, 1e-6, 99999.5, 123456789.125, 9999999999.0, -9999
 
 def by_arrow(cube, spreadsheet=False):
     sink = io.BytesIO()
-    batches = [delimited._inert_batch(cube)] if spreadsheet else list(cube.batches())
+    batches = [delimited._inert(each) if spreadsheet else each for each in cube.batches()]
     pa.csv.write_csv(pa.Table.from_batches(batches), sink)
     return sink.getvalue()
 
 
 def by_loops(cube, spreadsheet=False):
-    return b"".join(bytes(part) for part in lines.Lines(spreadsheet=spreadsheet).of(cube))
+    return b"".join(bytes(part) for part in lines.lines_of(cube, spreadsheet=spreadsheet))
 
 
 def table(attributes, numbers, stddev, width=1.96):
@@ -70,7 +70,7 @@ def test_what_takes_an_exponent_or_is_not_told_is_left_to_arrow(number, stddev, 
     cube = cube_of(table(("whole",), [1.0, 2.0, number], stddev), 1, None)
     with pytest.raises(lines.OtherForm):
         by_loops(cube)
-    delimited._write([(tmp_path / "x.csv", cube)], lines.Lines(spreadsheet=False), False)
+    delimited._write([(tmp_path / "x.csv", cube)], True, False)
     assert (tmp_path / "x.csv").read_bytes() == by_arrow(cube)
 
 
@@ -80,7 +80,7 @@ def test_projections_and_all_digits(tmp_path):
     cube = cube_of(ProjectedTable(DOMAIN, ('na"me, odd', "whole"), numbers), 1, None)
     assert by_loops(cube) == by_arrow(cube)
     full = cube_of(table(("whole",), TIES, 3.0), 1, None, full=True)
-    assert lines.Lines(spreadsheet=False).of(full) is None
+    assert lines.lines_of(full, spreadsheet=False) is None
 
 
 def test_large_tables_come_in_parts_and_one_that_cannot_go_on_is_written_again(monkeypatch, tmp_path):
@@ -90,7 +90,7 @@ def test_large_tables_come_in_parts_and_one_that_cannot_go_on_is_written_again(m
         numbers[-1] = last
         cube = cube_of(table(('na"me, odd', "whole"), numbers, [3.0, 4.0], np.linspace(1, 2, len(numbers))), 1, None)
         path = tmp_path / "x.csv"
-        delimited._write([(path, cube)], lines.Lines(spreadsheet=False), False)
+        delimited._write([(path, cube)], True, False)
         assert path.read_bytes() == by_arrow(cube)
 
 
@@ -103,7 +103,7 @@ def test_a_folder_is_the_same_by_either_way(monkeypatch, tmp_path):
     monkeypatch.setattr(delimited, "_WORTH_LOADING", 0)
     for way in ("loops", "arrow"):
         if way == "arrow":
-            monkeypatch.setattr(lines.Lines, "of", lambda *_: None)
+            monkeypatch.setattr(delimited, "lines_of", lambda *_, **__: None)
         release.export(tmp_path / way, "csv")
         found.append({path.name: path.read_bytes() for path in (tmp_path / way).iterdir()})
     assert found[0] == found[1]

@@ -1,1 +1,12 @@
-"""The command line."""
+"""The command line. What its commands do is loaded when one is run, so that `residua --help` stays quick."""
+# ruff: noqa: F401 – for the type checker
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from residua.cli import accounts, comparing, looking, persons, sessions, show, spec, starting, steps, tables
+
+
+def __getattr__(name: str) -> Any:
+    return import_module(f"residua.cli.{name}")

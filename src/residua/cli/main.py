@@ -9,8 +9,26 @@ from typing import Annotated
 
 import typer
 
-from residua.cli import quoting_commands, release_commands, session_commands
-from residua.cli.options import AsJson, Everything, OnExecutors, ReportPath, ReportTitle, ShowValues, SpecPath
+from residua import cli
+from residua.cli import quoting_commands, session_commands
+from residua.cli.options import (
+    AsJson,
+    Confidence,
+    Everything,
+    Full,
+    Known,
+    OnExecutors,
+    OutputForm,
+    ReleasePath,
+    ReportPath,
+    ReportTitle,
+    ShowValues,
+    Simultaneous,
+    SpecPath,
+    Spreadsheet,
+    WhatIf,
+    grouped,
+)
 from residua.errors import GapWarning, ResiduaError
 
 app = typer.Typer(
@@ -44,9 +62,7 @@ def demo(
     out: Annotated[Path | None, typer.Option(help="Folder to write; residua-demo by default.")] = None,
 ) -> None:
     """Do the whole job on bundled data, and show it."""
-    from residua.cli.starting import run_demo
-
-    run_demo(out)
+    cli.starting.run_demo(out)
 
 
 @app.command()
@@ -55,55 +71,30 @@ def init(
     out: Annotated[Path, typer.Option(help="The specification to write.")] = Path("spec.toml"),
 ) -> None:
     """Draft a specification from the names of the columns. You declare what each may hold."""
-    from residua.cli.starting import write_draft
-
-    write_draft(data, out)
+    cli.starting.write_draft(data, out)
 
 
 @app.command()
+@grouped
 def plan(
     spec: SpecPath,
     json: AsJson = False,
     everything: Everything = False,
     save: Annotated[Path | None, typer.Option(help="Also save the plan to this file.")] = None,
-    rho: Annotated[float | None, typer.Option(help="What if: this budget, in place of [privacy]'s.")] = None,
-    mu: Annotated[float | None, typer.Option(help="What if: this budget.")] = None,
-    epsilon: Annotated[
-        float | None,
-        typer.Option(help="What if: this budget, with --delta (or the file's); without one, Laplace noise."),
-    ] = None,
-    delta: Annotated[float | None, typer.Option(help="What if: with --epsilon (or the file's).")] = None,
-    records: Annotated[int | None, typer.Option(help="What if: a person has at most this many records.")] = None,
-    minimise: Annotated[str | None, typer.Option(help="What if: 'total', 'max', 'largest' or 'p-norm'.")] = None,
-    stddev: Annotated[
-        float | None, typer.Option(help="What if: the least privacy at which every number has this stddev.")
-    ] = None,
-    margin: Annotated[
-        float | None, typer.Option(help="What if: the least privacy at which every number has this margin of error.")
-    ] = None,
-    confidence: Annotated[float | None, typer.Option(help="Of --margin. [default: 0.95]")] = None,
+    *,
+    what_if: WhatIf,
 ) -> None:
     """Show the best plan, its errors and its privacy. Reads no data.
 
     With a what-if the specification stays as it is; --save keeps the plan, and residua release --plan measures it.
     """
-    from residua.cli.objectives import WhatIf
-    from residua.cli.show import killable, print_json
-    from residua.cli.spec import read_spec
-    from residua.cli.steps import make_plan, print_plan, require_plan_or_free
-    from residua.report.plan_text import plan_facts
-
     if save is not None:
-        require_plan_or_free(save)
-    what_if = WhatIf(rho, mu, epsilon, delta, records, minimise, stddev, margin, confidence)
-    best = make_plan(read_spec(spec, what_if))
+        cli.steps.require_plan_or_free(save)
+    best = cli.steps.make_plan(cli.spec.read_spec(spec, what_if))
     if save is not None:
         best.save(save)
-    with killable():
-        if json:
-            print_json(plan_facts(best))
-        else:
-            print_plan(best, everything=everything)
+    with cli.show.killable():
+        cli.steps.print_plan(best, as_json=json, everything=everything)
 
 
 @app.command()
@@ -111,21 +102,184 @@ def release(
     spec: SpecPath,
     out: Annotated[Path, typer.Option(help="The release folder to write; it must not exist.")],
     plan: Annotated[
-        Path | None, typer.Option(help="Measure this saved plan, in place of what the specification asks and spends.")
+        Path | None,
+        typer.Option(help="Measure this saved plan, in place of what the specification asks and spends."),
     ] = None,
     show_values: ShowValues = False,
     on_executors: OnExecutors = False,
 ) -> None:
     """Measure the data once and write the release. Debits the ledger first."""
-    from residua.cli.spec import read_spec
-    from residua.cli.steps import run_release
-
-    run_release(read_spec(spec), out, plan, show_values=show_values, on_executors=on_executors)
+    cli.steps.run_release(cli.spec.read_spec(spec), out, plan, show_values=show_values, on_executors=on_executors)
 
 
-for command in release_commands.COMMANDS:
-    app.command()(command)
+# ---- a release: its tables and answers, what is made from it alone, and one that grows
+
+
+@app.command()
+@grouped
+def table(
+    folder: ReleasePath,
+    attributes: Annotated[
+        list[str] | None,
+        typer.Argument(help="The table's attributes, or age=prefixes, age=ranges, county=LEVEL; none for the total."),
+    ] = None,
+    confidence: Confidence = None,
+    simultaneous: Simultaneous = None,
+    rounded: Annotated[bool, typer.Option("--rounded", help="Whole numbers, of a projection.")] = False,
+    *,
+    form: OutputForm,
+) -> None:
+    """Show one table, of a release with error bars."""
+    asked = {"confidence": confidence, "simultaneous": simultaneous}
+    cli.tables.print_marginal(folder, attributes or [], form, rounded=rounded, **asked)
+
+
+@app.command()
+def tables(
+    folder: ReleasePath,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Also write them into this folder, as CSV by default; it must not exist."),
+    ] = None,
+    format: Annotated[
+        str | None,
+        typer.Option(help="csv, parquet, long, long-csv, xlsx, jsonstat, px, sdmx, datapackage, csvw. [default: csv]"),
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="What the whole is called, in its metadata.")] = None,
+    language: Annotated[
+        str | None, typer.Option(help="Of titles, where the domain declares several: en, de, …")
+    ] = None,
+    confidence: Confidence = None,
+    spreadsheet: Spreadsheet = False,
+    full: Full = False,
+    on_executors: OnExecutors = False,
+) -> None:
+    """List or write all tables that were asked for. Of a hierarchy there is one per level."""
+    cli.tables.write_tables(
+        folder, out, format, confidence, on_executors=on_executors, spreadsheet=spreadsheet, full=full, title=title,
+        language=language,
+    )  # fmt: skip
+
+
+@app.command()
+def count(
+    folder: ReleasePath,
+    condition: Annotated[
+        str | None,
+        typer.Argument(help="SQL over the attributes, such as \"hour <= 8 and origin = 'EWR'\"; the total without."),
+    ] = None,
+    confidence: Confidence = None,
+    json: AsJson = False,
+) -> None:
+    """Count records by a condition, with an interval.
+
+    Of a projection: without.
+    """
+    cli.tables.print_count(folder, condition, confidence, as_json=json)
+
+
+@app.command()
+@grouped
+def answers(
+    folder: ReleasePath, confidence: Confidence = None, simultaneous: Simultaneous = None, *, form: OutputForm
+) -> None:
+    """Show the answers to all that was asked. Of a projection they have no error bars."""
+    cli.tables.print_answers(folder, form, confidence=confidence, simultaneous=simultaneous)
+
+
+@app.command()
+def project(
+    folder: ReleasePath,
+    out: Annotated[Path, typer.Option(help="The projection folder to write; it must not exist.")],
+    total: Annotated[
+        str | None,
+        typer.Option(
+            help="A public total to meet exactly; 'released' keeps the release's own, usual if clear; or 'free'."
+        ),
+    ] = None,
+    known: Known = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            help="In which sense nearest: 'margins' (usual for tables: small ones weigh more), 'covariance' or 'plain'."
+        ),
+    ] = None,
+    shrink: Annotated[
+        bool | None,
+        typer.Option(help="Shrink interactions by their noise first; usually if noise is large beside the total."),
+    ] = None,
+    simulate: Annotated[
+        int | None,
+        typer.Option(
+            help="Simulate this many releases to indicate the error; usually 1 if no bound can be given.", min=0
+        ),
+    ] = None,
+) -> None:
+    """Make tables non-negative, meeting public facts. Touches no data and costs nothing."""
+    cli.tables.run_projection(folder, out, total, known or [], metric=metric, shrink=shrink, simulations=simulate)
+
+
+@app.command()
+def estimate(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A release folder.")],
+    out: Annotated[Path, typer.Option(help="The folder of estimates to write; it must not exist.")],
+    total: Annotated[str | None, typer.Option(help="A public total to meet exactly; else it is estimated.")] = None,
+    known: Known = None,
+) -> None:
+    """Estimate tables of any attributes, by a model.
+
+    They may be measured or not; the model is of everything measured. Costs nothing.
+    """
+    cli.tables.run_estimation(folder, out, total, known or [])
+
+
+@app.command()
+def rows(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of estimates, from residua estimate.")],
+    out: Annotated[Path, typer.Option(help="The file to write: .parquet or .csv. It must not exist.")],
+    n: Annotated[
+        int | None, typer.Option("-n", "--rows", help="How many rows; the estimated total by default.")
+    ] = None,
+    attributes: Annotated[
+        list[str] | None, typer.Option("--attribute", help="A column; all by default. Repeatable.")
+    ] = None,
+) -> None:
+    """Make synthetic rows from estimates.
+
+    Their tables are near the estimated ones. No row is a person's record. Touches no data and costs nothing.
+    """
+    cli.tables.write_rows(folder, out, n, attributes)
+
+
+@app.command()
+def continual(
+    folder: Annotated[Path, typer.Argument(help="The folder of the continual release.")],
+    ledger: Annotated[Path, typer.Option(help="Its ledger; made with the plan's budget if it is not there.")],
+    plan: Annotated[
+        Path | None, typer.Option(help="Begin: a saved plan of prefixes of one attribute, paid for all its periods.")
+    ] = None,
+    append: Annotated[
+        Path | None, typer.Option(help="Data with the records of the next period; those of others are not counted.")
+    ] = None,
+    period: Annotated[
+        str | None, typer.Option(help="With --append: the period that is meant; any other than the next is refused.")
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """Release a time axis as it grows, paid once.
+
+    One period after the other is appended.
+
+    Prints how many records there were up to each period, with error bars. The folder is confidential: it holds the
+    noise.
+    """
+    cli.steps.run_continual(folder, ledger, plan, append, period, as_json=json)
+
+
 quoting_commands.add_commands(app)
+
+
+# ---- plans and releases side by side, persons, ledgers, and the page
 
 
 @app.command()
@@ -143,9 +297,7 @@ def report(
 
     It holds protection, accuracy and tables, and loads nothing. Reads no data and costs nothing.
     """
-    from residua.cli.comparing import write_report_of
-
-    write_report_of(subject, beside, out, title)
+    cli.comparing.write_report_of(subject, beside, out, title)
 
 
 @app.command()
@@ -161,15 +313,11 @@ def compare(
 
     For one specification: the best plans beside what people use today.
     """
-    from residua.cli.comparing import print_comparison, print_side_by_side
-    from residua.cli.show import killable
-    from residua.cli.spec import read_spec
-
     if second is not None:
-        print_side_by_side(first, second, as_json=json, everything=everything)
+        cli.comparing.print_side_by_side(first, second, as_json=json, everything=everything)
         return
-    with killable():
-        print_comparison(read_spec(first), as_json=json)
+    with cli.show.killable():
+        cli.comparing.print_comparison(cli.spec.read_spec(first), as_json=json)
 
 
 @app.command()
@@ -186,13 +334,11 @@ def persons(
 
     With --rho or --epsilon: with noise, paid for. Without: exactly, on a terminal, for the curator's eyes only.
     """
-    from residua.cli.persons import print_looked, print_true
-    from residua.cli.spec import read_spec
-
+    read = cli.spec.read_spec(spec)
     if rho is None and epsilon is None:
-        print_true(read_spec(spec), show_values=show_values)
+        cli.persons.print_true(read, show_values=show_values)
     else:
-        print_looked(read_spec(spec), rho, epsilon, most, share, as_json=json, show_values=show_values)
+        cli.persons.print_looked(read, rho, epsilon, most, share, as_json=json, show_values=show_values)
 
 
 @app.command()
@@ -209,11 +355,9 @@ def ledger(
 
     With --accept: corrected data of the same people is put on record.
     """
-    from residua.cli.accounts import accept_data, print_ledger
-
     if accept is not None or why is not None:
-        accept_data(file, accept, why)
-    print_ledger(file, as_json=json)
+        cli.accounts.accept_data(file, accept, why)
+    cli.accounts.print_ledger(file, as_json=json)
 
 
 @app.command()
@@ -228,16 +372,14 @@ def ui(
 
     Declare attributes, pick tables, move the budget, and see errors at once. On this machine only.
     """
-    from residua.cli.show import out
     from residua.ui.serve import serve
 
-    serve(spec, browser=browser, say=out.print)
+    serve(spec, browser=browser, say=cli.show.out.print)
 
 
 def main() -> None:
     """Runs the command; a mistake is one sentence on standard error and exit code 2."""
-    from residua.cli.show import err
-
+    err = cli.show.err
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", GapWarning)  # the plan prints its gap

@@ -1,12 +1,14 @@
-"""The arguments and options that several commands share, each declared once."""
+"""The arguments and options that several commands share, each declared once; and how several make one argument."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from functools import update_wrapper
 from inspect import Parameter
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, cast, get_type_hints
 
 import typer
 
@@ -19,11 +21,6 @@ Known = Annotated[
 ]
 Confidence = Annotated[float | None, typer.Option(help="How often an interval holds the truth. [default: 0.95]")]
 Simultaneous = Annotated[str | None, typer.Option(help="'table' or 'release': intervals that all hold together.")]
-Quality = Annotated[bool, typer.Option("--quality", help="Flag numbers by coefficient of variation.")]
-Suppress = Annotated[
-    str | None, typer.Option(help="Leave numbers blank from this flag on: 'use with caution' or 'unreliable'.")
-]
-AsCsv = Annotated[bool, typer.Option("--csv", help="Print CSV.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 Everything = Annotated[bool, typer.Option("--all", help="Show every row.")]
 Spreadsheet = Annotated[
@@ -40,29 +37,79 @@ ShowValues = Annotated[
 ]
 ReportPath = Annotated[Path, typer.Option(help="The page to write; an older report is replaced.")]
 ReportTitle = Annotated[str | None, typer.Option(help="What the page is called.")]
-# How numbers are shown: the fields of `OutputForm`.
-OUTPUT: Mapping[str, Any] = {
-    "quality": Quality,
-    "suppress": Suppress,
-    "csv": AsCsv,
-    "json": AsJson,
-    "everything": Everything,
-    "spreadsheet": Spreadsheet,
-    "full": Full,
-}
 
 
-def with_output(command: Command) -> Command:
-    """A command with the options of output in place of its `**form`."""
+@dataclass(frozen=True)
+class OutputForm:
+    """How a table is wanted: as text for people, CSV or JSON; `spreadsheet` and `full` are as for `Columns.to_csv`."""
+
+    quality: Annotated[bool, typer.Option("--quality", help="Flag numbers by coefficient of variation.")] = False
+    suppress: Annotated[
+        str | None, typer.Option(help="Leave numbers blank from this flag on: 'use with caution' or 'unreliable'.")
+    ] = None
+    csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False
+    json: AsJson = False
+    everything: Everything = False
+    spreadsheet: Spreadsheet = False
+    full: Full = False
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """What to change. Each means what the key of this name means in a specification; None leaves it as it is.
+
+    Args:
+        rho: in place of all that [privacy] spends; so are mu, epsilon and delta (a delta alone goes with the file's
+            epsilon, and an epsilon alone with the file's delta).
+        records: the most records a person has.
+        minimise: what is minimised, without targets.
+        stddev: a target for every query in place of all targets of the file and, unless one is given too, of its
+            budget; so is margin, at this confidence.
+    """
+
+    rho: Annotated[float | None, typer.Option(help="What if: this budget, in place of [privacy]'s.")] = None
+    mu: Annotated[float | None, typer.Option(help="What if: this budget.")] = None
+    epsilon: Annotated[
+        float | None,
+        typer.Option(help="What if: this budget, with --delta (or the file's); without one, Laplace noise."),
+    ] = None
+    delta: Annotated[float | None, typer.Option(help="What if: with --epsilon (or the file's).")] = None
+    records: Annotated[int | None, typer.Option(help="What if: a person has at most this many records.")] = None
+    minimise: Annotated[str | None, typer.Option(help="What if: 'total', 'max', 'largest' or 'p-norm'.")] = None
+    stddev: Annotated[
+        float | None, typer.Option(help="What if: the least privacy at which every number has this stddev.")
+    ] = None
+    margin: Annotated[
+        float | None, typer.Option(help="What if: the least privacy at which every number has this margin of error.")
+    ] = None
+    confidence: Annotated[float | None, typer.Option(help="Of --margin. [default: 0.95]")] = None
+
+
+def grouped(command: Command) -> Command:
+    """A command with an option for every field, in place of an argument that is a dataclass."""
     own = inspect.signature(command, eval_str=True).parameters.values()
-    return declared(command, [*(one for one in own if one.kind is not Parameter.VAR_KEYWORD), *shared(OUTPUT)])
+    groups: dict[str, Any] = {one.name: one.annotation for one in own if is_dataclass(one.annotation)}
+
+    def run(**given: Any) -> None:
+        for key, kind in groups.items():
+            given[key] = kind(**{one.name: given.pop(one.name) for one in fields(kind)})
+        command(**given)
+
+    options = [one for each in own for one in (options_of(each.annotation) if each.name in groups else [each])]
+    return declared(cast("Command", update_wrapper(run, command)), options)
 
 
-def shared(options: Mapping[str, Any]) -> list[Parameter]:
-    """Options that are false or nothing where they are left out."""
+def options_of(kind: Any) -> list[Parameter]:
+    """The options that a dataclass declares, those with defaults and those without."""
+    hints = get_type_hints(kind, include_extras=True)
     return [
-        Parameter(key, Parameter.KEYWORD_ONLY, annotation=kind, default=False if kind.__origin__ is bool else None)
-        for key, kind in options.items()
+        Parameter(
+            one.name,
+            Parameter.KEYWORD_ONLY,
+            annotation=hints[one.name],
+            default=Parameter.empty if one.default is MISSING else one.default,
+        )
+        for one in fields(kind)
     ]
 
 

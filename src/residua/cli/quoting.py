@@ -4,38 +4,19 @@ from __future__ import annotations
 
 import csv as csv_module
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from residua.cli.quoting_commands import Asked
 from residua.cli.steps import load_published, plan_at
 from residua.domain import Domain, Label, between
 from residua.errors import FileError, PlanError
 from residua.quoting import Quotable
 
 
-@dataclass(frozen=True)
-class Asking:
-    """What is asked of a place, in the words of the command line.
-
-    Args:
-        place: a release or a projection; or, with records, a specification or a saved plan.
-        by: attributes, some of them by a level.
-        where: conditions on the records that count.
-        values: numbers for labels.
-        confidence: of intervals.
-        simultaneous: whether they hold together.
-        records: how many are assumed of a plan.
-    """
-
-    place: Path
-    by: Sequence[str] | None = None
-    where: Sequence[str] | None = None
-    values: Sequence[str] | None = None
-    confidence: float | None = None
-    simultaneous: bool = False
-    records: float | None = None
+class Asking(Asked):
+    """What is asked of a place, in the words of the command line."""
 
     @cached_property
     def source(self) -> Quotable:

@@ -3,46 +3,54 @@
 
 import inspect
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from residua.cli.options import OUTPUT, Confidence, declared, shared
+from residua import cli
+from residua.cli.options import Confidence, OutputForm, declared, options_of
 
 if TYPE_CHECKING:
     from residua.cli.quoting import Asking
     from residua.quoting import Quoted
 
-Place = Annotated[
-    Path,
-    typer.Argument(
-        metavar="DIR", help="A release folder or a projection's; or SPEC.toml or a saved plan, and --records."
-    ),
-]
 Attribute = Annotated[str, typer.Argument(help="A numeric attribute.")]
 Between = Annotated[str, typer.Argument(help="The attribute whose values are compared.")]
 Total = Annotated[float | None, typer.Option(help="The public number of records.")]
 Of = Annotated[
     str | None, typer.Option(help="What is compared: age (its mean) or income=high (the share); counts if left out.")
 ]
-_ASKED: dict[str, Any] = {
-    "by": Annotated[list[str] | None, typer.Option(help="Groups: an attribute, or county=LEVEL. Repeatable.")],
-    "where": Annotated[
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the commands that quote are asked, in the words of the command line."""
+
+    place: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DIR", help="A release folder or a projection's; or SPEC.toml or a saved plan, and --records."
+        ),
+    ]
+    by: Annotated[list[str] | None, typer.Option(help="Groups: an attribute, or county=LEVEL. Repeatable.")] = None
+    where: Annotated[
         list[str] | None,
         typer.Option(help="Only records with this value: sex=Female, age=18..64. Repeated: any of these values."),
-    ],
-    "values": Annotated[
+    ] = None
+    values: Annotated[
         list[str] | None,
         typer.Option(help="A number for a label, high=150000, such as of an endless bin. Repeatable."),
-    ],
-    "confidence": Confidence,
-    "simultaneous": Annotated[bool, typer.Option("--simultaneous", help="Intervals that all hold together.")],
-    "records": Annotated[
+    ] = None
+    confidence: Confidence = None
+    simultaneous: Annotated[bool, typer.Option("--simultaneous", help="Intervals that all hold together.")] = False
+    records: Annotated[
         float | None,
         typer.Option(help="Before any data: how accurate it would be with so many records, spread evenly."),
-    ],
-}
+    ] = None
+
+
 _FLAGS = ("quality", "suppress")
 _COMMANDS: dict[str, Callable[..., None]] = {}
 Ask = Callable[..., "Quoted"]
@@ -58,19 +66,19 @@ def _command(name: str, *without: str, **otherwise: Any) -> Callable[[Ask], Ask]
     """
 
     def declare(ask: Ask) -> Ask:
+        place, *asked = options_of(Asked)
         own = list(inspect.signature(ask).parameters.values())[1:]
-        options = {key: kind for key, kind in {**_ASKED, **OUTPUT, **otherwise}.items() if key not in without}
+        shared = [one for one in (*asked, *options_of(OutputForm)) if one.name not in without]
+        shared = [one.replace(annotation=otherwise.get(one.name, one.annotation)) for one in shared]
 
-        def command(place: Path, **given: Any) -> None:
-            from residua.cli.quoting import Asking
-            from residua.cli.show import OutputForm
-
-            asking = Asking(place, **{key: given.pop(key) for key in _ASKED if key in given})
+        def command(**given: Any) -> None:
+            asking = cli.quoting.Asking(
+                **{one.name: given.pop(one.name) for one in (place, *asked) if one.name in given}
+            )
             quoted = ask(asking, **{one.name: given.pop(one.name) for one in own})
-            OutputForm(**{"everything": True} | given).print(quoted, {"quoted": quoted.what})
+            cli.show.print_published(quoted, OutputForm(**{"everything": True} | given), {"quoted": quoted.what})
 
-        place = inspect.Parameter("place", inspect.Parameter.KEYWORD_ONLY, annotation=Place)
-        declared(command, [place, *own, *shared(options)])
+        declared(command, [place, *own, *shared])
         command.__doc__ = ask.__doc__
         _COMMANDS[name] = command
         return ask

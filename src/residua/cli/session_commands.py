@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
+from residua import cli
 from residua.cli.options import AsJson, ReportPath, ReportTitle, ShowValues
+from residua.folders import require_free
 
 app = typer.Typer(
     help="Look before you choose, and top up what was released.", no_args_is_help=True, rich_markup_mode=None
@@ -30,11 +32,9 @@ By = Annotated[str, typer.Option(help="Recommend by the 'estimate', or its 'lowe
 @app.command("open")
 def open_(spec: PlansPath) -> None:
     """Make the session and its ledger, or check that they are there. Spends nothing."""
-    from residua.cli import sessions
-
-    with sessions.opened(sessions.read_session_spec(spec), create=True) as session:
+    with cli.sessions.opened(cli.sessions.read_session_spec(spec), create=True) as session:
         pass
-    sessions.print_status(session)
+    cli.sessions.print_status(session)
 
 
 @app.command()
@@ -50,20 +50,17 @@ def look(
     show_values: ShowValues = False,
 ) -> None:
     """Measure what the candidates have in common, and show what each would make of it."""
-    from residua.cli import looking, sessions
-    from residua.cli.steps import checked_source
-
-    rule = looking.asked_rule(share, snr, by)
-    read = sessions.read_session_spec(spec)
-    looking.require_groups(read, rule, verdicts)
-    checked_source(read.any)
-    plans = sessions.plans_of(read, names or [], least=2)
-    with sessions.opened(read, show_values=show_values) as session:
-        choice = None if price else looking.take_look(session, plans, read.digests)
+    rule = cli.looking.asked_rule(share, snr, by)
+    read = cli.sessions.read_session_spec(spec)
+    cli.looking.require_groups(read, rule, verdicts)
+    cli.steps.checked_source(read.any)
+    plans = cli.sessions.plans_of(read, names or [], least=2)
+    with cli.sessions.opened(read, show_values=show_values) as session:
+        choice = None if price else cli.looking.take_look(session, plans, read.digests)
     if choice is None:
-        looking.print_look_price(session, plans, as_json=json)
+        cli.looking.print_look_price(session, plans, as_json=json)
         return
-    looking.print_choice(session, choice, rule, as_json=json, verdicts=verdicts)
+    cli.looking.print_choice(session, choice, rule, as_json=json, verdicts=verdicts)
 
 
 @app.command()
@@ -79,18 +76,16 @@ def step(
     show_values: ShowValues = False,
 ) -> None:
     """Drop the first candidate of the open choice and look further; with groups, in those a file says so of."""
-    from residua.cli import looking, sessions
-
-    rule = looking.asked_rule(share, snr, by)
-    read = sessions.read_session_spec(spec)
-    looking.require_groups(read, rule, verdicts)
-    with sessions.opened(read, show_values=show_values) as session:
-        choice = looking.open_choice(session, number)
+    rule = cli.looking.asked_rule(share, snr, by)
+    read = cli.sessions.read_session_spec(spec)
+    cli.looking.require_groups(read, rule, verdicts)
+    with cli.sessions.opened(read, show_values=show_values) as session:
+        choice = cli.looking.open_choice(session, number)
         rest = dict(list(choice.candidates.items())[1:])
-        looking.require_unchanged(choice, rest, read.digests)
-        looking.require_listable(rest)
-        following = looking.stepped(choice, groups)
-    looking.print_choice(session, following, rule, as_json=json, verdicts=verdicts)
+        cli.looking.require_unchanged(choice, rest, read.digests)
+        cli.looking.require_listable(rest)
+        following = cli.looking.stepped(choice, groups)
+    cli.looking.print_choice(session, following, rule, as_json=json, verdicts=verdicts)
 
 
 @app.command()
@@ -104,26 +99,21 @@ def finish(
     show_values: ShowValues = False,
 ) -> None:
     """Pay what is left of a candidate of the open choice (with --groups, of each group's) and write the release."""
-    from residua.cli import looking, sessions
-    from residua.folders import require_free
-
     require_free(out)
-    read = sessions.read_session_spec(spec)
-    with sessions.opened(read, show_values=show_values) as session:
-        choice = looking.open_choice(session, number)
-        looking.require_unchanged(choice, list(choice.candidates) if name is None else [name], read.digests)
-        finished = looking.finished_choice(choice, name, groups)
-    sessions.write_release(session, finished, out)
+    read = cli.sessions.read_session_spec(spec)
+    with cli.sessions.opened(read, show_values=show_values) as session:
+        choice = cli.looking.open_choice(session, number)
+        cli.looking.require_unchanged(choice, list(choice.candidates) if name is None else [name], read.digests)
+        finished = cli.looking.finished_choice(choice, name, groups)
+    cli.sessions.write_release(session, finished, out)
 
 
 @app.command()
 def stop(spec: PlansPath, number: Number = None) -> None:
     """Close the open choice without finishing a candidate. Spends nothing more."""
-    from residua.cli import looking, sessions
-
-    with sessions.opened(sessions.read_session_spec(spec)) as session:
-        looking.open_choice(session, number).stop()
-    sessions.print_status(session)
+    with cli.sessions.opened(cli.sessions.read_session_spec(spec)) as session:
+        cli.looking.open_choice(session, number).stop()
+    cli.sessions.print_status(session)
 
 
 @app.command()
@@ -134,17 +124,13 @@ def release(
     show_values: ShowValues = False,
 ) -> None:
     """Measure what is missing of a plan, and write the release. What is answered already costs nothing."""
-    from residua.cli import sessions
-    from residua.cli.steps import checked_source
-    from residua.folders import require_free
-
     require_free(out)
-    read = sessions.read_session_spec(spec)
-    checked_source(read.any)
-    [plan] = sessions.plans_of(read, [name]).values()
-    with sessions.opened(read, show_values=show_values) as session:
+    read = cli.sessions.read_session_spec(spec)
+    cli.steps.checked_source(read.any)
+    [plan] = cli.sessions.plans_of(read, [name]).values()
+    with cli.sessions.opened(read, show_values=show_values) as session:
         released = session.release(plan, purpose=f"release {name}")
-    sessions.write_release(session, released, out)
+    cli.sessions.write_release(session, released, out)
 
 
 @app.command()
@@ -158,21 +144,17 @@ def adapt(
     show_values: ShowValues = False,
 ) -> None:
     """Look, learn how strong interactions are, spend the rest where it helps estimates most. Goes on after a crash."""
-    from residua.cli import sessions
-
-    sessions.run_adaptation(
-        sessions.read_session_spec(spec), name, out, estimates, look=look, scores=scores, show_values=show_values
+    cli.sessions.run_adaptation(
+        cli.sessions.read_session_spec(spec), name, out, estimates, look=look, scores=scores, show_values=show_values
     )
 
 
 @app.command()
 def status(spec: PlansPath, json: AsJson = False) -> None:
     """Show what the session has measured and spent, and what is being chosen."""
-    from residua.cli import sessions
-
-    with sessions.opened(sessions.read_session_spec(spec)) as session:
+    with cli.sessions.opened(cli.sessions.read_session_spec(spec)) as session:
         pass
-    sessions.print_status(session, as_json=json)
+    cli.sessions.print_status(session, as_json=json)
 
 
 @app.command()
@@ -182,9 +164,6 @@ def report(
     title: ReportTitle = None,
 ) -> None:
     """Write one self-contained page about all that the session has measured. Spends nothing."""
-    from residua.cli import sessions
-    from residua.cli.show import out as screen
-
-    with sessions.opened(sessions.read_session_spec(spec)) as session:
+    with cli.sessions.opened(cli.sessions.read_session_spec(spec)) as session:
         session.report(out, title=title)
-    screen.print(f"Wrote {out}: one page, to be opened in any browser or printed")
+    cli.show.out.print(f"Wrote {out}: one page, to be opened in any browser or printed")

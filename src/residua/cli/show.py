@@ -9,7 +9,6 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import numpy as np
 import typer
 from rich.console import Console
 
+from residua.cli.options import OutputForm
 from residua.published.columns import Columns
 from residua.published.columns import shown as as_text
 from residua.screen import ANY_WIDTH, PlainTable, Screen
@@ -31,50 +31,34 @@ out = Screen(Console(markup=False, emoji=False, highlight=False, soft_wrap=True,
 err = Screen(Console(markup=False, emoji=False, stderr=True, highlight=False, soft_wrap=True))
 
 
-@dataclass(frozen=True)
-class OutputForm:
-    """How a table is wanted: as text for people, CSV or JSON.
+def print_published(
+    table: Columns, form: OutputForm, named: Mapping[str, str] | None = None, *, bias: str = ""
+) -> None:
+    """Prints published numbers.
 
     Args:
-        quality: with flags by coefficient of variation.
-        suppress: the flag from which on numbers are left blank.
-        csv: as CSV; so it is with `spreadsheet` and `full`, which are as for `Columns.to_csv`.
-        json: as JSON, every row.
-        everything: every row.
+        table: the numbers.
+        form: how they are wanted.
+        named: in JSON, what they are; their title if left out.
+        bias: what is said of numbers without error bars.
     """
-
-    quality: bool = False
-    suppress: Any = None
-    csv: bool = False
-    json: bool = False
-    everything: bool = False
-    spreadsheet: bool = False
-    full: bool = False
-
-    def print(self, table: Columns, named: Mapping[str, str] | None = None, *, bias: str = "") -> None:
-        """Prints published numbers.
-
-        Args:
-            table: the numbers.
-            named: in JSON, what they are; their title if left out.
-            bias: what is said of numbers without error bars.
-        """
-        if self.quality or self.suppress:
-            table = table.flagged(suppress=self.suppress)
-        if self.json:
-            named = named or {"title": getattr(table, "title", "") or " × ".join(table.keys)}
-            rows = [dict(zip(table.columns, row, strict=True)) for row in zip(*table.columns.values(), strict=True)]
-            print_json({**named, "note": table.note or bias, "rows": rows})
-        elif self.csv or self.spreadsheet or self.full:
-            text = table.to_csv(spreadsheet=self.spreadsheet, full=self.full)
-            if out.is_terminal:  # control characters as escapes; another program gets them as they are
-                text = "".join(printable(line) + "\n" for line in text.split("\n")[:-1])
-            typer.echo(text, nl=False)
-        else:
-            print_table(table, rows=None if self.everything else ROWS_SHOWN)
-            accuracy = getattr(table, "accuracy", None)
-            if bias:
-                err.print(f"({accuracy}; {bias})" if accuracy else f"({bias})")
+    if form.quality or form.suppress:
+        suppress: Any = form.suppress  # whatever was typed: refused if it is no flag
+        table = table.flagged(suppress=suppress)
+    if form.json:
+        named = named or {"title": getattr(table, "title", "") or " × ".join(table.keys)}
+        rows = [dict(zip(table.columns, row, strict=True)) for row in zip(*table.columns.values(), strict=True)]
+        print_json({**named, "note": table.note or bias, "rows": rows})
+    elif form.csv or form.spreadsheet or form.full:
+        text = table.to_csv(spreadsheet=form.spreadsheet, full=form.full)
+        if out.is_terminal:  # control characters as escapes; another program gets them as they are
+            text = "".join(printable(line) + "\n" for line in text.split("\n")[:-1])
+        typer.echo(text, nl=False)
+    else:
+        print_table(table, rows=None if form.everything else ROWS_SHOWN)
+        accuracy = getattr(table, "accuracy", None)
+        if bias:
+            err.print(f"({accuracy}; {bias})" if accuracy else f"({bias})")
 
 
 def print_json(facts: Any) -> None:

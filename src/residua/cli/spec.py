@@ -35,7 +35,8 @@ from typing import Any
 
 import numpy as np
 
-from residua.cli.objectives import NUMBERS, SPENDING, TARGETS, WhatIf, objective_of, section, target_of
+from residua.cli.objectives import NUMBERS, SPENDING, TARGETS, changed, objective_of, section, target_of
+from residua.cli.options import WhatIf
 from residua.cli.sources import refuse_credentials
 from residua.domain import Domain, domain_of_settings
 from residua.errors import FileError, PrivacyError, ResiduaError, SpecError
@@ -111,7 +112,7 @@ def read_spec(path: Path, what_if: WhatIf = _AS_IT_IS) -> Spec:
         raise SpecError(
             f"{path.name} has named plans and no [[workload]] of its own; use residua session, or write a [[workload]]."
         )
-    return spec_of(what_if.changed(content), path)
+    return spec_of(changed(content, what_if), path)
 
 
 def read_content(path: Path) -> dict[str, Any]:

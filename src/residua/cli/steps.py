@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from residua.cli.show import err, out, progress_bar
+from residua.cli.show import err, out, print_json, print_table, progress_bar
 from residua.cli.sources import notice, open_source
 from residua.cli.spec import Spec, read_spec
 from residua.errors import FileError, SpecError
@@ -17,8 +17,9 @@ from residua.estimation import Estimated, plan_estimates
 from residua.estimation.estimate import MODEL_BASED
 from residua.estimation.folder import is_estimates
 from residua.folders import require_free
-from residua.measurement import Ledger, measure
+from residua.measurement import Continual, Ledger, measure
 from residua.measurement.aside import aside_of
+from residua.measurement.continual import require_period
 from residua.measurement.ledger_entries import allowance, converted
 from residua.measurement.measure import require_agreement
 from residua.plans import plan as best_plan
@@ -35,7 +36,7 @@ from residua.projection.accuracy import BIASED
 from residua.projection.folder import is_projection
 from residua.release import Release, reserve
 from residua.release.folder import Reserved
-from residua.report.plan_text import plan_lines, privacy_lines
+from residua.report.plan_text import plan_facts, plan_lines, privacy_lines
 from residua.source import Source
 from residua.source.counting import columns_needed
 
@@ -85,8 +86,11 @@ def is_plan(path: Path) -> bool:
         return False
 
 
-def print_plan(plan: Plan, *, everything: bool = False) -> None:
+def print_plan(plan: Plan, *, as_json: bool = False, everything: bool = False) -> None:
     """What was asked with its expected errors, then the plan's privacy and its gap."""
+    if as_json:
+        print_json(plan_facts(plan))
+        return
     for part in plan_lines(plan, everything=everything):
         out.print(part)
 
@@ -237,3 +241,27 @@ def open_ledger(spec: Spec, plan: Plan, cost: Fraction, currency: Currency = "pc
             f"[ledger] allows {budget!r}, less than this release needs; raise that budget, or plan for less."
         )
     return partial(Ledger, path, budget, unit=spec.unit)
+
+
+def run_continual(
+    folder: Path, ledger: Path, plan: Path | None, append: Path | None, period: str | None, *, as_json: bool
+) -> None:
+    """Begins a release that grows or appends a period to it, and prints how many records there were up to each."""
+    if period is not None and append is None:
+        raise SpecError("--period says which period --append means; give both, or neither.")
+    begun = None if plan is None else Plan.load(plan)
+    if period is not None and begun is not None and begun.correlated is not None and not folder.exists():
+        # before the plan is paid for
+        require_period(period, begun.domain[begun.domain.names[begun.measured_attributes[0]]].labels[0])
+    fresh = begun is not None and not ledger.exists()
+    account = Ledger(ledger, begun.guarantee, unit=begun.unit) if fresh and begun else Ledger(ledger)
+    stream = Continual(folder, ledger=account, plan=begun)
+    if append is not None:
+        stream.append(append, period=period)
+    if as_json:
+        print_json({"periods": stream.periods, "horizon": stream.horizon, "cumulative": stream.cumulative().columns})
+        return
+    if stream.periods:
+        print_table(stream.cumulative())
+    then = f"next: {stream.next_period}" if stream.periods < stream.horizon else "all periods are released"
+    out.print(f"{stream.periods} of {stream.horizon} periods, {stream.plan.guarantee!r} paid for all of them; {then}")

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from residua.cli.objectives import USUAL_CONFIDENCE
+from residua.cli.options import OutputForm
 from residua.cli.quoting import split_attribute
-from residua.cli.show import OutputForm, command_name, err, out, print_json, progress_bar
+from residua.cli.show import command_name, err, out, print_json, print_published, progress_bar
 from residua.cli.steps import bias_of, load_published
 from residua.errors import FileError, PlanError
 from residua.estimation import Estimated, SyntheticRows, estimate
@@ -40,13 +41,13 @@ def print_marginal(folder: Path, attributes: Sequence[str], form: OutputForm, *,
     if rounded and queries:
         raise PlanError("--rounded is for the cells of a table, not its prefixes, ranges or levels; leave one out.")
     table = published.rounded(names) if rounded else published.table(names, queries=queries, **sure)
-    form.print(table, bias=bias_of(published))
+    print_published(table, form, bias=bias_of(published))
 
 
 def print_answers(folder: Path, form: OutputForm, **asked: Any) -> None:
     """The answers to everything that was asked."""
     published, sure = _opened(folder, **asked)
-    form.print(published.answers(**sure), bias=bias_of(published))
+    print_published(published.answers(**sure), form, bias=bias_of(published))
 
 
 def print_count(folder: Path, condition: str | None, confidence: float | None, *, as_json: bool) -> None:
@@ -80,17 +81,18 @@ def _opened(folder: Path, **asked: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def write_tables(
-    folder: Path, target: Path | None, form: OutputForm, *, format: str | None, on_executors: bool, **described: Any
-) -> None:
+    folder: Path, target: Path | None, format: str | None, confidence: float | None, *, on_executors: bool,
+    spreadsheet: bool, full: bool, **words: str | None,
+) -> None:  # fmt: skip
     """Lists all tables that were asked for, and writes them in a format if a folder is named, all or none.
 
     Args:
         folder: a release, a projection or estimates.
         target: the folder to write.
-        form: how CSV is wanted.
         format: of the files.
+        spreadsheet, full: how CSV is wanted.
         on_executors: whether Spark's executors write them.
-        described: `confidence`, `title` and `language`, as for `Release.export`.
+        confidence: as for `Release.export`; so are the words, `title` and `language`.
 
     Raises:
         FileError: the folder exists or cannot be made.
@@ -101,25 +103,24 @@ def write_tables(
         raise PlanError(f"{given} tables are written; say where, with --out DIR.")
     if target is not None:
         require_free(target, "folder of tables")
-    if on_executors and form.spreadsheet:
+    if on_executors and spreadsheet:
         raise PlanError("--spreadsheet is for CSV, and executors write parquet; leave one of the two out.")
-    published, sure = _opened(folder, confidence=described.pop("confidence"))
-    described |= sure
+    published, sure = _opened(folder, confidence=confidence)
+    described = {"full": full, **words, **sure}
     if target is None:
         _list_tables(published, sure)
     elif on_executors:
         from residua.source.spark import session_at_hand
 
-        described |= {"full": form.full, "spark": session_at_hand()}
         with progress_bar() as show:
-            files = export(published, target, format or "parquet", **described, progress=show)
+            files = export(published, target, format or "parquet", **described, spark=session_at_hand(), progress=show)
         out.print(f"Wrote {target}: {len(files):,} Parquet files with all tables, a row per cell.")
     else:
         _use_system_memory()
-        _write_tables(published, target, form, format or "csv", described)
+        _write_tables(published, target, format or "csv", spreadsheet=spreadsheet, **described)
 
 
-def _write_tables(published: object, target: Path, form: OutputForm, format: str, described: dict[str, Any]) -> None:
+def _write_tables(published: object, target: Path, format: str, **described: Any) -> None:
     shown = PlainTable(["table", "file"], ["rows"])
     with progress_bar() as show:
 
@@ -128,8 +129,7 @@ def _write_tables(published: object, target: Path, form: OutputForm, format: str
             if cube.number <= ROWS_LISTED:
                 shown.add_row(cube.title, str(path), f"{len(cube):,}")
 
-        described |= {"full": form.full, "spreadsheet": form.spreadsheet, "listing": list_table}
-        written = len(export(published, target, format, **described))
+        written = len(export(published, target, format, **described, listing=list_table))
     if format in NAMES:
         out.print(f"Wrote {target / NAMES[format]}: all tables in one file")
         return

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from residua.domain import Attribute, Domain
 from residua.domain.words import said, title_of
 from residua.formats.about import MEASURES
+from residua.linalg.arrays import Floats
 from residua.published.quality import COLUMN, FLAGS, grades, shortened, shortened_to
-from residua.published.streaming import axis_labels, batches, decimals
+from residua.published.streaming import axis_labels, batches, decimals, stddevs_of
 from residua.published.table import Table
 from residua.showing import printable
 
@@ -94,7 +95,7 @@ class Cube:
         return tuple(name for name in MEASURES if self.has_bars and not self._unknown(name)) or ("estimate",)
 
     @cached_property
-    def measures(self) -> dict[str, np.ndarray[Any, np.dtype[np.float64]]]:
+    def measures(self) -> dict[str, Floats]:
         """Column → numbers, flat: estimate, and where there are any stddev, lower, upper."""
         columns = self.table.columns if self.full else shortened(self.table.columns)
         # An infinite standard error says that a number is not told, like no number at all.
@@ -124,13 +125,6 @@ class Cube:
             name += "_flag"
         return name
 
-    @cached_property
-    def tidy(self) -> dict[str, Any]:
-        """All columns of the table, flags among them, as tidy files have them."""
-        keys = {name: self.table.columns[name] for name in self.table.keys}
-        flagged = {self.flag_column: self.flags(FLAGS)} if self.has_bars else {}
-        return {**keys, **blank(self.measures), **flagged}
-
     @property
     def decimals(self) -> int:
         """How many decimals the numbers have."""
@@ -138,46 +132,32 @@ class Cube:
         return max((len(part) for part in digits if "e" not in part), default=0)
 
     def batches(self) -> Iterator[Any]:
-        """What `tidy` holds as Arrow record batches; of a large table of a release, one at a time is made."""
+        """The columns of tidy files, flags among them, as Arrow record batches, made as they are asked for."""
         import pyarrow as pa
 
-        if not self.has_bars:
-            yield from pa.table(self.tidy).to_batches()
-            return
-        flags = pa.array(FLAGS)
-        kept = self.measure_names
-        places = None if self.full else decimals(self.table)
+        flags, places = pa.array(FLAGS), None if self.full else decimals(self.table)
+        names = [*self.table.keys, *self.measure_names, *([self.flag_column] if self.has_bars else [])]
         for keys, exact in batches(self.table):
             numbers = exact if places is None else shortened_to(exact, places)
-            known = {name: np.isfinite(numbers[name]) for name in kept}
-            if all(bool(each.all()) for each in known.values()):  # as nearly always
-                own = {name: pa.array(numbers[name]) for name in kept}
-                untold = None
-            else:
-                own = {name: pa.array(numbers[name], mask=~known[name]) for name in kept}
-                untold = ~np.isfinite(exact["estimate"])
-            flagged = flags.take(pa.array(grades(exact["estimate"], exact["stddev"]), mask=untold))
-            names = [*self.table.keys, *own, self.flag_column]
-            yield pa.RecordBatch.from_arrays([*keys, *own.values(), flagged], names)
+            columns = [*keys, *(pa.array(numbers[name], mask=_untold(numbers[name])) for name in self.measure_names)]
+            if self.has_bars:
+                flag = pa.array(grades(exact["estimate"], exact["stddev"]), mask=_untold(exact["estimate"]))
+                columns.append(flags.take(flag))
+            yield pa.RecordBatch.from_arrays(columns, names)
 
     def _unknown(self, name: str) -> bool:
         """Whether a column of error bars says nothing of any cell."""
         if name == "estimate":
             return False
-        if isinstance(self.table.stddev, float) and isinstance(self.table.width, float):  # as of most tables
-            return math.isnan(self.table.stddev if name == "stddev" else self.table.stddev * self.table.width)
-        one = np.asarray(self.table.stddev)
-        stddevs = one.reshape(-1) if any(one.strides) else one.reshape(-1)[:1]  # flat, as widths are
-        return bool(np.isnan(stddevs if name == "stddev" else stddevs * self.table.width).all())
+        known: Any = stddevs_of(self.table)
+        known = known * (1.0 if name == "stddev" else self.table.width)
+        return bool(np.isnan(known).all())
 
 
-def blank(measures: Mapping[str, Any]) -> dict[str, Any]:
-    """Columns for files, empty where there is no number."""
-    whole = {name: bool(np.isfinite(values).all()) for name, values in measures.items()}
-    return {
-        name: values if whole[name] else [value if math.isfinite(value) else None for value in values.tolist()]
-        for name, values in measures.items()
-    }
+def _untold(numbers: Floats) -> NDArray[np.bool_] | None:
+    """Which numbers are not told; None where all are, as nearly always."""
+    told = np.isfinite(numbers)
+    return None if told.all() else ~told
 
 
 def cube_of(

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,9 @@ from msgspec.json import encode
 
 from residua.formats.about import About
 from residua.formats.cube import Cube, Dimension
-from residua.formats.lines import Lines, OtherForm
+from residua.formats.lines import OtherForm, lines_of
 from residua.formats.writer import Behind, Writer
 from residua.machine import processors
-from residua.published.columns import inert_columns
 from residua.published.quality import FLAGS
 from residua.published.streaming import ROWS
 from residua.showing import inert
@@ -34,7 +34,6 @@ class Delimited(Writer):
         super().__init__(folder, about, **options)
         self.beside = Beside(about, spreadsheet=self.spreadsheet)
         self.behind = Behind(processors(), _WAITING)
-        self.lines = Lines(spreadsheet=self.spreadsheet)
         self.job: list[tuple[Path, Cube]] = []
         self.cells = self.cells_of_job = 0
         self.listings: list[tuple[Listing, Callable[[Cube, str], dict[str, Any]]]] = []
@@ -71,7 +70,7 @@ class Delimited(Writer):
 
     def _hand_over(self) -> None:
         compiled = "numba" in sys.modules or self.cells >= _WORTH_LOADING
-        self.behind.do(_write, self.job, self.lines if compiled else None, self.spreadsheet)
+        self.behind.do(_write, self.job, compiled, self.spreadsheet)
         self.job, self.cells_of_job = [], 0
 
     def close(self) -> None:
@@ -89,11 +88,11 @@ class Delimited(Writer):
             listing.file.close()
 
 
-def _write(job: Sequence[tuple[Path, Cube]], lines: Lines | None, spreadsheet: bool) -> None:
-    """Writes some tables, by compiled loops if they are given and can, else by Arrow: the bytes are the same."""
+def _write(job: Sequence[tuple[Path, Cube]], compiled: bool, spreadsheet: bool) -> None:
+    """Writes some tables, by compiled loops if these are wanted and can, else by Arrow: the bytes are the same."""
     for path, cube in job:
-        if lines is None or not _by_loops(path, lines.of(cube)):
-            _by_arrow(path, iter([_inert_batch(cube)]) if spreadsheet else cube.batches())
+        if not compiled or not _by_loops(path, lines_of(cube, spreadsheet=spreadsheet)):
+            _by_arrow(path, map(_inert, cube.batches()) if spreadsheet else cube.batches())
 
 
 def _by_loops(path: Path, parts: Iterator[memoryview] | None) -> bool:
@@ -103,9 +102,7 @@ def _by_loops(path: Path, parts: Iterator[memoryview] | None) -> bool:
     try:
         first = next(parts)  # before the file is there: small tables are all in it
         with path.open("wb") as file:
-            file.write(first)
-            for part in parts:
-                file.write(part)
+            file.writelines(chain([first], parts))
     except OtherForm:
         return False
     return True
@@ -117,8 +114,7 @@ def _by_arrow(path: Path, batches: Iterator[Any]) -> None:
 
     first = next(batches)
     with pyarrow.csv.CSVWriter(path, first.schema) as writer:
-        writer.write_batch(first)
-        for batch in batches:
+        for batch in chain([first], batches):
             writer.write_batch(batch)
 
 
@@ -143,10 +139,15 @@ class Listing:
         self.file.close()
 
 
-def _inert_batch(cube: Cube) -> Any:
-    import pyarrow
+def _inert(batch: Any) -> Any:
+    """The batch without text that a spreadsheet would take for a formula."""
+    import pyarrow as pa
 
-    return pyarrow.table(inert_columns(cube.tidy)).combine_chunks().to_batches()[0]
+    columns = [
+        pa.array([cell and inert(cell) for cell in each.to_pylist()], pa.string()) if each.type == pa.string() else each
+        for each in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(columns, list(map(inert, batch.schema.names)))
 
 
 # ---- what stands beside the files: what is said of an axis is made once, and put together for each table

@@ -31,7 +31,7 @@ from pysdmx.model import (
 
 from residua.folders import write_synced
 from residua.formats.about import About
-from residua.formats.cube import Cube, Dimension, blank
+from residua.formats.cube import Cube, Dimension
 from residua.formats.writer import Writer
 from residua.published.quality import CODES, FLAGS, meaning
 
@@ -144,7 +144,7 @@ def data(cube: Cube, about: About, ids: list[str]) -> bytes:
         along = [-1 if a == axis else 1 for a in range(len(cube.shape))]
         places = np.broadcast_to(np.arange(len(each.codes)).reshape(along), cube.shape).ravel()
         columns[i] = np.array(each.codes, dtype=object)[places].tolist()
-    numbers = blank(cube.measures)
+    numbers = {name: pyarrow.array(values, from_pandas=True) for name, values in cube.measures.items()}  # blank if NaN
     columns[_VALUE] = numbers["estimate"]
     columns |= {i: numbers[measure] for measure, i in _ATTRIBUTES.items() if measure in numbers}
     if cube.has_bars:

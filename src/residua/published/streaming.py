@@ -18,8 +18,6 @@ from residua.published.quality import places_of
 if TYPE_CHECKING:
     import pyarrow
 
-    from residua.published.table import Table
-
 ROWS = 1 << 19  # of a batch
 _KEPT_CELLS = 4096  # of a table whose columns of labels are kept for the next
 _MOST_SMALL = 2**15  # labels that codes of 16 bits tell apart
@@ -97,28 +95,35 @@ def codes_along(count: int, stride: int, first: int, stop: int) -> NDArray[Any]:
     return np.repeat(runs, edges[1:] - edges[:-1])
 
 
-def batches(table: Table, *, rows: int = ROWS, compact: bool = False) -> Iterator[tuple[list[Any], dict[str, Floats]]]:
+def batches(table: Any, *, rows: int = ROWS, compact: bool = False) -> Iterator[tuple[list[Any], dict[str, Floats]]]:
     """The columns of labels and of numbers, some rows at a time.
 
     Args:
-        table: with error bars.
+        table: with error bars, or a projection's.
         rows: how many at a time.
         compact: labels as dictionaries.
     """
-    estimates = table.estimates.reshape(-1)
-    one = np.asarray(table.stddev)
-    stddevs = None if not any(one.strides) else np.broadcast_to(one, table.estimates.shape).reshape(-1)
+    estimates, stddevs = table.estimates.reshape(-1), stddevs_of(table)
     keys = label_arrays(axis_labels(table), compact=compact)
     for first, stop in pairwise([*range(0, len(estimates), rows), len(estimates)]):
-        own = estimates[first:stop]
-        each = np.full(len(own), one.flat[0]) if stddevs is None else stddevs[first:stop]
-        reach = (table.width if not np.ndim(table.width) else np.asarray(table.width)[first:stop]) * each
-        numbers = {"estimate": own, "stddev": each, "lower": own - reach, "upper": own + reach}
-        yield keys(first, stop), numbers
+        own = {"estimate": estimates[first:stop]}
+        if stddevs is not None:
+            each = np.full(stop - first, stddevs[0]) if len(stddevs) == 1 else stddevs[first:stop]
+            reach = (table.width if not np.ndim(table.width) else np.asarray(table.width)[first:stop]) * each
+            own |= {"stddev": each, "lower": own["estimate"] - reach, "upper": own["estimate"] + reach}
+        yield keys(first, stop), own
 
 
-def decimals(table: Table) -> int:
+def decimals(table: Any) -> int:
     """How many decimals the table's numbers are given."""
-    one = np.asarray(table.stddev)
-    stddevs = one.reshape(-1) if any(one.strides) else np.array([one.flat[0]])
-    return places_of({"stddev": stddevs, "estimate": table.estimates.reshape(-1)})
+    numbers, stddevs = {"estimate": table.estimates.reshape(-1)}, stddevs_of(table)
+    return places_of(numbers if stddevs is None else numbers | {"stddev": stddevs})
+
+
+def stddevs_of(table: Any) -> Floats | None:
+    """The standard deviations of a table's cells, flat, or one of all where they are alike; None of a projection's."""
+    one = getattr(table, "stddev", None)
+    if one is None:
+        return None
+    one = np.asarray(one, dtype=np.float64)
+    return np.broadcast_to(one, table.estimates.shape).reshape(-1) if any(one.strides) else one.reshape(-1)[:1]
