@@ -132,7 +132,7 @@ def standalone(folder: Path, workers: int = 2, cores: int = 1, memory: str = "1g
             process.wait(timeout=30)
 
 
-def _wait(log: Path, pattern: str, seconds: float = 120) -> None:
+def _wait(log: Path, pattern: str, seconds: float = 300) -> None:
     until = time.monotonic() + seconds
     while not re.search(pattern, log.read_text(errors="replace")):
         if time.monotonic() > until:

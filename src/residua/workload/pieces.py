@@ -190,14 +190,14 @@ class Family:
     def by_size(self) -> Iterator[tuple[Integers, NDArray[np.int32]]]:
         """Terms with equally many attributes: where they stand in the order asked, and their attributes."""
         sizes = self.lattice.set_sizes[self.numbers]
-        for size in sorted(set(sizes.tolist())):
+        for size in np.flatnonzero(np.bincount(sizes)).tolist():
             at = np.flatnonzero(sizes == size)
             yield at, self.lattice.levels[size][self.numbers[at] - self.lattice.offsets[size]]
 
     @cached_property
     def used(self) -> frozenset[int]:
         """The attributes that some term asks about."""
-        return frozenset(i for _, rows in self.by_size() for i in np.unique(rows).tolist())
+        return frozenset().union(*(rows.ravel().tolist() for _, rows in self.by_size()))
 
     def members(self) -> list[tuple[int, ...]]:
         """The attributes of each term by position, in the order asked."""
@@ -373,7 +373,7 @@ def titled(axes: Iterable[tuple[str, str]]) -> str:
 
 def identities(domain: Domain) -> tuple[AttributeQueries, ...]:
     """Of every attribute its values: what marginals ask."""
-    return tuple(Identity(int(n)) for n in domain.sizes)
+    return tuple(map(Identity, domain.sizes.tolist()))
 
 
 def renumber(source: SetFamily, target: SetFamily) -> NDArray[np.int64]:
