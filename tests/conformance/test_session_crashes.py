@@ -58,7 +58,7 @@ POINTS = {
     "before the debit": lambda: before(rs.Ledger, "debit"),
     "after the debit": lambda: after(rs.Ledger, "debit"),
     "after checking": lambda: after(checking, "count"),
-    "after counting": lambda: after(checking.Checked, "_count_kept"),
+    "after counting": lambda: after(checking.Checked, "count"),
     "before writing": lambda: before(Reserved, "commit"),
     "before naming the part": lambda: rename_dies("parts"),
     "before naming the choice": lambda: rename_dies("choices"),

@@ -9,11 +9,4 @@ from residua.noise.samplers import (
     rounded_normal_pmf,
 )
 
-__all__ = [
-    "Entropy",
-    "SystemEntropy",
-    "rounded_laplace",
-    "rounded_laplace_pmf",
-    "rounded_normal",
-    "rounded_normal_pmf",
-]
+__all__ = ["Entropy", "SystemEntropy", "rounded_laplace", "rounded_laplace_pmf", "rounded_normal", "rounded_normal_pmf"]

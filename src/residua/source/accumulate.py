@@ -103,11 +103,7 @@ def add_plainly(
 
 
 def _cell_numbers(
-    members: tuple[int, ...],
-    codes: Codes,
-    rows: int,
-    sizes: NDArray[np.int64],
-    places: NDArray[np.int64] | None = None,
+    members: tuple[int, ...], codes: Codes, rows: int, sizes: NDArray[np.int64], places: NDArray[np.int64] | None = None
 ) -> NDArray[np.int64]:
     places = np.zeros(rows, dtype=np.int64) if places is None else places
     for attribute in members:

@@ -91,26 +91,9 @@ class Checked:
         """
         source = self._source
         assert source is not None, "what was checked is forgotten"
-        if self.kept:
-            return self._count_kept(source, layout, progress, bound, only)
-        assert only is None  # asked for where records are kept alone
-        try:
-            counted = source.count(self._domain, layout, progress, bound)
-        except SourceError as problem:
-            raise SourceError(f"the data changed after it was checked: {problem}") from None
-        if counted.fingerprint != self.fingerprint:
-            hint = "" if source.repeatable else " (or it gives other records at every reading: leave out chance)"
-            raise SourceError(f"the data changed after it was checked{hint}.")
-        return counted
-
-    def _count_kept(
-        self,
-        source: Records,
-        layout: Layout,
-        progress: Progress | None,
-        bound: PersonBound | None,
-        only: SomeGroups | None,
-    ) -> Counted:
+        if not self.kept:
+            assert only is None  # asked for where records are kept alone
+            return self._count_again(source, layout, progress, bound)
         assert self._codes is not None
         rows, done, problems = self._codes.rows, 0, Problems(self._domain.names, False)
         with Counting(layout, source.options, bound, rows, only=only) as counting:
@@ -124,6 +107,18 @@ class Checked:
             # The policies did what they did when the codes were read.
             tally = (self._tallies.dropped, self._tallies.other, counting.nobody, counting.loss)
             return Counted(*tally, tables=tables, fingerprint=self.fingerprint)
+
+    def _count_again(
+        self, source: Records, layout: Layout, progress: Progress | None, bound: PersonBound | None
+    ) -> Counted:
+        try:
+            counted = source.count(self._domain, layout, progress, bound)
+        except SourceError as problem:
+            raise SourceError(f"the data changed after it was checked: {problem}") from None
+        if counted.fingerprint != self.fingerprint:
+            hint = "" if source.repeatable else " (or it gives other records at every reading: leave out chance)"
+            raise SourceError(f"the data changed after it was checked{hint}.")
+        return counted
 
     def forget(self) -> None:
         """Gives up all but the fingerprint: the frames of an error may keep this object for long."""

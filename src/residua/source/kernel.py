@@ -25,10 +25,7 @@ _THREAD_WORTH = 2_000_000  # increments; below, starting a second thread costs m
 
 @compiled
 def _number_cells(
-    columns: Codes,
-    attributes: NDArray[np.int32],
-    sizes: NDArray[np.int64],
-    places: NDArray[np.uint32],
+    columns: Codes, attributes: NDArray[np.int32], sizes: NDArray[np.int64], places: NDArray[np.uint32]
 ) -> None:
     """Writes the cell number of each row into places; numbers lie below 2^32."""
     width = attributes.shape[0]

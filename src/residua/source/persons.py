@@ -206,12 +206,7 @@ class Persons:
         self._gathering.add(persons[rows], chosen, None if weights is None else weights[rows])
 
     def _without(
-        self,
-        codes: Columns,
-        rows: NDArray[np.intp],
-        weights: Weights,
-        problems: Problems,
-        count: Count,
+        self, codes: Columns, rows: NDArray[np.intp], weights: Weights, problems: Problems, count: Count
     ) -> None:
         if self._policy == "refuse":
             named = ", ".join(map(repr, self._names))
