@@ -14,14 +14,8 @@ from pathlib import Path
 from typing import Any
 
 _QUERIES = {"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"}
-_WORDS = (  # engine's errors that speak of the query's text alone; all others may quote values of the data
-    "ParserException",
-    "SyntaxException",
-    "BinderException",
-    "CatalogException",
-    "PermissionException",
-    "NotImplementedException",
-)
+# Kinds of the engine's errors that speak of the query's text alone; all others may quote values of the data.
+_WORDS = [f"{kind}Exception" for kind in ["Parser", "Syntax", "Binder", "Catalog", "Permission", "NotImplemented"]]
 _MOST_SECONDS = 60.0  # that an expression may take over the cells of a domain, or over a batch of records
 _MOST_MEMORY = "2GB"
 # What an expression may call. None makes text longer than its arguments together: a few that do, nested, would fill any

@@ -27,26 +27,10 @@ import numpy as np
 import tomli_w
 from numpy.typing import NDArray
 
+from residua import folders
 from residua.domain import settings_of_domain
 from residua.errors import FileError
 from residua.files import MOST_DOCUMENT, MOST_PLAN, read_document, sync_folder, write_document
-from residua.folders import (
-    ArrayForm,
-    archive_of,
-    archive_size,
-    check_digests,
-    digests_of,
-    form_of,
-    mapped_array,
-    partial_folder,
-    read_archive,
-    reason,
-    receipt_of,
-    refusing_damage,
-    require_files,
-    require_folder,
-    write_synced,
-)
 from residua.machine import keep_room
 from residua.plans.contract import Plan
 from residua.plans.measurements import Measurements
@@ -95,18 +79,18 @@ class Reserved:
                     file.truncate()
                     file.flush()
                     os.fsync(file.fileno())
-                digests = digests_of(self.partial, ["measurements.npy"])
+                digests = folders.digests_of(self.partial, ["measurements.npy"])
             (self.partial / _SPARE).unlink(missing_ok=True)  # room for the last two files
-            write_synced(self.partial / "PRIVACY.md", privacy_statement(release).encode())
+            folders.write_synced(self.partial / "PRIVACY.md", privacy_statement(release).encode())
             body: dict[str, Any] = {"receipt": dict(release.receipt)}
-            body["files"] = digests_of(self.partial, _DOCUMENTS) | digests
+            body["files"] = folders.digests_of(self.partial, _DOCUMENTS) | digests
             if starts is not None:
                 body["parts"] = starts
                 sync_folder(self.partial / FOLDER)
             write_document(self.partial / "release.json", KIND, VERSION, body)
             sync_folder(self.partial)
         except OSError as problem:
-            raise FileError(f"cannot write the release {str(self.final)!r}: {reason(problem)}.") from None
+            raise FileError(f"cannot write the release {str(self.final)!r}: {folders.reason(problem)}.") from None
         self._appear()
 
     def _appear(self) -> None:
@@ -116,7 +100,7 @@ class Reserved:
             kept = self.final.with_name(f"{self.final.name}-{self.partial.name[-8:]}")
             self.partial.rename(kept)
             raise FileError(
-                f"the release cannot be named {str(self.final)!r} ({reason(problem)}); "
+                f"the release cannot be named {str(self.final)!r} ({folders.reason(problem)}); "
                 f"it is whole in {str(kept)!r}: use that."
             ) from None
         finally:
@@ -137,7 +121,7 @@ def reserve(path: Path, plan: Plan, measurements: Measurements, *, by_others: bo
         FileError: the folder exists, cannot be made, or the disk is too full. Nothing was spent.
     """
     path = path.absolute()
-    with partial_folder(path, "release") as partial:
+    with folders.partial_folder(path, "release") as partial:
         try:
             _prepare(partial, plan, measurements)
             if not by_others:
@@ -148,7 +132,7 @@ def reserve(path: Path, plan: Plan, measurements: Measurements, *, by_others: bo
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError as problem:
             raise FileError(
-                f"out: there is no room for the release in {str(path.parent)!r} ({reason(problem)}); "
+                f"out: there is no room for the release in {str(path.parent)!r} ({folders.reason(problem)}); "
                 "make space or choose another folder, nothing was spent."
             ) from None
         yield Reserved(path, partial)
@@ -159,22 +143,22 @@ def load_release(path: Path, made_of: Callable[..., Release]) -> Release:
 
     Nothing in the folder is trusted: only regular files are opened, and each only once its size is known to fit.
     """
-    require_folder(path, "release", "release.json")
+    folders.require_folder(path, "release", "release.json")
     body = read_document(path / "release.json", KIND, VERSION)
-    with refusing_damage(f"the release {str(path)!r} is"):
-        stated, receipt = body["files"], receipt_of(body["receipt"])
-        check_digests(path, stated, {"plan.json": MOST_PLAN}, "release")
+    with folders.refusing_damage(f"the release {str(path)!r} is"):
+        stated, receipt = body["files"], folders.receipt_of(body["receipt"])
+        folders.check_digests(path, stated, {"plan.json": MOST_PLAN}, "release")
         plan = Plan.load(path / "plan.json", follow=False)
         compiled = plan.measurements
-        forms = {name: form_of(array) for name, array in compiled.arrays().items()}
-        measured = ArrayForm(np.dtype(np.int64), (compiled.cells,))
-        most = {"blocks.npz": archive_size(forms), "codebook.toml": MOST_PLAN, "PRIVACY.md": MOST_DOCUMENT}
+        forms = {name: folders.form_of(array) for name, array in compiled.arrays().items()}
+        measured = folders.ArrayForm(np.dtype(np.int64), (compiled.cells,))
+        most = {"blocks.npz": folders.archive_size(forms), "codebook.toml": MOST_PLAN, "PRIVACY.md": MOST_DOCUMENT}
         parts = _parts(path, body, compiled.cells)
         whole = {"measurements.npy": measured.most} if parts is None else {}
-        check_digests(path, stated, {**whole, **most}, "release")
-        arrays = read_archive(path / "blocks.npz", forms)
+        folders.check_digests(path, stated, {**whole, **most}, "release")
+        arrays = folders.read_archive(path / "blocks.npz", forms)
         _check_measurements(compiled, arrays, pooled="pooled" in receipt)
-        integers = mapped_array(path / "measurements.npy", measured) if parts is None else parts
+        integers = folders.mapped_array(path / "measurements.npy", measured) if parts is None else parts
         return made_of(plan, plan.saved_measurements(arrays), cast("Integers", integers), receipt)
 
 
@@ -185,7 +169,7 @@ def _parts(path: Path, body: Mapping[str, Any], cells: int) -> PartedIntegers | 
     parts = PartedIntegers(path, body["parts"], body["files"])
     if parts.size != cells:
         raise ValueError("its parts are not as many as the plan measures")
-    require_files(path, [part_name(part) for part in range(len(body["parts"]) - 1)], "release")
+    folders.require_files(path, [part_name(part) for part in range(len(body["parts"]) - 1)], "release")
     return parts
 
 
@@ -212,8 +196,8 @@ def _check_measurements(compiled: Measurements, saved: Mapping[str, NDArray[Any]
 def _prepare(folder: Path, plan: Plan, measurements: Measurements) -> None:
     """Everything that is known before measuring."""
     plan.save(folder / "plan.json")
-    write_synced(folder / "codebook.toml", tomli_w.dumps({"domain": settings_of_domain(plan.domain)}).encode())
-    write_synced(folder / "blocks.npz", archive_of(measurements.arrays()))
+    folders.write_synced(folder / "codebook.toml", tomli_w.dumps({"domain": settings_of_domain(plan.domain)}).encode())
+    folders.write_synced(folder / "blocks.npz", folders.archive_of(measurements.arrays()))
 
 
 def _packed_starts(measurements: Measurements) -> list[int] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
@@ -33,13 +34,13 @@ from residua.session.recommend import (
     shares_of,
     signal_of,
 )
-from residua.session.state import Stored
 from residua.workload import Workload
 
 if TYPE_CHECKING:
     from residua.session.session import Session
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Choice:
     """Candidates after a look at what they have in common. Made by `Session.choose`; facts here cost nothing.
 
@@ -47,32 +48,21 @@ class Choice:
     the release has the same distribution; where the session had released something before, it is pooled as well, and
     the release is at least as accurate. Stopping here costs only the look.
 
+    Args:
+        _session: the session.
+        number: the number of the choice within its session.
+        candidates: the candidates by name, in their order: the first is the primary analysis.
+        origins: what each candidate was made from, if that was noted when the choice was begun.
+        release: everything the session has released so far, the look included.
+
     Reference: common-mechanism, §3.3, §5.3 and §6.
     """
 
-    def __init__(self, session: Session, stored: Stored, known: Release) -> None:
-        self._session, self._number, self._origins = session, stored.number, stored.origins
-        self._candidates, self._known = dict(stored.candidates), known
-
-    @property
-    def number(self) -> int:
-        """The number of the choice within its session."""
-        return self._number
-
-    @property
-    def candidates(self) -> Mapping[str, Plan]:
-        """The candidates by name, in their order: the first is the primary analysis."""
-        return dict(self._candidates)
-
-    @property
-    def origins(self) -> Mapping[str, str]:
-        """What each candidate was made from, if that was noted when the choice was begun."""
-        return dict(self._origins)
-
-    @property
-    def release(self) -> Release:
-        """Everything the session has released so far, the look included."""
-        return self._known
+    _session: Session
+    number: int
+    candidates: Mapping[str, Plan]
+    origins: Mapping[str, str]
+    release: Release
 
     def estimates(self, workload: Workload | None = None, *, confidence: float = 0.95) -> Table:
         """Estimates and confidence bounds of what is already answerable.
@@ -82,7 +72,7 @@ class Choice:
             confidence: how often an interval holds the truth.
         """
         asked = self._answerable(self._asked() if workload is None else workload)
-        return self._known.answers(asked, confidence=confidence)
+        return self.release.answers(asked, confidence=confidence)
 
     def signal(self, candidate: str | Plan, workload: Workload | None = None, *, reach: float = REACH) -> Signal:
         """Bounds on the signal-to-noise ratio of every query already answerable, under a candidate.
@@ -94,7 +84,7 @@ class Choice:
         """
         name = self._name(candidate)
         asked = self._answerable(self._primary() if workload is None else workload)
-        return signal_of(name, self._candidates[name], self._known, asked, reach)
+        return signal_of(name, self.candidates[name], self.release, asked, reach)
 
     def compatible(
         self,
@@ -117,10 +107,10 @@ class Choice:
             directions: the directions themselves instead, (samples, queries).
         """
         name = self._name(candidate)
-        asked = workload_of(self._candidates[name], name) if workload is None else workload
+        asked = workload_of(self.candidates[name], name) if workload is None else workload
         if directions is None:  # post-processing: any generator will do
             directions = np.random.default_rng().standard_normal((samples, asked.queries))
-        return compatible_answers(self._known, self._candidates[name], asked, directions, radius)
+        return compatible_answers(self.release, self.candidates[name], asked, directions, radius)
 
     def recommend(
         self, *, share: float, snr: float, by: By = "estimate", workload: Workload | None = None
@@ -137,7 +127,7 @@ class Choice:
             by: judge by the "estimate", or by its "lower" or "upper" bound.
             workload: other queries to judge by.
         """
-        signals = [self.signal(name, workload) for name in self._candidates]
+        signals = [self.signal(name, workload) for name in self.candidates]
         return recommended(signals, share=share, snr=snr, by=by, chain=self.nested)
 
     @cached_property
@@ -157,14 +147,14 @@ class Choice:
                 answer no query of the next candidate.
             LedgerError: the budget does not allow it. Nothing is spent.
         """
-        if len(self._candidates) < 3:
+        if len(self.candidates) < 3:
             raise PlanError("only two candidates are left, whose look is taken; finish one of them.")
         if not self.nested:
             raise PlanError(
                 "the looks of these candidates are not nested, so that a step would waste budget; finish a candidate."
             )
-        rest = dict(list(self._candidates.items())[1:])
-        return self._session.look_further(self._number, rest, blind=blind)
+        rest = dict(list(self.candidates.items())[1:])
+        return self._session.look_further(self.number, rest, blind=blind)
 
     def finish(self, candidate: str | Plan) -> Release:
         """Pays what is left of a candidate and returns the release, as if the candidate had been measured at once.
@@ -176,32 +166,32 @@ class Choice:
         """
         name = self._name(candidate)
         words, what = f"finished {name!r}", f"the candidate {name!r}"
-        return self._session.finish_choice(self._number, self._candidates[name], words, what)
+        return self._session.finish_choice(self.number, self.candidates[name], words, what)
 
     def stop(self) -> None:
         """Ends the choice here: nothing more is spent, and no candidate can be finished."""
-        self._session.stop_choice(self._number)
+        self._session.stop_choice(self.number)
 
     def __repr__(self) -> str:
-        return f"Choice({', '.join(self._candidates)})"
+        return f"Choice({', '.join(self.candidates)})"
 
     @cached_property
     def _members(self) -> list[Plan]:
         """The plan of each candidate, with groups within one of them."""
-        return list(self._candidates.values())
+        return list(self.candidates.values())
 
     def _name(self, candidate: str | Plan) -> str:
-        return name_of(candidate, self._candidates)
+        return name_of(candidate, self.candidates)
 
     def _primary(self) -> Workload:
-        name = next(iter(self._candidates))
-        return workload_of(self._candidates[name], name)
+        name = next(iter(self.candidates))
+        return workload_of(self.candidates[name], name)
 
     def _asked(self) -> Workload:
         """Every query of every candidate that is answerable now, one workload."""
         whole: Workload | None = None
-        for name, plan in self._candidates.items():
-            part = answerable(self._known.planned, workload_of(plan, name))
+        for name, plan in self.candidates.items():
+            part = answerable(self.release.planned, workload_of(plan, name))
             if part is not None:
                 whole = part if whole is None else whole + part
         if whole is None:
@@ -209,7 +199,7 @@ class Choice:
         return whole
 
     def _answerable(self, workload: Workload) -> Workload:
-        part = answerable(self._known.planned, workload)
+        part = answerable(self.release.planned, workload)
         if part is None:
             raise PlanError("the look answers none of these queries; ask others, or sample compatible datasets.")
         return part
@@ -252,11 +242,11 @@ class GroupChoice(Choice):
             by: judge by the "estimate", or by its "lower" or "upper" bound.
             workload: other queries within a group to judge by, than those of the first candidate.
         """
-        asked = workload_of(self._members[0], next(iter(self._candidates))) if workload is None else workload
+        asked = workload_of(self._members[0], next(iter(self.candidates))) if workload is None else workload
         check_rule(share, snr, by)
         each = self._shares(asked, snr)
         chosen, stepping, shares = judged(each, self.depths, share=share, by=by, chain=self.nested)
-        return Verdicts(self.groups, tuple(self._candidates), chosen, stepping, shares)
+        return Verdicts(self.groups, tuple(self.candidates), chosen, stepping, shares)
 
     def finish(self, candidate: str | Plan | Mapping[Any, str | None] | Sequence[str | None]) -> Release:
         """Pays what is left of each group's candidate, all at once, and returns the release.
@@ -276,9 +266,9 @@ class GroupChoice(Choice):
         if not (chosen >= 0).any():
             raise PlanError("no group has a candidate; choose one for some group, or stop the choice.")
         plan = grouped(self._members, self._first.by, chosen)
-        each = ", ".join(f"{name!r} in {int((chosen == k).sum()):,}" for k, name in enumerate(self._candidates))
+        each = ", ".join(f"{name!r} in {int((chosen == k).sum()):,}" for k, name in enumerate(self.candidates))
         words = f"finished {each} of {len(chosen):,} groups"
-        return self._session.finish_choice(self._number, plan, words, "what the groups chose")
+        return self._session.finish_choice(self.number, plan, words, "what the groups chose")
 
     def step(self, groups: Any = None, *, blind: bool = False) -> GroupChoice:
         """Looks further in some groups, at what the candidates after the first that stands have in common.
@@ -301,18 +291,18 @@ class GroupChoice(Choice):
         depth = np.where(stepping, self.depths, -1)
         look = grouped(self._looks, self._first.by, depth)  # looks[d] is what all after the first d + 1 share
         latest = grouped(self._members, self._first.by, np.where(stepping, len(self._members) - 1, -1))
-        return cast("GroupChoice", self._session.look_in_groups(self._number, look, latest))
+        return cast("GroupChoice", self._session.look_in_groups(self.number, look, latest))
 
     # ---- plumbing
 
     @cached_property
     def _first(self) -> StrataPlan:
-        return cast("StrataPlan", next(iter(self._candidates.values())))
+        return cast("StrataPlan", next(iter(self.candidates.values())))
 
     @cached_property
     def _members(self) -> list[Plan]:
         """The plan within a group of each candidate."""
-        return [cast("StrataPlan", plan).members[0] for plan in self._candidates.values()]
+        return [cast("StrataPlan", plan).members[0] for plan in self.candidates.values()]
 
     @cached_property
     def _looks(self) -> list[Plan]:
@@ -322,7 +312,7 @@ class GroupChoice(Choice):
     @cached_property
     def depths(self) -> Integers:
         """How many candidates were dropped in each group by stepping, (groups,)."""
-        known = cast("StrataPlan", self._known.plan)
+        known = cast("StrataPlan", self.release.plan)
         depth = np.zeros(len(known.members) + 1, dtype=np.int64)
         if self.nested:
             for k, plan in enumerate(known.members):
@@ -332,7 +322,7 @@ class GroupChoice(Choice):
 
     def _shares(self, workload: Workload, snr: float) -> list[Shares]:
         """Of the queries within each group, from what is known and what each candidate would do."""
-        known, estimator = cast("StrataPlan", self._known.plan), cast("StrataEstimator", self._known.estimator)
+        known, estimator = cast("StrataPlan", self.release.plan), cast("StrataEstimator", self.release.estimator)
         noise = [np.sqrt(plan.variances(workload)) for plan in self._members]
         parts = list(known.parts(workload))
         kinds = [known.kinds_of(part) for part in parts]
@@ -348,15 +338,15 @@ class GroupChoice(Choice):
     def _chosen(self, given: Mapping[Any, str | None] | Sequence[str | None]) -> Integers:
         if isinstance(given, Verdicts):
             return given.chosen
-        return chosen_of(self._first.domain, self.by, list(self._candidates), given)
+        return chosen_of(self._first.domain, self.by, list(self.candidates), given)
 
     def _stepping(self, groups: Any) -> Booleans:
         if groups is None:
             return np.ones(self._first.groups, dtype=bool)
         if isinstance(groups, Verdicts):
             return groups.stepping
-        first = next(iter(self._candidates))
+        first = next(iter(self.candidates))
         return self._chosen(dict.fromkeys(groups, first)) >= 0
 
     def __repr__(self) -> str:
-        return f"GroupChoice({', '.join(self._candidates)}; {self._first.groups:,} groups of {', '.join(self.by)})"
+        return f"GroupChoice({', '.join(self.candidates)}; {self._first.groups:,} groups of {', '.join(self.by)})"

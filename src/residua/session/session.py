@@ -7,6 +7,7 @@ from fractions import Fraction
 from functools import reduce
 from operator import add
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, overload
 
 from residua.errors import SessionError
@@ -337,7 +338,8 @@ class Session(Adaptive, Reported, Quotable):
     def _chosen(self, stored: Stored, at: SessionStanding) -> Choice:
         """A choice as it stands; one for each group where its candidates are measured in groups."""
         groups = next(iter(stored.candidates.values())).by_names
-        return (GroupChoice if groups else Choice)(self, stored, self._pooled(at, None))
+        candidates, origins = MappingProxyType(stored.candidates), MappingProxyType(stored.origins)
+        return (GroupChoice if groups else Choice)(self, stored.number, candidates, origins, self._pooled(at, None))
 
     def __repr__(self) -> str:
         return f"Session({str(self._folder.path)!r}, {self._ledger!r})"

@@ -74,8 +74,8 @@ class Stored:
     """
 
     number: int
-    candidates: Mapping[str, Plan]
-    origins: Mapping[str, str]
+    candidates: dict[str, Plan]
+    origins: dict[str, str]
     look: str | None
     end: str | None
 

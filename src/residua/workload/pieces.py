@@ -74,9 +74,7 @@ class ListedQueries:
         """What each query asks, in words."""
         return iter(self.labels)
 
-    def query_labels(self) -> Iterator[str]:
-        """A label for every query."""
-        return iter(self.labels)
+    query_labels = titles
 
     def listed(self) -> ListedQueries:
         """They are."""

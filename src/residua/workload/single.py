@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from residua.domain import OTHER, Attribute, Dates, Domain, Integers
 from residua.errors import WorkloadError
@@ -94,7 +94,6 @@ def _sparse(matrix: Any) -> csr_array:
     return rows
 
 
-_MOST_AT_ONCE = 200
 _CELL = "residua cell"
 
 
@@ -149,11 +148,8 @@ def queries(domain: Domain, expressions: Sequence[str] | Mapping[str, str], *, w
     for attributes in dict.fromkeys(mentioned.values()):
         check_cells(domain, attributes)
         labels = [label for label, own in mentioned.items() if own == attributes]
-        rows = []
-        for start in range(0, len(labels), _MOST_AT_ONCE):
-            texts = [(named[label], sql[label]) for label in labels[start : start + _MOST_AT_ONCE]]
-            rows.append(csr_array(_evaluated(engine, domain, attributes, texts)))
-        matrix = csr_array(vstack(rows, format="csr"))
+        texts = [(named[label], sql[label]) for label in labels]
+        matrix = csr_array(vstack(list(_evaluated(engine, domain, attributes, texts)), format="csr"))
         parts.append(ListedQueries(domain, attributes, matrix, tuple(labels), np.full(len(labels), each)))
         places += [numbers[label] for label in labels]
     return Workload(domain, tuple(parts), np.array(places, dtype=np.int64) if len(parts) > 1 else None)
@@ -198,10 +194,11 @@ def _under(columns: Mapping[str, str], text: str, parsed: Expression) -> str:
 
 def _evaluated(
     engine: Any, domain: Domain, attributes: tuple[int, ...], texts: Sequence[tuple[str, str]]
-) -> NDArray[np.float64]:
-    """Every expression (as written, as asked) on every cell of these attributes, (expressions, cells)."""
+) -> Iterator[csr_array]:
+    """Every expression (as written, as asked) on every cell of these attributes, (1, cells) each."""
     import duckdb
     import pyarrow as pa
+    from scipy.sparse import csr_array
 
     sizes = [int(domain.sizes[i]) for i in attributes]
     cells = math.prod(sizes)
@@ -212,8 +209,7 @@ def _evaluated(
         values = _values(domain.attributes[domain.names[i]])
         columns[names[domain.names[i]]] = values.take(pa.array(code[numbers % cells]))
     engine.register("cells", pa.table({**columns, _CELL: pa.array(numbers)}))
-    rows = np.empty((len(texts), cells))
-    for row, (text, sql) in zip(rows, texts, strict=True):
+    for text, sql in texts:
         try:
             kind = engine.execute(f"SELECT typeof({sql}\n) FROM cells LIMIT 1").fetchall()[0][0]
             if kind in ("VARCHAR", "DATE", "TIMESTAMP", "BLOB"):
@@ -228,15 +224,14 @@ def _evaluated(
             raise WorkloadError(f"query {text!r}: {words}. A bin is compared by its label, as text.") from None
         if len(values) != len(numbers):
             raise WorkloadError(f'query {text!r} sums over cells; write what counts in one cell, such as "age >= 18".')
-        row[:] = np.ma.filled(values, 0.0)[:cells]
+        row = np.ma.filled(values, 0.0)[:cells]
         if not np.array_equal(row, np.ma.filled(again, 0.0)[:cells], equal_nan=True):
             raise WorkloadError(f"query {text!r} is another number every time; leave out what is random.")
         if not row.any():
             raise WorkloadError(f"query {text!r} is zero on every cell; check the spelling of its labels.")
-    if not np.isfinite(rows).all():
-        wrong, _ = texts[int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])]
-        raise WorkloadError(f"query {wrong!r} is not a finite number on some cells; correct it.")
-    return rows
+        if not np.isfinite(row).all():
+            raise WorkloadError(f"query {text!r} is not a finite number on some cells; correct it.")
+        yield csr_array(row[None])
 
 
 def _values(attribute: Attribute) -> Any:
