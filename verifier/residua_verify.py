@@ -1,0 +1,801 @@
+#!/usr/bin/env python3
+"""An independent price for a saved plan or release of residua: what it measures, rebuilt and priced exactly.
+
+    python residua_verify.py PLAN.json|RELEASE [--json]
+
+Written from docs/mathematics/serialised.md ("the page"). Imports nothing of residua and nothing outside the standard
+library. Exits with 0 if the stated guarantee covers the price, with 1 if it does not, with 2 if it cannot tell.
+
+How it works. Under normal noise everything measured is a list of blocks, each a weight and some factors; a factor gives
+every point of its attributes a key (equal keys, equal columns) and every two keys the inner product of their columns, a
+whole number. A price is the largest cost of any cell, pair of cells or person, found by trying all that differ. Costs
+are whole numbers of 2^-768 with weights rounded up: sums of weights times squares, they are never below the truth.
+Under Laplace noise columns are written out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import decimal
+import hashlib
+import io
+import json
+import math
+import struct
+import sys
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from functools import cache, cached_property
+from itertools import accumulate, combinations, islice, pairwise, product, repeat
+from pathlib import Path
+from typing import Any
+
+ONE = 2**768  # a cost of 1
+AXIS = 2**192  # what entries of the cost matrix of correlated noise are counted in
+MOST = 400_000  # blocks that are evaluated at two cells, before closed forms are used
+DENSE = 40  # values of an attribute whose correlated noise is written out as a matrix
+PLAN_MARGIN = Fraction(1, 2**40)  # the page, "What it prints"
+
+
+class Refused(Exception):  # noqa: N818
+    """The file is not what the page says."""
+
+
+# ---- intervals: decimal numbers are rational, and these contexts round them down and up
+
+_DOWN = decimal.Context(prec=90, rounding=decimal.ROUND_FLOOR, Emax=10**8, Emin=-(10**8))
+_UP = decimal.Context(prec=90, rounding=decimal.ROUND_CEILING, Emax=10**8, Emin=-(10**8))
+
+
+class Interval:
+    """Two decimals around a number; products and quotients are of positive ones."""
+
+    def __init__(self, low: Any, high: Any = None) -> None:
+        self.low, self.high = Decimal(low), Decimal(low if high is None else high)
+
+    def __add__(self, other: Interval) -> Interval:
+        return Interval(_DOWN.add(self.low, other.low), _UP.add(self.high, other.high))
+
+    def __sub__(self, other: Interval) -> Interval:
+        return Interval(_DOWN.subtract(self.low, other.high), _UP.subtract(self.high, other.low))
+
+    def __mul__(self, other: Interval) -> Interval:
+        return Interval(_DOWN.multiply(self.low, other.low), _UP.multiply(self.high, other.high))
+
+    def __truediv__(self, other: Interval) -> Interval:
+        return Interval(_DOWN.divide(self.low, other.high), _UP.divide(self.high, other.low))
+
+
+ZERO, UNIT = Interval(0), Interval(1)
+
+# ---- factors
+
+
+@dataclass(eq=False)
+class Factor:
+    """Columns over the points of some attributes, by their inner products."""
+
+    attributes: tuple[int, ...]  # positions, increasing
+    keys: Sequence[Any]  # of every point, row by row
+    inner: Callable[[Any, Any], int]  # of two keys, the inner product of their columns
+    orbits: Sequence[Any] | None = None  # points of one orbit can be exchanged; left out, each is its own
+    bounds: tuple[int, int] | None = None  # the largest norm and the least inner product, where known
+    partial: bool = False  # whether norms alone are known
+
+    def __post_init__(self) -> None:
+        self.inner = cache(self.inner)
+
+    @cached_property
+    def extremes(self) -> tuple[int, int]:
+        """The largest norm, and the least inner product of any two columns."""
+        keys = list(dict.fromkeys(self.keys)) if self.bounds is None else []
+        return self.bounds or (max(self.inner(a, a) for a in keys), min(self.inner(a, b) for a in keys for b in keys))
+
+    @property
+    def ratio(self) -> Fraction:
+        """The least inner product over the largest norm."""
+        return Fraction(self.extremes[1], self.extremes[0] or 1)
+
+
+Block = tuple[int, list[Factor]]  # a weight in whole numbers of 2^-768, and factors
+Columns = list[tuple[Fraction, list[tuple[int, tuple[int, ...]]]]]  # a weight, and of every cell a place and a column
+
+
+def plain(i: int, n: int) -> Factor:
+    """Columns of n I − 11ᵀ."""
+    bounds = (n * (n - 1), -n if n > 1 else 0)
+    return Factor((i,), range(n), lambda a, b: bounds[0] if a == b else -n, [0] * n, bounds)
+
+
+def matrix(attributes: Sequence[int], columns: Sequence[int], rows: Sequence[Sequence[int]]) -> Factor:
+    """The columns of a matrix, by the column of every point, −1 for none."""
+    whole = [*zip(*rows, strict=True), (0,) * len(rows)] if rows else [()] * (max(columns) + 2)
+    if not all(type(x) is int for row in rows for x in row) or not -1 <= min(columns) <= max(columns) < len(whole) - 1:
+        raise Refused("a matrix is not made of whole numbers, or does not fit its cells")
+    return Factor(tuple(attributes), [whole[k] for k in columns], lambda a, b: sum(map(int.__mul__, a, b)))
+
+
+# ---- the domain, and packed numbers
+
+
+def inflated(packed: bytes) -> bytes:
+    """Decompressed bytes, no more than a gigabyte."""
+    return zlib.decompressobj().decompress(packed, 2**30)
+
+
+def floats(text: str) -> list[float]:
+    """Packed floats."""
+    raw = inflated(base64.b85decode(text))
+    n = len(raw) // 8
+    return [x for (x,) in struct.iter_unpack("<d", bytes(raw[k * n + i] for i in range(n) for k in range(8)))]
+
+
+def unit_of(day: date, unit: str) -> str:
+    """The label of the day, week, month, quarter or year."""
+    year, week, _ = day.isocalendar()
+    labels = {"week": f"{year:04d}-W{week:02d}", "quarter": f"{day.year:04d}-Q{(day.month + 2) // 3}"}
+    return labels.get(unit) or day.isoformat()[: {"day": 10, "month": 7, "year": 4}[unit]]
+
+
+class Attribute:
+    """An attribute as the domain declares it."""
+
+    def __init__(self, declared: dict[str, Any]) -> None:
+        self.declared, policies = declared, (declared.get("unknown"), declared.get("missing"))
+        self.drops, self.other = "drop" in policies, "other" in policies
+        self.labels = declared.get("values") or declared.get("labels")
+        if "first" in declared:
+            first, last = (date.fromisoformat(declared[name]) for name in ("first", "last"))
+            days = [first + timedelta(n) for n in range((last - first).days, -1, -1)]
+            self.days = {unit_of(day, declared["unit"]): day for day in days}  # the first day of each
+            self.labels = list(self.days)[::-1]
+        elif self.labels is None:
+            number = declared["codes"]["labels"]["number"] if "codes" in declared else declared.get("size")
+            self.labels = range(declared.get("low", 0), declared["high"] + 1 if number is None else number)
+        self.size = len(self.labels) + self.other
+
+    def levels(self) -> list[list[int]]:
+        """The group of every value on every declared level, finest first."""
+        levels, below, declared = [], list(range(len(self.labels))), self.declared
+        for each in declared.get("codes", {}).get("levels", []):
+            steps = inflated(base64.b64decode(each["of"]["packed"]))
+            of = [*accumulate(step for (step,) in struct.iter_unpack("<i", steps))]
+            below = [of[group] for group in below]
+            levels.append(below)
+        given = declared.get("levels", [])
+        for name in given:
+            groups = None if isinstance(given, list) else given[name]  # a list is of units of the calendar
+            if groups is not None and set(groups) == {"edges", "labels"}:
+                starts = [float(edge) for edge in declared["edges"][:-1]] if "edges" in declared else self.labels
+                cuts = [edge if isinstance(edge, int) else float(edge) for edge in groups["edges"][1:-1]]
+                levels.append([sum(cut <= start for cut in cuts) for start in starts])
+                continue
+            group_of = {label: group for group, members in (groups or {}).items() for label in members}
+            each = [group_of[x] if group_of else unit_of(self.days[x], name) for x in self.labels]
+            numbers = {group: k for k, group in enumerate(dict.fromkeys(groups or each))}
+            levels.append([numbers[group] for group in each])
+        return [[*codes, max(codes) + 1] if self.other else codes for codes in levels]
+
+    def nodes(self, counts: list[int] | None) -> list[list[int]]:
+        """The node of every value on every level of a tree, from the values to the root."""
+        nodes = [list(range(self.size)), *(self.levels() if counts is None else [])]
+        for few, many in [] if counts is None else zip([*counts, 1], [self.size, *counts], strict=True):
+            nodes.append([node * few // many for node in nodes[-1]])
+        return nodes if len(nodes) > 1 and not max(nodes[-1]) else [*nodes, [0] * self.size]
+
+
+# ---- correlated noise
+
+
+class Axis:
+    """Noise along an ordered attribute: its network, Γ, and how precisely it tells the total."""
+
+    def __init__(self, attribute: int, n: int, body: dict[str, Any]) -> None:
+        self.attribute, self.n, asked = attribute, n, body["asked"]
+        q, self.a, p = floats(body["q"]), body["weights"], body["poles"]
+        positive = all(0 < x < math.inf for x in (*q, *p, *self.a))
+        if len(q) != n or len(p) != len(self.a) or not positive or sorted(set(p)) != p:
+            raise Refused("the noise along an attribute is incomplete")
+        self.q, self.weights, self.poles = ([Interval(x) for x in each] for each in (q, self.a, p))
+        w, r, v = asked.get("prefixes", 0.0), asked.get("ranges", 0.0), asked.get("values", 0.0)
+        each = floats(w) if isinstance(w, str) else [w] * n
+        values, chords, self.first = [v] * n, dict[tuple[int, int], float](), None
+        self.nested = "groups" in asked or "singles" in asked
+        if self.nested:
+            values = [v + single for single in (floats(asked["singles"]) if "singles" in asked else [0.0] * n)]
+            groups = floats(asked["groups"]) if "groups" in asked else []
+            k = len(groups) // 3
+            for low, high, weight in zip(groups[:k], groups[k : 2 * k], groups[2 * k :], strict=True):
+                if low == high:
+                    values[int(low)] += weight
+                else:
+                    chords[int(low) - 1, int(high)] = chords.get((int(low) - 1, int(high)), 0.0) + weight
+            self.grounds = [Interval(x + r * (n + 1)) for x in each]
+            self.first = Interval((each[0] + r * (n + 1)) * (1 + each[0] / r)) if r else None
+        elif "ends" in asked:
+            each, around = floats(asked["ends"]), Interval(1 - 2.0**-48, 1 + 2.0**-48)  # added in any order
+            self.first, *self.grounds = (around / Interval(1 / (u * math.fsum(each))) for u in each)
+        else:
+            self.grounds = [UNIT / Interval(1 / (x + r * (n + 1))) for x in each]
+            self.first = UNIT / Interval(1 / (w + r * (n + 1)) * r / (w + r)) if r else None
+        self.values, self.chords = [Interval(x) for x in values], {at: Interval(x) for at, x in chords.items()}
+        if not len(self.grounds) == len(values) == n:
+            raise Refused("what is asked along an attribute does not fit it")
+        self.before = list(accumulate(self.grounds, initial=self.first or ZERO))
+        self.after = list(accumulate(reversed(self.grounds), initial=ZERO))[::-1]
+
+    def gram(self, i: int, j: int) -> Interval:
+        """G(i, j), i ≤ j."""
+        star = self.after[j] if self.first is None else self.after[j] * self.before[i] / self.before[-1]
+        chords = (c for (a, b), c in self.chords.items() if a < i and j <= b)
+        return sum(chords, star if i < j else star + self.values[i])
+
+    def covariances(self, z: Interval) -> Callable[[int, int], Interval]:
+        """Cov(C_i, C_j) in the network of G + z Q⁻¹; of neighbours alone along a long attribute."""
+        n, ground = self.n, -1
+        hub = ground if self.first is None else n
+        links: dict[int, dict[int, Interval]] = {v: {} for v in range(-1, n + 1)}
+
+        def link(a: int, b: int, conductance: Interval) -> None:
+            links[a][b] = links[b][a] = links[a].get(b, ZERO) + conductance
+
+        for i in range(n):
+            link(i - 1, i, self.values[i] + z / self.q[i])
+            link(i, hub, self.grounds[i])
+        for (a, b), conductance in {**self.chords, **({(ground, hub): self.first} if self.first else {})}.items():
+            link(a, b, conductance)
+        steps, order = [], [*range(n), *([hub] if self.first else [])]
+        for v in order:
+            near = links.pop(v)
+            t = sum(near.values(), ZERO)
+            for a, b in combinations(near, 2):
+                link(a, b, near[a] * near[b] / t)
+            for a in near:
+                del links[a][v]
+            steps.append((v, {a: g / t for a, g in near.items() if a != ground}, UNIT / t))
+        known: dict[tuple[int, int], Interval] = {}
+
+        def covariance(a: int, b: int) -> Interval:
+            return ZERO if ground in (a, b) else known[min(a, b), max(a, b)]
+
+        for place, (v, shares, variance) in reversed(list(enumerate(steps))):
+            for b in order[place + 1 :] if n <= DENSE else shares:
+                known[min(v, b), max(v, b)] = sum((share * covariance(a, b) for a, share in shares.items()), ZERO)
+            known[v, v] = sum((share * covariance(v, a) for a, share in shares.items()), variance)
+        return covariance
+
+    @cached_property
+    def tells(self) -> float:
+        """1/(1ᵀΣ1)."""
+        last, parts = self.n - 1, zip(self.weights, map(self.covariances, self.poles), strict=True)
+        return float((UNIT / sum((a * covariance(last, last) for a, covariance in parts), ZERO)).high)
+
+    def zero(self, low: Decimal, high: Decimal) -> Interval:
+        """The zero of Σ a/(p − z) between two poles, from −∞ to ∞."""
+        left, right, pairs = low, high, list(zip(self.weights, self.poles, strict=True))
+        while right - left > low * Decimal("1e-70"):
+            z = _DOWN.divide(_DOWN.add(left, right), Decimal(2))
+            above = sum((a / (p - Interval(z)) for a, p in pairs if p.low > z), ZERO)
+            sign = above - sum((a / (Interval(z) - p) for a, p in pairs if p.low < z), ZERO)
+            if sign.low <= 0 <= sign.high or not left < z < right:
+                break
+            left, right = (z, right) if sign.high < 0 else (left, z)
+        return Interval(left, right)
+
+    @cached_property
+    def gamma(self) -> Callable[[int, int], Interval]:
+        """Γ(i, j), i ≤ j; of a long attribute i = j alone."""
+        c = UNIT / sum((a / p for a, p in zip(self.weights, self.poles, strict=True)), ZERO)
+        b, parts = UNIT / sum(self.weights, ZERO), []
+        for low, high in pairwise(self.poles):
+            z = self.zero(low.low, high.low)
+            squares = ((p - z) * (p - z) if p.low > z.high else (z - p) * (z - p) for p in self.poles)
+            d = UNIT / (z * sum((a / square for a, square in zip(self.weights, squares, strict=True)), ZERO))
+            parts.append((d, z, self.covariances(z)))
+
+        def entry(i: int, j: int) -> Interval:
+            whole = b * self.gram(i, j)
+            for d, z, cov in parts:
+                share = d * z / (self.q[i] * self.q[j])
+                whole = whole + share * (cov(i, j - 1) + cov(i - 1, j)) - share * (cov(i, j) + cov(i - 1, j - 1))
+            return whole if i < j else whole + sum((d for d, _, _ in parts), c) / self.q[i]
+
+        return entry
+
+    @cached_property
+    def factor(self) -> Factor:
+        """Γ times 2^192 in whole numbers, above Γ in every direction: what is uncertain is added to the diagonal."""
+        n, places = self.n, range(self.n)
+        entries = {(i, j): self.gamma(i, j) for i in places for j in (places[i:] if n <= DENSE else [i])}
+        whole = {at: math.ceil(Fraction(entry.high) * AXIS) for at, entry in entries.items()}
+        more = n * max(whole[at] + 1 - math.floor(Fraction(entry.low) * AXIS) for at, entry in entries.items())
+        if n <= DENSE:
+            return Factor((self.attribute,), places, lambda i, j: whole[min(i, j), max(i, j)] + more * (i == j))
+        bounds = (max(whole.values()), -max(whole.values()) if self.nested else 0)
+        return Factor((self.attribute,), places, lambda i, j: whole[i, i], bounds=bounds, partial=True)
+
+    def weight(self, f: Fraction, axes: int) -> int:
+        """1/f' for so many axes."""
+        least = min(Fraction(a * float(f)) / Fraction(a) for a in self.a)
+        return math.ceil(ONE / (least * AXIS**axes))
+
+
+# ---- the forms
+
+
+class Ratios:
+    """Hands out noise scales over grids in their order: as a release keeps them, or those of a plan's rules."""
+
+    def __init__(self, arrays: dict[str, list[Any]] | None) -> None:
+        self.left = None if arrays is None else {name: iter(array) for name, array in arrays.items()}
+
+    def __call__(self, rules: Sequence[float], measured: Sequence[int] = (), grids: bool = True) -> list[Fraction]:
+        """The next ones; along an axis f, which has no grid."""
+        pairs = [(rule, 1) for rule in rules]
+        if self.left is not None:
+            if list(islice(self.left.get("measured", iter(())), len(measured))) != list(measured):
+                raise Refused("the release lists other sets or groups than its plan measures")
+            pairs = list(islice(zip(self.left["scales"], self.left.get("grids", repeat(1)), strict=False), len(rules)))
+        if len(pairs) != len(rules) or not all(0 < s < math.inf and t >= 1 for s, t in pairs):
+            raise Refused("noise scales are missing, or no positive numbers")
+        return [Fraction(s) / (t if grids else 1) for s, t in pairs]
+
+    def end(self) -> None:
+        """Refuses what was not asked for."""
+        if any(next(left, None) is not None for left in (self.left or {}).values()):
+            raise Refused("the release lists more than its plan measures")
+
+
+def squared(ratio: Fraction) -> int:
+    """1/ratio² in whole numbers of 2^-768, rounded up."""
+    return math.ceil(ONE / ratio**2)
+
+
+class Measured:
+    """What a plan without groups measures: blocks under normal noise, columns under Laplace noise."""
+
+    def __init__(self, body: dict[str, Any], attributes: list[Attribute], read: Ratios) -> None:
+        self.body, self.attributes, self.read = body, attributes, read
+        self.sizes = [attribute.size for attribute in attributes]
+        self.blocks, self.columns = list[Block](), Columns()
+        product_form = self.along if "parts" in body else self.sets
+        forms = {"dense": self.matrix, "pure": self.matrix, "blockwise": self.blockwise, "product": product_form}
+        forms[body["kind"]]()
+
+    def matrix(self) -> None:
+        """One integer matrix."""
+        (ratio,) = self.read([self.body["scale"]])
+        factor = matrix(self.body["attributes"], self.body["columns"], self.body["strategy"])
+        if self.body["kind"] == "dense":
+            self.blocks.append((squared(ratio), [factor]))
+        else:
+            self.columns.append((1 / ratio, [(0, key) for key in dict.fromkeys(factor.keys)]))
+
+    def blockwise(self) -> None:
+        """Integer rows over classes of values."""
+        for block, number, tau in zip(*(self.body[key] for key in ("blocks", "numbers", "precisions")), strict=True):
+            if tau > 0:
+                columns, strategy = [0], self.body["strategies"][number]
+                for i, level in block:
+                    classes = self.body["axes"][i][level - 1]
+                    columns = [at * (max(classes) + 1) + own for at in columns for own in classes]
+                raw, form = inflated(base64.b85decode(strategy["rows"])), f"<{strategy['shape'][1]}q"
+                factor = matrix([i for i, _ in block], columns, list(struct.iter_unpack(form, raw)))
+                most = factor.extremes[0]
+                weight = squared(*self.read([(math.sqrt(most) or 1.0) * math.sqrt(1.0 / tau) * (1.0 + 2.0**-46)]))
+                self.blocks.append((weight, [factor]) if block else (weight * most, []))
+
+    def sets(self) -> None:
+        """Residuals of sets, some of them along axes; or whole tables with Laplace noise."""
+        sizes, factors, units, axes = self.sizes, list[Factor](), list[float](), dict[int, Axis]()
+        of_size = ((level["members"], level["size"]) for level in self.body["sets"])
+        sets = [tuple(m[k : k + n]) for m, n in of_size for k in range(0, max(len(m), 1), max(n, 1))]
+        for k, (share, S) in enumerate(zip(self.body.get("shares", []), sets, strict=False)):
+            if share > 0:  # two cells that differ in all attributes stand for all
+                (ratio,) = self.read([1 / share * (1.0 + 2.0**-48)], [k])
+                self.columns.append((1 / ratio, [(0, (1,)), (int(math.prod(sizes[i] for i in S) > 1), (1,))]))
+        if "shares" in self.body:
+            return
+        given = self.body["strategies"] or [{"rows": None}] * len(sizes)
+        for i, (n, each) in enumerate(zip(sizes, given, strict=True)):
+            if "axis" in each:
+                axes[i] = Axis(i, n, each["axis"])
+            rows = () if i in axes else each["rows"]
+            factors.append(
+                axes[i].factor if i in axes else plain(i, n) if rows is None else matrix([i], range(n), rows)
+            )
+            units.append(1.0 if i in axes else float(n) if rows is None else math.sqrt(factors[i].extremes[0]) or 1.0)
+        up = 1.0 + (2.0**-48 if all(each == {"rows": None} for each in given) else 2.0**-46)
+        own = to_measure(
+            dict(zip(sets, self.body["precisions"], strict=True)), {i: each.tells for i, each in axes.items()}
+        )
+        for k, S in enumerate(sets):
+            noisy = [axes[i] for i in S if i in axes]
+            if own[S] > 0 and all(factors[i].extremes[0] for i in S):
+                if noisy:
+                    rule = math.prod(units[i] ** 2 for i in S) / own[S] * (1.0 + 2.0**-40)
+                    weight = noisy[0].weight(*self.read([rule], [k], grids=False), len(noisy))
+                else:
+                    weight = squared(*self.read([math.prod(units[i] for i in S) * math.sqrt(1.0 / own[S]) * up], [k]))
+                self.blocks.append((weight, [factors[i] for i in S]))
+
+    def along(self) -> None:
+        """Sets of short attributes, each by an operator along one attribute."""
+        at = self.body["attribute"]
+        axis_of = cache(lambda text: Axis(at, self.sizes[at], json.loads(text)))
+        for part in self.body["parts"]:
+            sizes = [self.sizes[i] for i in part["members"]]
+            operator, short = with_texts(part["operator"], self.body["texts"]), list(map(plain, part["members"], sizes))
+            N, kind = math.prod(sizes), operator["kind"]
+            if kind == "path":
+                axis = axis_of(json.dumps(operator["axis"]))
+                rule = operator["factor"] * math.prod(float(n) ** 2 for n in sizes) * (1.0 + 2.0**-40)
+                self.blocks.append((axis.weight(*self.read([rule], grids=False), 1), [*short, axis.factor]))
+            elif kind == "total":
+                rule = math.sqrt(operator["variance"]) * N * (1.0 + 2.0**-48)
+                self.blocks.append((squared(*self.read([rule])), short))
+            elif kind == "buckets":
+                self.columns += buckets(self.sizes[at], operator["strategies"], self.read(operator["scales"]))
+            else:
+                times = {"normal": 1.0, "laplace": 2.0}[operator["noise"]]
+                levels = [each if any(each) else [] for each in map(floats, operator["precisions"])]
+                rules = [[1.0 / math.sqrt(times * tau) * (N * (1.0 + 2.0**-50)) for tau in each] for each in levels]
+                own, nodes = (
+                    list(map(self.read, rules)),
+                    self.attributes[at].nodes(operator["counts"])[operator["start"] :],
+                )
+                if len(nodes) != len(own) or (times > 1 and max(map(len, own)) > 1):
+                    raise Refused("a tree has other levels than its attribute, or with Laplace noise several scales")
+                if times > 1:
+                    measured = ((each, places) for each, places in zip(own, nodes, strict=True) if each)
+                    self.columns += [(1 / each[0], [(node, (1,)) for node in places]) for each, places in measured]
+                else:
+                    self.blocks.append((1, [*short, tree(at, nodes, own)]))
+
+
+def to_measure(known: dict[tuple[int, ...], float], tells: dict[int, float]) -> dict[tuple[int, ...], float]:
+    """What is measured of each set, from what shall be known of it: those with most axes first."""
+    own = dict.fromkeys(known, 0.0) if tells else known
+    for S in sorted(known, key=lambda each: -len(tells.keys() & set(each))) if tells else []:
+        above = (U for U in known if own[U] and set(U) > set(S) and set(U) - set(S) <= tells.keys())
+        lacking = known[S] - sum(own[U] * math.prod(tells[i] for i in set(U) - set(S)) for U in above)
+        own[S] = lacking if lacking > 1e-12 * known[S] else 0.0
+    return own
+
+
+def with_texts(body: Any, texts: list[str]) -> Any:
+    """Texts that operators share, put back."""
+    if isinstance(body, dict):
+        return texts[body["text"]] if body.keys() == {"text"} else {k: with_texts(v, texts) for k, v in body.items()}
+    return [with_texts(each, texts) for each in body] if isinstance(body, list) else body
+
+
+def tree(at: int, nodes: list[list[int]], ratios: list[list[Fraction]]) -> Factor:
+    """Every node from the finest measured level to the root: of two values, the weights of the nodes that hold both."""
+    weights, above = [list(map(squared, each)) or [0] for each in ratios], nodes[min(1, len(nodes) - 1)]
+    ways: dict[int, list[tuple[int, int]]] = {}
+    for value, finest in enumerate(nodes[0]):
+        if finest not in ways:
+            index = [above[value], *(places[value] for places in nodes[1:])]  # of the finest level one per parent
+            own = [w[0] if len(w) == 1 else w[k] for w, k in zip(weights, index, strict=True)]
+            ways[finest] = list(zip((places[value] for places in nodes), own, strict=True))
+
+    def shared(a: int, b: int) -> int:
+        return sum(weight for (one, weight), (other, _) in zip(ways[a], ways[b], strict=True) if one == other)
+
+    return Factor((at,), nodes[0], shared, above, (max(sum(weight for _, weight in way) for way in ways.values()), 0))
+
+
+def buckets(n: int, strategies: list[list[list[int]]], ratios: list[Fraction]) -> Columns:
+    """Rows over the parts of every bucket, from the coarsest level to the finest."""
+    runs, columns = [n], Columns()
+    for level, (rows, ratio) in reversed(list(enumerate(zip(strategies, ratios, strict=True)))):
+        whole, parts, keys = list(zip(*rows, strict=True)), list[int](), list[tuple[int, tuple[int, ...]]]()
+        for bucket, size in enumerate(runs):
+            b = len(whole)
+            sizes = [size // b + (k < size % b) for k in range(b)] if level else [1] * size
+            if len(sizes) > b or min(sizes) < 1:
+                raise Refused("the buckets do not hold the values")
+            keys += [(bucket, whole[part]) for part, length in enumerate(sizes) for _ in range(length)]
+            parts += sizes
+        columns, runs = [*columns, (1 / ratio, keys)], parts
+    return columns
+
+
+# ---- prices: all cells, pairs and persons that differ, or the closed forms of the page
+
+
+class Cells:
+    """The cells of a domain that differ in what some blocks measure, by the key of every factor."""
+
+    def __init__(self, blocks: list[Block], sizes: list[int], limits: dict[int, int]) -> None:
+        self.blocks, self.sizes, self.limits, self.exact = blocks, sizes, limits, True
+        self.factors = list(dict.fromkeys(factor for _, own in blocks for factor in own))
+        self.seen = [i for factor in self.factors for i in factor.attributes]
+        self.partial = any(factor.partial for factor in self.factors)
+
+    def kinds(self, copies: int, most: float = 2**20) -> list[dict[Any, Any]]:
+        """Cells that stand for all others, with the codes of limited attributes; none if there are too many."""
+        codes: dict[int, list[int]] = {i: [] for i in sorted(set(self.seen))}
+        for i, chosen in codes.items():
+            own, known = [f for f in self.factors if i in f.attributes], dict[Any, set[Any]]()
+            alone = all(len(f.attributes) == 1 for f in own)
+            for code in range(self.sizes[i]):
+                orbit = tuple(code if f.orbits is None else f.orbits[code] for f in own) if alone else code
+                key = code if i in self.limits or not alone else tuple(f.keys[code] for f in own)
+                others = known.setdefault(orbit, set())
+                if len(others) < copies and key not in others:
+                    others.add(key)
+                    chosen.append(code)
+        cells: dict[Any, dict[Any, Any]] = {}
+        for each in product(*codes.values()) if math.prod(map(len, codes.values())) <= most else ():
+            code = dict(zip(codes, each, strict=True))
+            cell: dict[Any, Any] = {i: code[i] for i in self.limits if i in code}
+            for factor in self.factors:
+                at = 0
+                for i in factor.attributes:
+                    at = at * self.sizes[i] + code[i]
+                cell[factor] = factor.keys[at]
+            cells[tuple(cell.values())] = cell
+        return list(cells.values())
+
+    def shared(self, one: dict[Any, Any], other: dict[Any, Any]) -> int:
+        """Γ of two cells."""
+        return sum(weight * math.prod(f.inner(one[f], other[f]) for f in own) for weight, own in self.blocks)
+
+    @cached_property
+    def added(self) -> int:
+        """The most expensive cell."""
+        costs = [self.shared(cell, cell) for cell in self.kinds(1)]
+        self.exact = bool(costs) or len(set(self.seen)) == len(self.factors)
+        return max(costs or [sum(weight * math.prod(f.extremes[0] for f in own) for weight, own in self.blocks)])
+
+    def replaced(self) -> int:
+        """The most expensive pair of cells."""
+        few = MOST // len(self.blocks)
+        ones, others = self.kinds(1, few), self.kinds(2, few)
+        if 0 < len(ones) * len(others) <= few and not self.partial:
+            norms = [self.shared(cell, cell) for cell in others]
+            pairs = ((one, other, norm) for one in ones for other, norm in zip(others, norms, strict=True))
+            return max(self.shared(one, one) + norm - 2 * self.shared(one, other) for one, other, norm in pairs)
+        alike = [f for f in self.factors if len(f.attributes) == 1 == self.seen.count(f.attributes[0])]
+        alike, terms, self.exact = alike if len(alike) <= 16 else [], [], False
+        for weight, own in self.blocks:
+            least = min([f.ratio for f in own if f not in alike], default=Fraction(1))
+            cost = weight * math.prod(f.extremes[0] for f in own)
+            terms.append((frozenset(f for f in own if f in alike), Fraction(cost), least))
+        return min(2 * self.added + 2 * math.ceil(opposed(alike, terms)), 4 * self.added)
+
+    def persons(self, records: int) -> int:
+        """The most expensive person with limits."""
+        kinds, bounds = self.kinds(records, math.sqrt(MOST)) if not self.partial else [], [records**2 * self.added]
+        gamma = [[self.shared(one, other) for other in kinds] for one in kinds]
+        if kinds and math.comb(len(kinds) + records, records) * len(kinds) <= MOST:
+            return everyone(gamma, kinds, records, self.limits)
+        self.exact = False
+        if kinds and len(self.blocks) == 1:
+            bounds += [meeting(gamma, kinds, records, i, most) for i, most in self.limits.items() if i in kinds[0]]
+        if len(set(self.seen)) == len(self.factors) and not self.partial:
+            bounds.append(math.ceil(self.of_residuals(records)))
+        return min(bounds)
+
+    def of_residuals(self, records: int) -> Fraction:
+        """The page's bound for persons and residuals."""
+        of, limits, most, tables = {f.attributes[0]: f for f in self.factors}, self.limits, {}, dict[Any, int]()
+        flat, bound = {i for i in limits if i in of and of[i].orbits is not None}, Fraction(0)
+        for i, alone in product(limits.keys() & of.keys() - flat, (True, False)):
+            grams = ([of[i].inner(a, b) for b in of[i].keys] for a in of[i].keys)
+            met = [placed([max(x, 0) if alone else abs(x) for x in row], records, limits[i]) for row in grams]
+            most[i, alone] = Fraction(placed(met, records, limits[i]), of[i].extremes[0] or 1)
+        for weight, own in self.blocks:
+            S = frozenset(f.attributes[0] for f in own)
+            for B in (frozenset(B) for k in range(len(S & flat) + 1) for B in combinations(S & flat, k)):
+                signed = weight * math.prod(self.sizes[i] ** 2 if i in B else -self.sizes[i] for i in S & flat)
+                tables[S - flat, B] = tables.get((S - flat, B), 0) + signed
+        for (T, B), weight in tables.items():
+            pairs = [pairs_agreeing(records, [limits[i] for i in B]), *(most[i, len(T) == 1] for i in T if i in limits)]
+            bound += max(weight, 0) * math.prod(of[i].extremes[0] for i in T) * min(pairs)
+        return bound
+
+
+def opposed(alike: list[Factor], terms: list[tuple[frozenset[Factor], Fraction, Fraction]]) -> Fraction:
+    """The largest −Γ(c, c') at any corner: ratios that blocks share at 1 or their least, others as they are worst."""
+    if not alike:
+        return sum((-min(cost * least, cost) for _, cost, least in terms), Fraction(0))
+    factor, *rest = alike
+    worst = []
+    for times in (Fraction(1), factor.ratio):
+        merged: dict[Any, Fraction] = {}
+        for n, (members, cost, least) in enumerate(terms):
+            key = members - {factor}, least, n * (least < 1)
+            merged[key] = merged.get(key, Fraction(0)) + (cost * times if factor in members else cost)
+        worst.append(opposed(rest, [(members, cost, least) for (members, least, _), cost in merged.items()]))
+    return max(worst)
+
+
+def placed(numbers: Sequence[int], records: int, limit: int) -> int:
+    """(x)↓ of the page: the largest sum of so many of these, none more often than the limit."""
+    ranked = sorted(numbers, reverse=True)
+    return limit * sum(ranked[: records // limit]) + records % limit * sum(ranked[records // limit :][:1])
+
+
+def pairs_agreeing(records: int, limits: Iterable[int]) -> int:
+    """D_B of the page."""
+    limit = min(limits, default=records)
+    return records // limit * limit**2 + (records % limit) ** 2
+
+
+def meeting(gamma: list[list[int]], kinds: list[dict[Any, Any]], records: int, i: int, limit: int) -> int:
+    """The page's bound for persons and matrices, by one limited attribute."""
+    places = [[u for u, cell in enumerate(kinds) if cell[i] == value] for value in {cell[i] for cell in kinds}]
+    met = [placed([max(max(row[u], 0) for u in own) for own in places], records, limit) for row in gamma]
+    return placed([max(met[u] for u in own) for own in places], records, limit)
+
+
+def everyone(gamma: list[list[int]], kinds: list[dict[Any, Any]], records: int, limits: dict[int, int]) -> int:
+    """The most expensive multiset of cells within the limits."""
+    best, people = 0, [(0, records, dict[Any, int](), [0] * len(kinds), 0)]
+    while people:
+        first, left, used, met, cost = people.pop()
+        best = max(best, cost)
+        for u in range(first, len(kinds)) if left else ():
+            own = {(i, kinds[u][i]): used.get((i, kinds[u][i]), 0) + 1 for i in limits if i in kinds[u]}
+            if all(count <= limits[i] for (i, _), count in own.items()):
+                more = list(map(int.__add__, met, gamma[u]))
+                people.append((u, left - 1, {**used, **own}, more, cost + 2 * met[u] + gamma[u][u]))
+    return best
+
+
+def laplace_price(columns: Columns, records: int | None, limited: bool, drops: bool) -> tuple[Fraction, bool]:
+    """By L1 norms; records None: one is replaced."""
+
+    def apart(one: tuple[int, tuple[int, ...]], other: tuple[int, tuple[int, ...]]) -> int:
+        return sum(map(abs, map(int.__sub__, one[1], other[1]) if one[0] == other[0] else one[1] + other[1]))
+
+    n = len(columns[0][1])
+    norms = [sum(weight * sum(map(abs, cells[k][1])) for weight, cells in columns) for k in range(n)]
+    if records is not None:
+        alike = min(norms) == max(norms) and all(x >= 0 for _, cells in columns for _, column in cells for x in column)
+        return records * max(norms), alike or not limited
+    if n**2 * len(columns) <= MOST:
+        moved = max(sum(w * apart(cells[i], cells[j]) for w, cells in columns) for i in range(n) for j in range(i + 1))
+        return max(moved, max(norms) * drops), True
+    moved = Fraction(0)  # a bound: each block's own largest, of two places the two largest columns
+    for weight, cells in columns:
+        kinds = {column: (k, column) for k, column in cells}
+        places = range(min(len({place for place, _ in cells}), 2))
+        moved += weight * max(apart((0, a), (k, b)) for a in kinds for b in kinds for k in places)
+    return max(moved, max(norms) * drops), False
+
+
+def price(body: dict[str, Any], arrays: Any = None, unit: Any = None) -> tuple[Fraction, bool, bool]:
+    """The price for a unit (the plan's own if left out), whether it is exact, and whether it is an epsilon."""
+    declared, unit, read = (
+        {k: v for k, v in body["domain"].items() if isinstance(v, dict)},
+        unit or body["unit"],
+        Ratios(arrays),
+    )
+    attributes = [Attribute(each) for each in declared.values()]
+    sizes, drops = [each.size for each in attributes], any(each.drops for each in attributes)
+    per = {list(declared).index(name): most for name, most in unit.get("per", {}).items()}
+    records = min([unit.get("records", 1), *(most * sizes[i] for i, most in per.items())])
+    limits = {i: most for i, most in per.items() if most < records}
+    groups, replaces = body["kind"] == "groups", unit["kind"] == "replace"
+    chosen = read([], body["chosen"]) or body["chosen"] if groups else [0]
+    members = [Measured(each, attributes, read) for each in (body["members"] if groups else [body])]
+    read.end()
+    if members and members[0].columns:
+        return (*laplace_price(members[0].columns, None if replaces else records, bool(limits), drops), True)
+    cells = {k: Cells(members[k].blocks, sizes, limits) for k in set(chosen) if k >= 0 and members[k].blocks}
+    ranked = sorted((cells[k].added if k in cells else 0 for k in chosen), reverse=True)
+    if replaces:  # within a group; out of every table; from a group to another, of which both pay
+        cost = max(
+            [each.replaced() for each in cells.values()] + [ranked[0] * drops, sum(ranked[:2]) * (len(ranked) > 1)]
+        )
+    elif groups or not limits:
+        cost = pairs_agreeing(records, [limits[i] for i in body.get("by", []) if i in limits]) * ranked[0]
+    else:
+        cost = max(each.persons(records) for each in cells.values()) if cells else 0
+    return Fraction(cost, ONE), all(each.exact for each in cells.values()) and not (groups and limits), False
+
+
+# ---- guarantees, files, and what is printed
+
+
+def delta_of(pcost: Fraction, epsilon: float) -> Decimal:
+    """Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ) with μ = √pcost, from above."""
+    with decimal.localcontext() as context:
+        context.prec = 400
+        mu, e = (Decimal(pcost.numerator) / Decimal(pcost.denominator)).sqrt(), Decimal(epsilon)
+        arctan = {x: sum((-1) ** k / (Decimal(x) ** (2 * k + 1) * (2 * k + 1)) for k in range(300)) for x in (5, 239)}
+        root = (8 * (4 * arctan[5] - arctan[239])).sqrt()  # √(2π), by Machin's formula
+
+        def phi(x: Decimal) -> Decimal:
+            term, series, k = abs(x), abs(x), 0
+            while term > Decimal("1e-380") and abs(x) < 35:  # beyond, less than 10^-250 is left
+                k += 1
+                term = term * x * x / (2 * k + 1)
+                series += term
+            half = series * (-x * x / 2).exp() / root if abs(x) < 35 else Decimal("0.5")
+            return Decimal("0.5") + half.copy_sign(x)
+
+        return phi(mu / 2 - e / mu) - e.exp() * phi(-mu / 2 - e / mu) + Decimal("1e-200")
+
+
+def covers(guarantee: dict[str, Any] | None, cost: Fraction, epsilon: bool) -> bool:
+    """Whether a guarantee covers a price."""
+    if guarantee is None or not cost:
+        return not cost
+    if epsilon or guarantee["kind"] == "pure":
+        return epsilon and guarantee["kind"] == "pure" and cost <= Fraction(guarantee["epsilon"])
+    if guarantee["kind"] == "approx":
+        return delta_of(cost, guarantee["epsilon"]) <= Decimal(guarantee["delta"])
+    return cost <= (2 * Fraction(guarantee["rho"]) if guarantee["kind"] == "zcdp" else Fraction(guarantee["mu"]) ** 2)
+
+
+def document(content: bytes, kind: str) -> Any:
+    """The body of a document whose digest is right."""
+    whole, raw = json.loads(content), content[content.index(b'"body":') + 7 : -1]
+    if whole["format"] != kind or hashlib.sha256(raw).hexdigest() != whole["sha256"]:
+        raise Refused(f"this is no {kind}, or it was changed after it was written")
+    return whole["body"]
+
+
+def load(path: Path) -> tuple[dict[str, Any], dict[str, list[Any]] | None, dict[str, Any]]:
+    """The body of a plan, and of a release its arrays and receipt."""
+    if not path.is_dir():
+        return document(path.read_bytes(), "residua plan"), None, {}
+    release, arrays = document((path / "release.json").read_bytes(), "residua release"), {}
+    files = {name: (path / name).read_bytes() for name in ("plan.json", "blocks.npz")}
+    if any(hashlib.sha256(content).hexdigest() != release["files"][name] for name, content in files.items()):
+        raise Refused("a file of the release was changed after it was written")
+    with zipfile.ZipFile(io.BytesIO(files["blocks.npz"])) as archive:
+        for name in archive.namelist():
+            raw = archive.read(name)
+            start = 10 + int.from_bytes(raw[8:10], "little")
+            form = "<q" if b"'<i8'" in raw[:start] else "<d"
+            arrays[name.removesuffix(".npy")] = [x for (x,) in struct.iter_unpack(form, raw[start:])]
+    return document(files["plan.json"], "residua plan"), arrays, release["receipt"]
+
+
+def verify(path: str) -> dict[str, Any]:
+    """What a plan or release costs beside what it states."""
+    body, arrays, receipt = load(Path(path))
+    cost, exact, epsilon = price(body, arrays)
+    currency, beside = "epsilon" if epsilon else "pcost", Fraction(0)
+    if "left_out" in receipt:  # a figure with noise of its own, known by its deviation to one part in 10^4
+        square = (receipt["left_out_stddev"] ** 2 - 1 / 12) / (2 if epsilon else 1)
+        ratio = receipt["left_out_most"] / math.sqrt(square)
+        beside = Fraction(ratio if epsilon else ratio**2) * Fraction(9999, 10000)
+    margin = PLAN_MARGIN if arrays is None or "pooled" in receipt else 0
+    covered, stated = covers(body["guarantee"], cost * (1 - margin), epsilon), receipt.get(currency)
+    paid = stated is None or (cost + beside) * (1 - margin) <= Fraction(stated)
+    price_of = {currency: float(cost), "exact": exact, "receipt": stated}
+    return {"path": path, "unit": body["unit"], "guarantee": body["guarantee"], **price_of, "covered": covered and paid}
+
+
+def main() -> int:
+    """Prints, and says by its exit code whether the guarantee covers the price."""
+    parser = argparse.ArgumentParser(description="An independent price for a saved plan or release of residua.")
+    parser.add_argument("path", help="a plan saved as JSON, or the folder of a release")
+    parser.add_argument("--json", action="store_true", help="print as JSON")
+    given = parser.parse_args()
+    try:
+        verdict = verify(given.path)
+    except (Refused, OSError, ValueError, LookupError, TypeError, ArithmeticError, zlib.error, struct.error) as problem:
+        sys.stderr.write(f"residua_verify: cannot tell: {problem!r}\n")
+        return 2
+    lines = [f"{key:10} {json.dumps(value)}" for key, value in verdict.items()]
+    end = "The guarantee covers the price." if verdict["covered"] else "THE GUARANTEE DOES NOT COVER THE PRICE."
+    sys.stdout.write((json.dumps(verdict) if given.json else "\n".join([*lines, end])) + "\n")
+    return 0 if verdict["covered"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
