@@ -321,6 +321,21 @@ def compare(
 
 
 @app.command()
+def audit(
+    subject: Annotated[Path, typer.Argument(metavar="PLAN|DIR", help="A saved plan, or a release folder.")],
+    json: AsJson = False,
+) -> None:
+    """Price what a plan or release measures, for every unit, beside the guarantee it states.
+
+    Exits with 1 if that does not cover the price. Reads no data and costs nothing.
+    """
+    from residua.cli.auditing import print_audit
+
+    if not print_audit(subject, as_json=json):
+        raise typer.Exit(1)
+
+
+@app.command()
 def persons(
     spec: SpecPath,
     rho: Annotated[float | None, typer.Option(help="Spend this on counts with noise, which may be published.")] = None,

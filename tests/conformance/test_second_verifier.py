@@ -1,0 +1,248 @@
+"""Two verifiers, one price: `verifier/residua_verify.py` knows nothing of residua, and both must say the same.
+
+A thousand random plans of every kind are priced by both. Where residua's price is exact both agree; where it is a
+bound, the other is no larger; and a defect in either, or in the file, is found.
+"""
+
+import importlib.util
+import json
+import random
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import residua as rs
+from residua.arrays import archive_of
+from residua.plans import MatrixPlan
+from residua.plans.bodies import unit_to_body
+from residua.plans.noise import LAPLACE, NORMAL
+from residua.plans.operators.tree import TreeNodes
+from residua.plans.product.set_measurements import ResidualMeasurements
+from tests.laws.every_plan import NAMES, made
+from tests.laws.product_plans import random_plan
+from tests.resealed import reseal, reseal_document
+
+FILE = Path(__file__).parents[2] / "verifier" / "residua_verify.py"
+ROUNDING = Fraction(1, 2**100)
+OF_EACH, PRODUCTS, MATRICES, TREES = 12, 300, 150, 60
+
+
+def _load():
+    spec = importlib.util.spec_from_file_location("residua_verify", FILE)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["residua_verify"] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+second = _load()
+
+
+def random_unit(chance, domain):
+    names = [name for name, size in zip(domain.names, domain.sizes, strict=True) if size > 1] or domain.names
+    records = chance.randint(1, 4)
+    limits = {name: chance.randint(1, 3) for name in chance.sample(names, chance.randint(1, min(2, len(names))))}
+    return chance.choice(
+        [rs.AddRemove(records), rs.ReplaceOne(), rs.ReplaceOne(), rs.Person(records), rs.Person(records, per=limits)]
+    )
+
+
+def compared(plan, unit):
+    """Both prices; the second is never above, and the same where the first is known to be exact."""
+    own = plan.measurements.price(unit)
+    other, exact, _ = second.price(json.loads(json.dumps(plan.to_body())), None, unit_to_body(unit))
+    assert other <= own * (1 + ROUNDING), f"{plan!r}, {unit}: the second verifier says {float(other)}, not {float(own)}"
+    if unit.contribution is not None and not unit.contribution.limits:
+        assert exact
+        assert other >= own * (1 - Fraction(1, 10**9)), f"{plan!r}, {unit}: {float(other)} is not {float(own)}"
+    return own, other, exact
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_both_price_every_kind_of_plan_alike(name):
+    chance = random.Random(name)
+    for _ in range(OF_EACH):
+        plan = made(name).scaled(chance.uniform(0.2, 5.0))
+        compared(plan, random_unit(chance, plan.domain))
+
+
+@pytest.mark.parametrize("part", range(10))
+def test_both_price_random_products_alike(part):
+    chance = random.Random(part)
+    for number in range(PRODUCTS // 10):
+        plan = random_plan(1000 * part + number)
+        compared(plan, random_unit(chance, plan.domain))
+
+
+def test_both_price_random_matrices_alike():
+    chance, numbers = random.Random(5), np.random.default_rng(5)
+    for number in range(MATRICES):
+        sizes = {f"a{i}": int(n) for i, n in enumerate(numbers.integers(1, 5, 2))}
+        domain, count = rs.Domain.of_sizes(sizes), int(numbers.integers(1, 6))
+        cells = int(np.prod(list(sizes.values())))
+        columns = np.append(np.arange(count), numbers.integers(-1, count, max(cells - count, 0)))[:cells]
+        count = int(columns.max()) + 1
+        rows = numbers.integers(-9, 10, (int(numbers.integers(1, 5)), count))
+        if not rows.any():
+            continue
+        noise, guarantee = (LAPLACE, rs.PureDP(9.0)) if number % 3 == 0 else (NORMAL, rs.ZCDP(9.0))
+        plan = MatrixPlan(domain, (0, 1), columns, rows, float(numbers.uniform(1, 50)), guarantee, noise=noise)
+        compared(plan, random_unit(chance, domain))
+
+
+def test_both_price_random_trees_alike():
+    chance, numbers = random.Random(6), np.random.default_rng(6)
+    for _ in range(TREES):
+        plan = made("tree, crossed")
+        parts = {}
+        for members, operator in plan.parts.items():
+            if isinstance(operator, TreeNodes):
+                some = tuple(each * numbers.uniform(0.2, 5.0, len(each)) for each in operator.precisions)
+                operator = replace(operator, precisions=some)
+            parts[members] = operator
+        plan = plan.with_parts(parts)
+        compared(plan, random_unit(chance, plan.domain))
+
+
+def test_a_thousand_plans_are_priced():
+    assert OF_EACH * len(NAMES) + PRODUCTS + MATRICES + TREES >= 1000
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_stated_guarantee_covers_the_price_of_every_plan(name, tmp_path):
+    made(name).save(tmp_path / "plan.json")
+    assert second.verify(str(tmp_path / "plan.json"))["covered"]
+
+
+# ---- releases, and the command
+
+
+RELEASED = ("marginals", "products, limited", "matrix, queries", "blockwise", "axis, crossed", "by group", "tables")
+
+
+@pytest.fixture(scope="module")
+def releases(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("releases")
+    data = pa.table({"a": [0, 1, 2, 6] * 5, "b": [0, 1, 2, 0] * 5, "one": ["only"] * 20, "who": list(range(20))})
+    for name in RELEASED:
+        plan = made(name)
+        ledger = rs.Ledger(folder / f"{name}.ledger", plan.guarantee, unit=plan.unit)
+        source = rs.Source.frame(data, person="who") if isinstance(plan.unit, rs.Person) else data
+        rs.measure(plan, source, ledger=ledger).save(folder / name)
+    return folder
+
+
+@pytest.mark.parametrize("name", RELEASED)
+def test_a_release_is_priced_by_what_it_keeps_of_its_measurements(name, releases):
+    verdict = second.verify(str(releases / name))
+    assert verdict["covered"]
+    assert verdict["receipt"] >= verdict.get("pcost", verdict.get("epsilon"))
+    statement = (releases / name / "PRIVACY.md").read_text()
+    assert "residua_verify.py" in statement
+    assert "residua audit" in statement
+
+
+def run(*arguments):
+    # Isolated: neither residua nor anything else that is installed can be imported by mistake.
+    return subprocess.run([sys.executable, "-I", "-S", FILE, *arguments], capture_output=True, text=True, check=False)
+
+
+def test_the_command_tells_by_its_exit_code(releases, tmp_path):
+    done = run(str(releases / "marginals"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "covers the price" in done.stdout
+    plan = tmp_path / "plan.json"
+    made("marginals").save(plan)
+    assert json.loads(run(str(plan), "--json").stdout)["covered"]
+    plan.write_bytes(plan.read_bytes().replace(b"0.5", b"0.4"))
+    assert run(str(plan)).returncode == 2  # the digest does not fit
+    body = made("marginals").to_body()
+    reseal_document(plan, json.dumps({**body, "guarantee": {"kind": "zcdp", "rho": 0.4}}).encode())
+    assert run(str(plan)).returncode == 1
+
+
+# ---- planted defects
+
+
+def forged(tmp_path, name, change):
+    made(name).save(tmp_path / "plan.json")
+    body = json.loads((tmp_path / "plan.json").read_bytes())["body"]
+    change(body)
+    reseal_document(tmp_path / "plan.json", json.dumps(body).encode())
+    return second.verify(str(tmp_path / "plan.json"))
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("matrix", lambda body: body.update(scale=body["scale"] / 2)),
+        ("marginals", lambda body: body["guarantee"].update(rho=0.4999999)),
+        ("marginals, k records", lambda body: body["guarantee"].update(epsilon=0.999)),
+        ("marginals, k records", lambda body: body["guarantee"].update(delta=0.999e-6)),
+        ("marginals, k records", lambda body: body["unit"].update(records=4)),
+        ("marginals, limited", lambda body: body["unit"].update(per={})),
+        ("blockwise", lambda body: body.update(precisions=[2 * tau for tau in body["precisions"]])),
+        (
+            "axis",
+            lambda body: body["parts"][0]["operator"].update(factor=body["parts"][0]["operator"]["factor"] / 1.01),
+        ),
+        ("tables", lambda body: body.update(shares=[1.001 * share for share in body["shares"]])),
+        ("by group", lambda body: body["members"][0].update(precisions=[1.0, 1.0])),
+    ],
+)
+def test_a_forged_plan_is_found(name, change, tmp_path):
+    assert not forged(tmp_path, name, change)["covered"]
+
+
+def rewritten(folder, copy, change):
+    shutil.copytree(folder, copy)
+    with np.load(copy / "blocks.npz") as kept:
+        arrays = {name: kept[name] for name in kept.files}
+    (copy / "blocks.npz").write_bytes(archive_of(change(arrays)))
+    reseal(copy)
+    return str(copy)
+
+
+def test_halved_noise_in_a_release_is_found(releases, tmp_path):
+    change = lambda arrays: {**arrays, "scales": arrays["scales"] / 2}  # noqa: E731
+    for name in RELEASED:
+        assert not second.verify(rewritten(releases / name, tmp_path / name, change))["covered"], name
+
+
+def test_a_dropped_measurement_is_found(releases, tmp_path):
+    change = lambda arrays: {name: array[:-1] for name, array in arrays.items()}  # noqa: E731
+    for name in RELEASED:
+        with pytest.raises(second.Refused):
+            second.verify(rewritten(releases / name, tmp_path / name, change))
+
+
+def test_a_defect_in_residuas_verifier_is_found(monkeypatch):
+    true = ResidualMeasurements.added.__func__
+    less = classmethod(lambda cls, several: true(cls, several) * (1 - Fraction(1, 10**6)))
+    monkeypatch.setattr(ResidualMeasurements, "added", less)
+    with pytest.raises(AssertionError, match="the second verifier says"):
+        compared(made("marginals").replaced(), rs.AddRemove())
+
+
+@pytest.mark.parametrize("name", ["squared", "plain"])
+def test_a_defect_in_the_second_verifier_is_found(name, monkeypatch):
+    true = getattr(second, name)
+    wrong = {"squared": lambda ratio: true(2 * ratio), "plain": lambda i, n: true(i, max(n - 1, 1))}
+    monkeypatch.setattr(second, name, wrong[name])
+    with pytest.raises((AssertionError, IndexError)):
+        compared(made("marginals"), rs.AddRemove())
+
+
+def test_the_file_stands_alone_and_is_short():
+    code = FILE.read_text()
+    imported = {line.split()[1].split(".")[0] for line in code.splitlines() if line.startswith(("import ", "from "))}
+    assert imported <= set(sys.stdlib_module_names) | {"__future__"}
+    own = [line for line in code.splitlines() if line.strip() and not line.strip().startswith(("#", '"""'))]
+    assert len(own) <= 640
