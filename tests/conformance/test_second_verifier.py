@@ -20,6 +20,7 @@ import pytest
 
 import residua as rs
 from residua.arrays import archive_of
+from residua.cli.auditing import print_audit
 from residua.plans import MatrixPlan
 from residua.plans.bodies import unit_to_body
 from residua.plans.noise import LAPLACE, NORMAL
@@ -166,6 +167,18 @@ def test_the_command_tells_by_its_exit_code(releases, tmp_path):
     body = made("marginals").to_body()
     reseal_document(plan, json.dumps({**body, "guarantee": {"kind": "zcdp", "rho": 0.4}}).encode())
     assert run(str(plan)).returncode == 1
+
+
+def test_residua_audits_beside_it(releases, capsys):
+    for name in RELEASED:
+        assert print_audit(releases / name, as_json=True)
+        facts = json.loads(capsys.readouterr().out)
+        verdict = second.verify(str(releases / name))
+        price = verdict.get("pcost", verdict.get("epsilon"))
+        assert facts["prices"][0]["price"] >= price * (1 - 1e-15)
+        assert "residua_verify.py" in facts["independently"]
+    assert print_audit(releases / "marginals", as_json=False)
+    assert "covers the price" in capsys.readouterr().out
 
 
 # ---- planted defects

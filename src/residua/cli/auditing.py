@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from residua.cli.show import out, print_json
-from residua.errors import FileError
+from residua.errors import FileError, PrivacyError, VerificationError
 from residua.plans.contract import Plan
 from residua.plans.measurements import Measurements
 from residua.privacy import AddRemove, ReplaceOne
@@ -38,8 +38,10 @@ def audited(path: Path) -> dict[str, Any]:
     plan, measurements = _measured(path)
     units = dict.fromkeys([plan.unit, AddRemove(), ReplaceOne()])
     prices = {unit: measurements.price(unit) for unit in units}
-    guarantee = plan.guarantee
-    allowed = 0 if guarantee is None else guarantee.pcost_allowed() if plan.noise.gaussian else guarantee.epsilon
+    try:
+        covered = bool(measurements.noise.promised(prices[plan.unit], plan.guarantee))
+    except (PrivacyError, VerificationError):
+        covered = False
     return {
         "path": str(path),
         "measures": type(plan).__name__,
@@ -48,8 +50,8 @@ def audited(path: Path) -> dict[str, Any]:
         "currency": measurements.currency,
         "prices": [{"unit": str(unit), "price": round_up(price)} for unit, price in prices.items()],
         "unit": str(plan.unit),
-        "guarantee": repr(guarantee),
-        "covered": prices[plan.unit] <= allowed,
+        "guarantee": repr(plan.guarantee),
+        "covered": covered,
         "slack": plan.slack if math.isfinite(plan.slack) else None,
         "independently": f"python verifier/residua_verify.py {path}",
     }
