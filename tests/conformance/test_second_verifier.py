@@ -19,8 +19,8 @@ import pyarrow as pa
 import pytest
 
 import residua as rs
-from residua.arrays import archive_of
 from residua.cli.auditing import print_audit
+from residua.folders import archive_of
 from residua.plans import MatrixPlan
 from residua.plans.bodies import unit_to_body
 from residua.plans.noise import LAPLACE, NORMAL

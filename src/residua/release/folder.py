@@ -309,5 +309,10 @@ def privacy_statement(release: Release) -> str:
         *_of_persons(release),
         "Values outside the declared domain and missing values followed the policies in `codebook.toml`.",
         "",
+        "## How to check the price",
+        "",
+        "With residua: `residua audit .` in this folder. Without it: `python residua_verify.py .` with the one file",
+        "`verifier/residua_verify.py` of residua's sources, which needs Python alone and shares no code with residua.",
+        "",
     ]
     return "\n".join(map(printable, lines))  # a name cannot add a line
