@@ -47,7 +47,7 @@ def theorem(k: int = 4096, m: int = 256, repeats: int = 5) -> list[tuple[int, fl
             noisy = a + sigma * random.standard_normal(k)
             fit = nearest_histogram(F, noisy, total=1.0)
             before.append(np.linalg.norm(noisy - a) / np.sqrt(k))
-            after.append(np.linalg.norm(F @ fit.histogram - a) / np.sqrt(k))
+            after.append(np.linalg.norm(F @ fit.coordinates - a) / np.sqrt(k))
             if after[-1] > before[-1]:
                 raise AssertionError("projection increased the error")
         bound = np.sqrt(2.0 * sigma * np.sqrt(2.0 * np.log(2.0 * m)) / np.sqrt(k))

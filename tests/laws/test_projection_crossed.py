@@ -6,8 +6,9 @@ import pytest
 import residua as rs
 from residua.errors import PlanError
 from residua.plans.strategy import Plain, Rows
+from residua.projection.alternating import nearest
 from residua.projection.axes import axis_along
-from residua.projection.crossed import nearest_crossed
+from residua.projection.crossed import Crossed
 from residua.projection.crossing import Below, Crossing
 from residua.projection.facts import Fact
 from residua.projection.family import FamilyProblem
@@ -67,19 +68,19 @@ def test_a_gap_that_was_not_reached_is_still_a_proof():
     axes = [axis_of(Rows(4, POSITIVE)), axis_of(Plain(3)), axis_of(Rows(4, NEGATIVE)), axis_of(Plain(1))]
     random = np.random.default_rng(5)
     crossing = Crossing(lattice, axes, lattice.is_maximal)
-    y = 8.0 * random.standard_normal(crossing.coordinates.cells)
+    y = 8.0 * random.standard_normal(crossing.given_layout.cells)
     y[0] = 100.0
     weights = random.uniform(0.2, 3.0, len(lattice))
-    best = nearest_crossed(lattice, axes, y, weights, tolerance=1e-11, rounds=50_000)
+    best = nearest(Crossed, crossing, y, weights, tolerance=1e-11, rounds=50_000)
     assert best.converged
     for rounds in (1, 5, 25):
-        fit = nearest_crossed(lattice, axes, y, weights, tolerance=1e-12, rounds=rounds)
+        fit = nearest(Crossed, crossing, y, weights, tolerance=1e-12, rounds=rounds)
         assert not fit.converged
         assert fit.distance - fit.gap <= best.distance * (1.0 + 1e-9)
         assert best.distance - best.gap <= fit.distance
         least = min(part.up(part.rows(crossing.gather(fit.coordinates))).min() for part in crossing.parts)
         assert least >= -1e-9 * 100
-    again = nearest_crossed(lattice, axes, best.coordinates, weights)
+    again = nearest(Crossed, crossing, best.coordinates, weights)
     assert again.rounds == 0
     np.testing.assert_allclose(again.coordinates, best.coordinates, atol=1e-12)
 
@@ -92,7 +93,7 @@ def test_known_margins_are_kept_by_the_repair_of_what_was_not_reached():
     y = np.concatenate([[50.0], 30.0 * np.random.default_rng(1).standard_normal(11)])
     margin = np.array([20.0, 10.0, 15.0, 5.0])
     fixed = {(): np.array(50.0), (1,): axes[1].down[1:] @ margin}
-    fit = nearest_crossed(lattice, axes, y, np.ones(4), fixed=fixed, rounds=5)
+    fit = nearest(Crossed, crossing, y, np.ones(4), fixed=fixed, rounds=5)
     cells = crossing.parts[0].up(crossing.gather(fit.coordinates).reshape(1, -1))[0].reshape(3, 4)
     assert not fit.converged
     assert cells.min() >= -1e-12
@@ -103,13 +104,13 @@ def test_known_margins_are_kept_by_the_repair_of_what_was_not_reached():
 def test_facts_that_nothing_can_meet_are_refused():
     lattice = rs.marginals(rs.Domain.of_sizes([3, 4]), ways=[2]).lattice
     axes = [axis_of(Plain(3)), axis_of(Rows(4, POSITIVE))]
-    y, weights = np.ones(12), np.ones(4)
+    crossing, y, weights = Crossing(lattice, axes, lattice.is_maximal), np.ones(12), np.ones(4)
     with pytest.raises(PlanError, match="no consistent non-negative tables"):
-        nearest_crossed(lattice, axes, y, weights, fixed={(): np.array(5.0)}, zeros=np.ones(12, dtype=bool))
+        nearest(Crossed, crossing, y, weights, fixed={(): np.array(5.0)}, zeros=np.ones(12, dtype=bool))
     with pytest.raises(PlanError, match="12 finite numbers"):
-        nearest_crossed(lattice, axes, y[1:], weights)
+        nearest(Crossed, crossing, y[1:], weights)
     with pytest.raises(PlanError, match="4 positive numbers"):
-        nearest_crossed(lattice, axes, y, weights - 1.0)
+        nearest(Crossed, crossing, y, weights - 1.0)
 
 
 def test_without_the_rule_of_signs_the_zeros_alone_are_met():
@@ -118,7 +119,7 @@ def test_without_the_rule_of_signs_the_zeros_alone_are_met():
     crossing = Crossing(lattice, axes, lattice.is_maximal)
     zeros = np.arange(12) % 5 == 0
     y = 10.0 * np.random.default_rng(0).standard_normal(12)
-    fit = nearest_crossed(lattice, axes, y, np.ones(4), zeros=zeros, nonnegative=False, tolerance=1e-11)
+    fit = nearest(Crossed, crossing, y, np.ones(4), zeros=zeros, nonnegative=False, tolerance=1e-11)
     cells = crossing.parts[0].up(crossing.gather(fit.coordinates).reshape(1, -1))[0]
     assert np.abs(cells[zeros]).max() < 1e-8
     assert cells.min() < -1.0
@@ -128,7 +129,7 @@ def test_shared_coordinates_are_kept_once_and_found_in_every_table():
     lattice = rs.marginals(rs.Domain.of_sizes([3, 4, 2, 1]), ways=[2, 3]).lattice
     axes = [axis_of(Plain(3)), axis_of(Rows(4, NEGATIVE)), axis_of(Plain(2)), axis_of(Plain(1))]
     crossing = Crossing(lattice, axes, lattice.is_maximal)
-    y = np.random.default_rng(0).standard_normal(crossing.coordinates.cells)
+    y = np.random.default_rng(0).standard_normal(crossing.given_layout.cells)
     everything = Crossing(lattice, axes, np.ones(len(lattice), dtype=bool))
     tables, below = {}, Below.of(crossing)
     for part in everything.parts:

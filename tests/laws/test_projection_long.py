@@ -8,9 +8,9 @@ import pytest
 
 import residua as rs
 from residua.domain import impossible_cells
+from residua.projection.alternating import nearest
 from residua.projection.axes import CosineBasis, PrefixSums
 from residua.projection.axis_kernels import give_total, nearest_rising
-from residua.projection.crossed import nearest_crossed
 from residua.projection.facts import Fact
 from residua.projection.problem import Terms
 from residua.projection.products import PlainProblem
@@ -124,12 +124,12 @@ def test_it_is_the_projection_of_a_general_solver(kind, rules):
 @pytest.mark.parametrize("rules", [(), RULES], ids=["", "zeros"])
 def test_a_gap_that_was_not_reached_is_still_a_proof(rules):
     problem, observed = observed_of("two axes, three tables", (20, 12), rules=rules)
-    arguments = problem.lattice, problem.axes, problem._coordinates(observed), problem.weights
+    arguments = *problem._method(), problem._coordinates(observed), problem.weights
     given = {"fixed": {(): np.asarray(problem.terms.facts[0].values)}, "zeros": problem.zeros()}
-    best = nearest_crossed(*arguments, **given, tolerance=1e-8, rounds=20_000)
+    best = nearest(*arguments, **given, tolerance=1e-8, rounds=20_000)
     assert best.gap <= 1e-8 * best.distance
     for rounds in (1, 5, 25):
-        fit = nearest_crossed(*arguments, **given, tolerance=1e-12, rounds=rounds)
+        fit = nearest(*arguments, **given, tolerance=1e-12, rounds=rounds)
         assert not fit.converged
         assert fit.distance - fit.gap <= best.distance * (1 + 1e-9)
         assert rules or best.distance - best.gap <= fit.distance  # with zeros what is left is not feasible yet

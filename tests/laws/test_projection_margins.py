@@ -6,7 +6,7 @@ import pytest
 
 import residua as rs
 from residua.linalg.lattice import layout_of
-from residua.projection.alternating import interior_of
+from residua.projection.crossing import interior_of
 from tests.laws.projections import domain_of_three, released
 
 

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from residua.linalg.lattice import all_sets, closure, layout_of
+from residua.projection.alternating import nearest
 from residua.projection.arrangement import Arrangement, repair_of
-from residua.projection.local import nearest_consistent
+from residua.projection.local import Residuals
 from tests.laws.test_projection_solvers import families
 
 TOTAL = 70.0
@@ -108,9 +109,8 @@ def test_the_last_negative_cells_do_not_hold_up_what_is_proven():
             noisy[start : start + counted.size] = centred(counted).ravel()
     noisy += 5.0 * random.standard_normal(len(noisy))
     weights = np.ones(len(lattice))
-    found = nearest_consistent(
-        lattice, sizes, noisy, weights, fixed={(): np.asarray(2000.0)}, tolerance=1e-3, rounds=5000
-    )
+    form = Residuals, Arrangement(lattice, sizes)
+    found = nearest(*form, noisy, weights, fixed={(): np.asarray(2000.0)}, tolerance=1e-3, rounds=5000)
     assert found.converged
     assert found.infeasibility == 0.0
     assert found.gap <= 1e-3 * found.distance

@@ -8,7 +8,9 @@ import pytest
 
 from residua.errors import PlanError
 from residua.linalg.lattice import all_sets, closure, layout_of
-from residua.projection.local import nearest_consistent
+from residua.projection.alternating import nearest
+from residua.projection.arrangement import Arrangement
+from residua.projection.local import Residuals
 from residua.projection.simplex import nearest_histogram
 
 RECORDS = 100.0
@@ -38,6 +40,7 @@ class Instance:
         random = np.random.default_rng(seed)
         self.layout = layout_of(self.lattice, self.sizes)
         self.top = layout_of(self.lattice, self.sizes, self.lattice.is_maximal)
+        self.form = Residuals, Arrangement(self.lattice, self.sizes)
         self.T = np.zeros((self.top.cells, self.layout.cells))
         self.C = np.zeros((self.layout.cells, self.layout.cells))
         x = random.multinomial(RECORDS, random.dirichlet(np.full(self.sizes.prod(), 0.2))).reshape(self.sizes)
@@ -114,8 +117,8 @@ class Instance:
 def test_tables_are_the_nearest_by_an_independent_solver(name, kind, seed):
     instance = Instance(name, seed)
     fixed, zeros = instance.constraints(kind)
-    fit = nearest_consistent(
-        instance.lattice, instance.sizes, instance.noisy, instance.weights, fixed=fixed, zeros=zeros,
+    fit = nearest(
+        *instance.form, instance.noisy, instance.weights, fixed=fixed, zeros=zeros,
         tolerance=TOLERANCE, rounds=50_000,
     )  # fmt: skip
     value, residuals = instance.nearest(fixed, zeros)
@@ -130,9 +133,7 @@ def test_tables_are_the_nearest_by_an_independent_solver(name, kind, seed):
         np.testing.assert_allclose(fit.coordinates[instance.cells(members)], table.ravel(), atol=1e-11 * RECORDS)
     if zeros is not None:
         assert np.abs(tables[zeros]).max(initial=0.0) <= 1e-9 * RECORDS
-    again = nearest_consistent(
-        instance.lattice, instance.sizes, fit.coordinates, instance.weights, fixed=fixed, zeros=zeros
-    )
+    again = nearest(*instance.form, fit.coordinates, instance.weights, fixed=fixed, zeros=zeros)
     assert again.rounds == 0
     np.testing.assert_allclose(again.coordinates, fit.coordinates, atol=1e-13 * RECORDS)
 
@@ -140,7 +141,7 @@ def test_tables_are_the_nearest_by_an_independent_solver(name, kind, seed):
 @pytest.mark.parametrize("name", list(families()))
 def test_feasible_tables_come_back_unchanged(name):
     instance = Instance(name, 7)
-    fit = nearest_consistent(instance.lattice, instance.sizes, instance.truth, instance.weights)
+    fit = nearest(*instance.form, instance.truth, instance.weights)
     np.testing.assert_allclose(fit.coordinates, instance.C @ instance.truth, atol=1e-12 * RECORDS)
     assert (fit.rounds, fit.gap, fit.distance) == (0, 0.0, 0.0)
 
@@ -148,8 +149,8 @@ def test_feasible_tables_come_back_unchanged(name):
 def test_projection_without_the_rule_of_signs_meets_the_zeros_alone():
     instance = Instance("pairs of three", 3)
     fixed, zeros = instance.constraints("zeros")
-    fit = nearest_consistent(
-        instance.lattice, instance.sizes, instance.noisy, instance.weights, fixed=fixed, zeros=zeros,
+    fit = nearest(
+        *instance.form, instance.noisy, instance.weights, fixed=fixed, zeros=zeros,
         nonnegative=False, tolerance=1e-11,
     )  # fmt: skip
     tables = instance.T @ fit.coordinates
@@ -161,18 +162,14 @@ def test_contradictory_zeros_and_totals_are_refused():
     instance = Instance("pairs of three", 3)
     zeros = np.ones(instance.top.cells, dtype=bool)
     with pytest.raises(PlanError, match="no consistent non-negative tables"):
-        nearest_consistent(
-            instance.lattice, instance.sizes, instance.noisy, instance.weights, fixed={(): RECORDS}, zeros=zeros
-        )
+        nearest(*instance.form, instance.noisy, instance.weights, fixed={(): RECORDS}, zeros=zeros)
 
 
 def test_a_gap_that_was_not_reached_is_still_a_proof():
     instance = Instance("pairs of four", 1)
     value, _ = instance.nearest({}, None)
     for rounds in (1, 5, 25):
-        fit = nearest_consistent(
-            instance.lattice, instance.sizes, instance.noisy, instance.weights, tolerance=1e-12, rounds=rounds
-        )
+        fit = nearest(*instance.form, instance.noisy, instance.weights, tolerance=1e-12, rounds=rounds)
         assert not fit.converged
         assert (instance.T @ fit.coordinates).min() >= -1e-9 * RECORDS
         apart = fit.coordinates - instance.C @ instance.noisy
@@ -185,9 +182,7 @@ def test_known_margins_are_kept_by_the_repair_of_what_was_not_reached():
     instance = Instance("pairs of three", 4)
     margin = np.array([50.0, 30.0, 20.0])
     fixed = {(): np.array(RECORDS), (0,): margin - RECORDS / 3}
-    fit = nearest_consistent(
-        instance.lattice, instance.sizes, 3.0 * instance.noisy, instance.weights, fixed=fixed, rounds=5
-    )
+    fit = nearest(*instance.form, 3.0 * instance.noisy, instance.weights, fixed=fixed, rounds=5)
     assert not fit.converged
     assert fit.infeasibility == 0.0
     assert (instance.T @ fit.coordinates).min() >= -1e-12 * RECORDS
@@ -197,9 +192,7 @@ def test_known_margins_are_kept_by_the_repair_of_what_was_not_reached():
 def test_zeros_that_were_not_reached_are_reported():
     instance = Instance("pairs of three", 3)
     fixed, zeros = instance.constraints("zeros")
-    fit = nearest_consistent(
-        instance.lattice, instance.sizes, 4.0 * instance.noisy, instance.weights, fixed=fixed, zeros=zeros, rounds=3
-    )
+    fit = nearest(*instance.form, 4.0 * instance.noisy, instance.weights, fixed=fixed, zeros=zeros, rounds=3)
     tables = instance.T @ fit.coordinates
     assert tables[~zeros].min() < -1e-3
     assert fit.infeasibility == pytest.approx(max(-tables[~zeros].min(), np.abs(tables[zeros]).max()), rel=1e-6)
@@ -208,7 +201,7 @@ def test_zeros_that_were_not_reached_are_reported():
 
 def test_a_family_of_the_total_alone_is_one_number():
     lattice = closure([], 2)
-    fit = nearest_consistent(lattice, np.array([2, 3]), np.array([-4.0]), np.array([0.5]))
+    fit = nearest(Residuals, Arrangement(lattice, np.array([2, 3])), np.array([-4.0]), np.array([0.5]))
     assert fit.coordinates.tolist() == [0.0]
     assert fit.distance == 8.0
 
@@ -240,11 +233,11 @@ def test_histograms_are_the_nearest_by_an_independent_solver(kind, seed):
     assert fit.distance == pytest.approx(problem.value, rel=1e-6, abs=1e-12 * scale)
     assert fit.gap <= 1e-9 * fit.distance + 1e-15 * scale
     assert fit.distance - fit.gap <= problem.value * (1.0 + 1e-9) + 1e-12 * scale
-    np.testing.assert_allclose(F @ fit.histogram, F @ h.value, atol=1e-6 * np.sqrt(scale))
-    assert fit.histogram.min() >= 0
+    np.testing.assert_allclose(F @ fit.coordinates, F @ h.value, atol=1e-6 * np.sqrt(scale))
+    assert fit.coordinates.min() >= 0
     assert fit.infeasibility <= 1e-9 * 50
-    again = nearest_histogram(F, F @ fit.histogram, total=total, equalities=equations)
-    np.testing.assert_allclose(F @ again.histogram, F @ fit.histogram, atol=1e-7 * np.sqrt(scale))
+    again = nearest_histogram(F, F @ fit.coordinates, total=total, equalities=equations)
+    np.testing.assert_allclose(F @ again.coordinates, F @ fit.coordinates, atol=1e-7 * np.sqrt(scale))
 
 
 def test_projection_never_increases_the_error_in_a_thousand_instances():
@@ -254,7 +247,7 @@ def test_projection_never_increases_the_error_in_a_thousand_instances():
         F = random.choice([-1.0, 1.0], (k, d))
         truth = F @ random.multinomial(n, random.dirichlet(np.ones(d)))
         noisy = truth + 10.0 ** random.uniform(-1, 2) * random.standard_normal(k)
-        projected = F @ nearest_histogram(F, noisy, total=float(n)).histogram
+        projected = F @ nearest_histogram(F, noisy, total=float(n)).coordinates
         before = np.linalg.norm(noisy - truth)
         assert np.linalg.norm(projected - truth) <= before * (1.0 + 1e-7)
 
@@ -271,4 +264,4 @@ def test_equations_that_contradict_are_refused():
 
 def test_without_the_rule_of_signs_it_is_least_squares():
     fit = nearest_histogram(np.eye(2), [5.0, -1.0], total=2.0, nonnegative=False)
-    np.testing.assert_allclose(fit.histogram, [4.0, -2.0])
+    np.testing.assert_allclose(fit.coordinates, [4.0, -2.0])

@@ -17,97 +17,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Floats, Integers
-from residua.linalg.lattice import Group, Layout
-from residua.projection.problem import Progress
-
-
-@dataclass(frozen=True, eq=False)
-class Interior:
-    """Such tables, for one record.
-
-    Args:
-        evenness: δ; 0 if there are none, or if they are not known.
-        rests: q' of each attribute, adding up to 1.
-    """
-
-    evenness: float
-    rests: Sequence[Floats]
-
-    def coordinates(self, layout: Layout, even: Sequence[Floats], rests: Sequence[Floats]) -> Floats:
-        """The coordinates of these tables on all sets of a layout, from those of e and of q' along each attribute."""
-        tables = np.empty(layout.cells)
-        for group in layout:
-            parts = self.evenness * _crossed(group, even) + (1.0 - self.evenness) * _crossed(group, rests)
-            group.view(tables)[...] = parts
-        return tables
-
-
-def checked(what: str, coordinates: ArrayLike, cells: int, weights: ArrayLike, sets: int) -> tuple[Floats, Floats]:
-    """Coordinates of so many cells, copied, and weights of so many sets.
-
-    Raises:
-        PlanError: they do not fit.
-    """
-    values, w = np.array(coordinates, dtype=np.float64), np.asarray(weights, dtype=np.float64)
-    if values.shape != (cells,) or not np.isfinite(values).all():
-        raise PlanError(f"{what} must be {cells:,} finite numbers, one per cell of every table.")
-    if w.shape != (sets,) or not (np.isfinite(w).all() and (w > 0).all()):
-        raise PlanError(f"weights must be {sets:,} positive numbers, one per set.")
-    return values, w
-
-
-def fix(coordinates: Floats, layout: Layout, fixed: Mapping[tuple[int, ...], Floats]) -> Booleans:
-    """Puts given coordinates (attribute positions → table) in their places; whose they are, (sets,).
-
-    Raises:
-        PlanError: a table that does not fit, or of a set that the family lacks.
-    """
-    is_fixed = np.zeros(len(layout.lattice), dtype=bool)
-    for members, table in fixed.items():
-        number = layout.lattice.number(members)
-        shape = tuple(int(layout.sizes[i]) for i in members)
-        if number < 0 or table.shape != shape or not np.isfinite(table).all():
-            raise PlanError(f"fixed[{members!r}] must be a finite table of shape {shape} of a set of the family.")
-        coordinates[layout.starts[number] : layout.starts[number] + table.size] = table.ravel()
-        is_fixed[number] = True
-    return is_fixed
-
-
-def interior_of(fixed: Mapping[tuple[int, ...], Floats], even: Sequence[Floats]) -> Interior:
-    """The interior of all tables with given margins (attribute positions → cells); `even` is e of each attribute."""
-    shares: list[Floats] = list(even)
-    if not fixed:
-        return Interior(1.0, shares)
-    total = float(fixed.get((), np.asarray(0.0)))
-    if total <= 0 or any(len(members) > 1 for members in fixed):
-        return Interior(0.0, shares)
-    for members, cells in fixed.items():
-        if members:
-            shares[members[0]] = cells / total
-    delta = min(float((share / e).min()) for share, e in zip(shares, even, strict=True))
-    if delta >= 1.0 - 1e-12:
-        return Interior(1.0, even)
-    if delta <= 1e-12:
-        return Interior(0.0, even)
-    rests = [(share - delta * e) / (1.0 - delta) for share, e in zip(shares, even, strict=True)]
-    return Interior(delta, rests)
-
-
-def _crossed(group: Group, vectors: Sequence[Floats]) -> Floats:
-    """Outer products of the members' vectors, (tables, n_1, …, n_k)."""
-    tables = np.ones(len(group.numbers))
-    for j in range(group.members.shape[1]):
-        along = np.stack([vectors[i] for i in group.members[:, j]])
-        tables = tables[..., None] * along.reshape(len(along), *[1] * j, along.shape[1])
-    return tables
-
+from residua.projection.arrangement import Arrangement
+from residua.projection.crossing import Crossing, Interior, interior_of
+from residua.projection.problem import Nearest, Progress
 
 RELAXATION = 1.85
 NO_FLOOR = -1e300  # compiled loops assume finite numbers
@@ -115,32 +34,6 @@ _CHECK_EVERY = 25
 _WORTH_THREADS = 30_000  # cells: below, handing work to threads costs as much as the work
 _FREE_CHANGES = 4
 _SETTLING = 4.0  # times the penalty, once the bound is good enough and only signs are left to be settled
-
-
-@dataclass(frozen=True, eq=False)
-class Nearest:
-    """The nearest consistent tables, as their coordinates.
-
-    Guarantee: no feasible tables have a squared distance below `distance − gap`, to within rounding.
-
-    Args:
-        coordinates: y_S of every set, in the order in which they came, (cells,).
-        gap: proven bound on how far `distance` is above the least possible.
-        distance: `Σ_S w_S ‖y_S − ŷ_S‖²`.
-        infeasibility: the largest violation of non-negativity or of a zero, in counts.
-        rounds: how many steps were made.
-        converged: whether the gap and the violation are within what was asked.
-    """
-
-    coordinates: Floats
-    gap: float
-    distance: float
-    infeasibility: float
-    rounds: int
-    converged: bool
-
-    def __post_init__(self) -> None:
-        self.coordinates.setflags(write=False)
 
 
 @dataclass(frozen=True)
@@ -164,6 +57,27 @@ class TableCertificate:
     short: float
 
 
+@dataclass(frozen=True, eq=False)
+class Posed:
+    """What is asked of the method, checked.
+
+    Args:
+        wanted: ŷ of every set, given coordinates in their places, (cells,).
+        weights: w_S > 0 of each set, (sets,), the empty one first.
+        is_fixed: whose coordinates are given, (sets,).
+        zeros: which cells of the maximal tables must be zero, in the order of their layout, (cells,); or None.
+        nonnegative: whether no cell may be negative.
+        interior: of all tables with the given coordinates.
+    """
+
+    wanted: Floats
+    weights: Floats
+    is_fixed: Booleans
+    zeros: Booleans | None
+    nonnegative: bool
+    interior: Interior
+
+
 class Part(Protocol):
     """Some maximal tables next to each other in a buffer."""
 
@@ -178,6 +92,7 @@ class Part(Protocol):
         """Their own coordinates, (tables, own cells), from all of them, (tables, cells)."""
 
 
+F = TypeVar("F", Arrangement, Crossing)
 P = TypeVar("P", bound=Part)
 R = TypeVar("R")
 
@@ -186,36 +101,23 @@ class Alternating(ABC, Generic[P]):
     """The state of the method: mutable, and it does not leave the solvers.
 
     Args:
+        posed: what is asked.
         parts: the maximal tables.
         low_sets: the set of each coordinate below them, (low,).
-        weights: w_S > 0 of each set, (sets,), the empty one first.
-        is_fixed: whose coordinates are given, (sets,).
         wanted: ŷ of the maximal tables, and of those below.
         zeros: which cells of the maximal tables must be zero, (cells,), or nothing.
-        nonnegative: whether no cell may be negative.
-        interior: of all tables with the given coordinates.
-        penalty: the first, relative to the weights.
     """
 
     def __init__(
-        self,
-        parts: Sequence[P],
-        low_sets: Integers,
-        weights: Floats,
-        is_fixed: Booleans,
-        wanted: tuple[Floats, Floats],
-        zeros: Booleans,
-        nonnegative: bool,
-        interior: Interior,
-        penalty: float,
+        self, posed: Posed, parts: Sequence[P], low_sets: Integers, wanted: tuple[Floats, Floats], zeros: Booleans
     ) -> None:
-        self.parts, self.low_sets, self.weights, self.is_fixed = parts, low_sets, weights, is_fixed
+        self.parts, self.low_sets, self.weights, self.is_fixed = parts, low_sets, posed.weights, posed.is_fixed
         self.wanted, self.wanted_low = wanted
-        self.zeros, self.has_zeros, self.nonnegative, self.interior = zeros, bool(zeros.size), nonnegative, interior
+        self.zeros, self.has_zeros, self.nonnegative = zeros, bool(zeros.size), posed.nonnegative
+        self.interior, self.penalty = posed.interior, 0.0
         self.w = np.zeros(len(self.wanted))
         self.pool = ThreadPoolExecutor(os.cpu_count())
         self.floor_share = 0.0
-        self.penalty = penalty
         self._kept = wanted  # the coordinates that leave, once there is a certificate of them
         self._changes = 0
         self._settling = False
@@ -395,3 +297,74 @@ class Alternating(ABC, Generic[P]):
         for part in self.parts:
             squares[part.numbers] = (part.own(top(part)) ** 2).sum(axis=1)
         return squares
+
+
+def nearest(
+    method: Callable[[F, Posed], Alternating[Any]],
+    form: F,
+    coordinates: ArrayLike,
+    weights: ArrayLike,
+    *,
+    fixed: Mapping[tuple[int, ...], ArrayLike] | None = None,
+    zeros: Booleans | None = None,
+    nonnegative: bool = True,
+    tolerance: float = 1e-6,
+    rounds: int = 5000,
+    progress: Progress | None = None,
+) -> Nearest:
+    """The consistent tables of a family that are nearest to given coordinates and meet the constraints.
+
+    Args:
+        method: `local.Residuals` or `crossed.Crossed`.
+        form: how their tables lie in coordinates: an `Arrangement`, or a `Crossing` of the maximal tables.
+        coordinates: y_S of every set, in the order of the form's layout, (cells,); of residuals only the centred part
+            counts, so that estimated marginals will do.
+        weights: w_S > 0 of each set, (sets,): the precisions of the release.
+        fixed: attribute positions (increasing) → coordinates that are given; `()` is the total.
+        zeros: which cells of the maximal tables must be zero, in the order of
+            `layout_of(lattice, sizes, lattice.is_maximal)`.
+        nonnegative: whether no cell may be negative.
+        tolerance: the gap that is good enough, relative to the squared distance (or to one, if that is smaller).
+        rounds: how many steps at most.
+        progress: called with the step and the relative gap now and then.
+
+    Returns:
+        The fit. Feasible coordinates come back as they are, after no steps.
+
+    Raises:
+        PlanError: arguments that do not fit, or constraints that nothing can meet.
+    """
+    layout = form.given_layout
+    wanted, w = np.array(coordinates, dtype=np.float64), np.asarray(weights, dtype=np.float64)
+    if wanted.shape != (layout.cells,) or not np.isfinite(wanted).all():
+        raise PlanError(f"{form.named} must be {layout.cells:,} finite numbers, one per cell of every table.")
+    if w.shape != (len(layout.lattice),) or not (np.isfinite(w).all() and (w > 0).all()):
+        raise PlanError(f"weights must be {len(layout.lattice):,} positive numbers, one per set.")
+    is_fixed = np.zeros(len(layout.lattice), dtype=bool)
+    given = {members: np.asarray(table, dtype=np.float64) for members, table in (fixed or {}).items()}
+    for members, table in given.items():
+        number = layout.lattice.number(members)
+        shape = tuple(int(layout.sizes[i]) for i in members)
+        if number < 0 or table.shape != shape or not np.isfinite(table).all():
+            raise PlanError(f"fixed[{members!r}] must be a finite table of shape {shape} of a set of the family.")
+        wanted[layout.starts[number] : layout.starts[number] + table.size] = table.ravel()
+        is_fixed[number] = True
+    if len(layout.lattice) == 1:
+        return _total_only(float(np.ravel(coordinates)[0]), float(w[0]), given, nonnegative, zeros)
+    total = given.get((), np.zeros(()))
+    margins = {i: form.margin(*i, total, own) if i else own for i, own in given.items() if len(i) < 2}
+    interior = interior_of({**given, **margins}, form.evens)
+    return method(form, Posed(wanted, w, is_fixed, zeros, nonnegative, interior)).solve(tolerance, rounds, progress)
+
+
+def _total_only(
+    wanted: float, weight: float, fixed: Mapping[tuple[int, ...], Floats], nonnegative: bool, zeros: Booleans | None
+) -> Nearest:
+    """The family of the empty set alone: one number."""
+    total = float(fixed.get((), max(wanted, 0.0) if nonnegative else wanted))
+    if () not in fixed:
+        total = 0.0 if zeros is not None and zeros.any() else total
+    elif nonnegative and total < 0:
+        raise PlanError(f"fixed[()]={total} is negative; a total of counts is not.")
+    distance = 0.0 if () in fixed else weight * (total - wanted) ** 2
+    return Nearest(np.array([total]), 0.0, distance, 0.0, 0, True)

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Group, Layout, SetFamily, batches, closure, facets_of, layout_of
 from residua.linalg.modes import centred
 from residua.projection import table_kernels
-from residua.projection.alternating import Interior
+from residua.projection.crossing import Interior
 
 T = TypeVar("T", bound=np.generic)
 _BATCH_CELLS = 250_000
@@ -79,6 +79,25 @@ class Arrangement:
 
     given: SetFamily
     given_sizes: Integers
+
+    named: ClassVar[str] = "residuals"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "given_sizes", np.asarray(self.given_sizes, dtype=np.int64))
+
+    @cached_property
+    def given_layout(self) -> Layout:
+        """Where the residual of every set lies as it came."""
+        return layout_of(self.given, self.given_sizes)
+
+    @cached_property
+    def evens(self) -> list[Floats]:
+        """Equal shares of the values of each attribute as it came."""
+        return [np.full(int(n), 1.0 / n) for n in self.given_sizes]
+
+    def margin(self, attribute: int, total: Floats, own: Floats) -> Floats:
+        """The table of one attribute from the total and its residual."""
+        return own + total / own.size
 
     @cached_property
     def _order(self) -> Integers:

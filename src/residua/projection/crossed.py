@@ -8,27 +8,15 @@ spread vector is not positive, that is a bound instead, and the step is a proxim
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from residua.linalg.arrays import Booleans, Floats
-from residua.linalg.lattice import SetFamily, layout_of
+from residua.linalg.lattice import layout_of
 from residua.projection import axis_kernels
-from residua.projection.alternating import (
-    NO_FLOOR,
-    RELAXATION,
-    Alternating,
-    Interior,
-    Nearest,
-    TableCertificate,
-    checked,
-    fix,
-    interior_of,
-)
-from residua.projection.axes import Coordinates
+from residua.projection.alternating import NO_FLOOR, RELAXATION, Alternating, Nearest, Posed, TableCertificate
 from residua.projection.crossing import Alike, Below, Crossing, weighed
 from residua.projection.problem import Progress
 
@@ -36,56 +24,6 @@ _FIRST_PENALTY = 6.0
 _FIRST_OF_SUMS = 4.0  # in prefix sums, whose own lengths are all alike
 _TRIED = 30.0  # times the gap allowed: the allowed table is often nearer to the best than the coordinates are
 _NO_ZEROS = np.zeros((0, 0), dtype=bool)
-
-
-def nearest_crossed(
-    lattice: SetFamily,
-    axes: Sequence[Coordinates],
-    coordinates: Floats,
-    weights: Floats,
-    *,
-    fixed: Mapping[tuple[int, ...], Floats] | None = None,
-    zeros: Booleans | None = None,
-    nonnegative: bool = True,
-    tolerance: float = 1e-6,
-    rounds: int = 5000,
-    progress: Progress | None = None,
-) -> Nearest:
-    """The consistent tables of a family that are nearest to given coordinates and meet the constraints.
-
-    Args:
-        lattice: the family of attribute sets.
-        axes: of each attribute; attributes alike should have the same object.
-        coordinates: y_S of every set, in the order of `layout_of(lattice, sizes − 1)`, (cells,).
-        weights: w_S > 0 of each set, (sets,): the precisions of the release.
-        fixed: attribute positions (increasing) → coordinates that are given; `()` is the total.
-        zeros: which cells of the maximal tables must be zero, in the order of
-            `layout_of(lattice, sizes, lattice.is_maximal)`.
-        nonnegative: whether no cell may be negative.
-        tolerance: the gap that is good enough, relative to the squared distance (or to one, if that is smaller).
-        rounds: how many steps at most.
-        progress: called with the step and the relative gap now and then.
-
-    Raises:
-        PlanError: arguments that do not fit, or constraints that nothing can meet.
-    """
-    crossing = Crossing(lattice, axes, lattice.is_maximal)
-    coordinates, weights = checked("coordinates", coordinates, crossing.coordinates.cells, weights, len(lattice))
-    is_fixed = fix(coordinates, crossing.coordinates, fixed or {})
-    arranged = _arranged(crossing, zeros)
-    if nonnegative:
-        crossing = weighed(crossing, coordinates, arranged)
-    interior = interior_of(_margins(axes, fixed or {}), [axis.even for axis in axes])
-    solver = _Crossed(crossing, coordinates, weights, is_fixed, arranged, nonnegative, interior)
-    with threadpool_limits(1, user_api="blas"):  # the tables are worked on side by side already
-        return solver.solve(tolerance, rounds, progress)
-
-
-def _margins(axes: Sequence[Coordinates], fixed: Mapping[tuple[int, ...], Floats]) -> dict[tuple[int, ...], Floats]:
-    """The given margins of single attributes as cells, and all else that is given."""
-    total = np.ravel(fixed.get((), 0.0))
-    alone = {members: own for members, own in fixed.items() if len(members) == 1}
-    return {**fixed, **{(i,): axes[i].lifted(np.concatenate([total, own.ravel()]), 0) for (i,), own in alone.items()}}
 
 
 def _arranged(crossing: Crossing, zeros: Booleans | None) -> Booleans:
@@ -100,38 +38,36 @@ def _arranged(crossing: Crossing, zeros: Booleans | None) -> Booleans:
     return arranged
 
 
-class _Crossed(Alternating[Alike]):
+class Crossed(Alternating[Alike]):
     """The method with coordinates along axes; w is the sum of a table z that meets the signs and of what was cut off.
 
     The own coordinates of maximal tables are kept in the buffer of those tables, all others in `low`.
     """
 
-    def __init__(
-        self,
-        crossing: Crossing,
-        wanted: Floats,
-        weights: Floats,
-        is_fixed: Booleans,
-        zeros: Booleans,
-        nonnegative: bool,
-        interior: Interior,
-    ) -> None:
-        in_sums = any(part.sums_axis is not None for part in crossing.parts)
-        first = _FIRST_OF_SUMS if in_sums else _FIRST_PENALTY
+    def __init__(self, crossing: Crossing, posed: Posed) -> None:
+        zeros = _arranged(crossing, posed.zeros)
+        if posed.nonnegative:
+            crossing = weighed(crossing, posed.wanted, zeros)
         below = Below.of(crossing)
-        both = crossing.gather(wanted), wanted[below.places]
-        super().__init__(crossing.parts, below.sets, weights, is_fixed, both, zeros, nonnegative, interior, first)
+        both = crossing.gather(posed.wanted), posed.wanted[below.places]
+        super().__init__(posed, crossing.parts, below.sets, both, zeros)
         self.crossing, self.below = crossing, below
         self._evens = {id(part): part.even_without(part.rows(zeros)) for part in crossing.parts if zeros.size}
         self.top, self.low = self.wanted.copy(), self.wanted_low.copy()
         lattice, axes = crossing.lattice, crossing.axes
         self._mean_lengths = lattice.products(np.array([_geometric_mean(axis.lengths) for axis in axes]))
         self._crossings = lattice.products(np.array([1.0 + axis.crossing for axis in axes]))
-        self.set_penalty(first)
+        in_sums = any(part.sums_axis is not None for part in crossing.parts)
+        self.set_penalty(_FIRST_OF_SUMS if in_sums else _FIRST_PENALTY)
         if in_sums:
             for part in crossing.parts:  # sums are large: to begin at zero would take hundreds of steps
                 part.rows(self.w)[:] = part.up(part.rows(self.top))
                 part.rows(self.w)[:] = self.allowed(part)
+
+    def solve(self, tolerance: float, rounds: int, progress: Progress | None) -> Nearest:
+        """As always; the tables are worked on side by side already."""
+        with threadpool_limits(1, user_api="blas"):
+            return super().solve(tolerance, rounds, progress)
 
     @property
     def total(self) -> float:
@@ -309,7 +245,7 @@ class _Crossed(Alternating[Alike]):
         total = float(top[0])
         even = [axis.own(axis.even, 0) for axis in axes]
         rests = [axis.own(rest, 0) for axis, rest in zip(axes, self.interior.rests, strict=True)]
-        inside = self.interior.coordinates(self.crossing.coordinates, even, rests)
+        inside = self.interior.coordinates(self.crossing.given_layout, even, rests)
         low = (1.0 - share) * low + share * total * inside[self.below.places]
         top = (1.0 - share) * top + share * total * self.crossing.gather(inside)
         self._kept = top, low
@@ -317,7 +253,7 @@ class _Crossed(Alternating[Alike]):
 
     def scattered(self, top: Floats, low: Floats) -> Floats:
         """Coordinates in the order in which they came."""
-        out = np.empty(self.crossing.coordinates.cells)
+        out = np.empty(self.crossing.given_layout.cells)
         out[self.below.places] = low
         for part in self.crossing.parts:
             here, there = self.crossing.own(part)

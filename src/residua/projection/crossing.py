@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -140,8 +140,19 @@ class Crossing:
     axes: Sequence[Coordinates]
     chosen: Booleans
 
+    named: ClassVar[str] = "coordinates"
+
+    @property
+    def evens(self) -> list[Floats]:
+        """Of each axis."""
+        return [axis.even for axis in self.axes]
+
+    def margin(self, attribute: int, total: Floats, own: Floats) -> Floats:
+        """The table of one attribute from the total and its own coordinates."""
+        return self.axes[attribute].lifted(np.concatenate([np.ravel(total), own.ravel()]), 0)
+
     @cached_property
-    def coordinates(self) -> Layout:
+    def given_layout(self) -> Layout:
         """Where the own coordinates of every set of the family lie, (n_i − 1) along each axis."""
         return layout_of(self.lattice, np.array([axis.size - 1 for axis in self.axes], dtype=np.int64))
 
@@ -184,7 +195,7 @@ class Crossing:
         for axis, inside in zip(part.axes, corner, strict=True):
             along = np.arange(1, axis.size) if inside else np.zeros(1, dtype=np.int64)
             places = np.add.outer(places * axis.size, along).ravel()
-        starts = self.coordinates.starts[self.lattice.find(part.members[:, kept])]
+        starts = self.given_layout.starts[self.lattice.find(part.members[:, kept])]
         begins = part.start + part.cells * np.arange(len(part.numbers))
         return begins[:, None] + places, starts[:, None] + np.arange(len(places))
 
@@ -290,3 +301,51 @@ def weighed(crossing: Crossing, coordinates: Floats, zeros: Booleans) -> Crossin
         if isinstance(axis, PrefixSums) and id(axis) in level_of
     }
     return replace(crossing, axes=[known.get(id(axis), axis) for axis in crossing.axes])
+
+
+@dataclass(frozen=True, eq=False)
+class Interior:
+    """Tables with given margins and no empty cell, for one record: `δ ⊗ e_i + (1 − δ) ⊗ q'_i`, e_i positive.
+
+    Args:
+        evenness: δ; 0 if there are none, or if they are not known.
+        rests: q' of each attribute, adding up to 1.
+    """
+
+    evenness: float
+    rests: Sequence[Floats]
+
+    def coordinates(self, layout: Layout, even: Sequence[Floats], rests: Sequence[Floats]) -> Floats:
+        """The coordinates of these tables on all sets of a layout, from those of e and of q' along each attribute."""
+        tables = np.empty(layout.cells)
+        for group in layout:
+            parts = self.evenness * _crossed(group, even) + (1.0 - self.evenness) * _crossed(group, rests)
+            group.view(tables)[...] = parts
+        return tables
+
+
+def interior_of(fixed: Mapping[tuple[int, ...], Floats], even: Sequence[Floats]) -> Interior:
+    """The interior of all tables with given margins (attribute positions → cells); `even` is e of each attribute."""
+    shares: list[Floats] = list(even)
+    if not fixed:
+        return Interior(1.0, shares)
+    total = float(fixed.get((), np.asarray(0.0)))
+    if total <= 0 or any(len(members) > 1 for members in fixed):
+        return Interior(0.0, shares)
+    for members, cells in fixed.items():
+        if members:
+            shares[members[0]] = cells / total
+    delta = min(float((share / e).min()) for share, e in zip(shares, even, strict=True))
+    if not 1e-12 < delta < 1.0 - 1e-12:
+        return Interior(float(delta > 0.5), even)
+    rests = [(share - delta * e) / (1.0 - delta) for share, e in zip(shares, even, strict=True)]
+    return Interior(delta, rests)
+
+
+def _crossed(group: Group, vectors: Sequence[Floats]) -> Floats:
+    """Outer products of the members' vectors, (tables, n_1, …, n_k)."""
+    tables = np.ones(len(group.numbers))
+    for j in range(group.members.shape[1]):
+        along = np.stack([vectors[i] for i in group.members[:, j]])
+        tables = tables[..., None] * along.reshape(len(along), *[1] * j, along.shape[1])
+    return tables

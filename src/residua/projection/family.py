@@ -249,22 +249,37 @@ class FamilyProblem(ProjectionProblem):
 
     def solve(self, observed: Floats, progress: Progress | None = None) -> ConsistentTables:
         """The nearest consistent tables that meet the terms."""
-        from residua.projection.local import nearest_consistent
+        from residua.projection.alternating import nearest
 
-        if self.terms.shrunk:
-            observed = self.shrunk(observed)
-        nearest = nearest_consistent(
-            self.lattice,
-            self.plan.domain.sizes,
-            observed,
+        solution = nearest(
+            *self._method(),
+            self._coordinates(observed),
             self.weights,
-            fixed={members: centred(cells) for members, cells in self._known_margins().items()},
+            fixed={members: self._own(members, cells) for members, cells in self._known_margins().items()},
             zeros=self.zeros() if self.terms.nonnegative else None,
             nonnegative=self.terms.nonnegative,
             tolerance=self.terms.tolerance,
             progress=progress,
         )
-        return self.fit_of(nearest.coordinates, nearest.gap, nearest.infeasibility)
+        return self.fit_of(self._residuals(solution.coordinates), solution.gap, solution.infeasibility)
+
+    def _method(self) -> tuple[Any, Any]:
+        """What solves the problem, and how tables lie in the coordinates that it takes."""
+        from residua.projection.local import Arrangement, Residuals  # loads Numba
+
+        return Residuals, Arrangement(self.lattice, self.plan.domain.sizes)
+
+    def _coordinates(self, observed: Floats) -> Floats:
+        """The coordinates of all sets from the residuals of their tables."""
+        return self.shrunk(observed) if self.terms.shrunk else observed
+
+    def _residuals(self, coordinates: Floats) -> Floats:
+        """The residuals of all tables from the coordinates of all sets."""
+        return coordinates
+
+    def _own(self, members: tuple[int, ...], table: Floats) -> Floats:
+        """The own coordinates of a table, one axis per attribute."""
+        return centred(table)
 
     def unprojected(self, observed: Floats) -> ConsistentTables:
         """The observed estimates themselves, as tables."""

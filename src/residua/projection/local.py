@@ -7,115 +7,41 @@ one sweep over the maximal tables. The dual's p is `p_S = C_S Σ_{A⊇S} margin_
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from residua.errors import PlanError
-from residua.linalg.arrays import Booleans, Floats, Integers
-from residua.linalg.lattice import SetFamily, layout_of
+from residua.linalg.arrays import Floats
+from residua.linalg.lattice import layout_of
 from residua.linalg.modes import centred
 from residua.projection import table_kernels
-from residua.projection.alternating import (
-    NO_FLOOR,
-    RELAXATION,
-    Alternating,
-    Interior,
-    Nearest,
-    TableCertificate,
-    checked,
-    fix,
-    interior_of,
-)
+from residua.projection.alternating import NO_FLOOR, RELAXATION, Alternating, Posed, TableCertificate
 from residua.projection.arrangement import Arrangement, TableBatch, repair_of
-from residua.projection.problem import Progress
 
 _FIRST_PENALTY = 12.0  # ρ_A / w_A
 
 
-def nearest_consistent(
-    lattice: SetFamily,
-    sizes: Integers,
-    residuals: Floats,
-    weights: Floats,
-    *,
-    fixed: Mapping[tuple[int, ...], ArrayLike] | None = None,
-    zeros: Booleans | None = None,
-    nonnegative: bool = True,
-    tolerance: float = 1e-6,
-    rounds: int = 5000,
-    progress: Progress | None = None,
-) -> Nearest:
-    """The consistent tables of a family that are nearest to given residuals and meet the constraints.
-
-    Args:
-        lattice: the family of attribute sets.
-        sizes: how many values each attribute has, (attributes,).
-        residuals: one table for every set in the order of `layout_of(lattice, sizes)`, (cells,); only the centred part
-            counts, so that estimated marginals will do.
-        weights: w_S > 0 of each set, (sets,): the precisions of the release.
-        fixed: attribute positions (increasing) → table whose centred part is the residual's; `()` fixes the total.
-        zeros: which cells of the maximal tables must be zero, in the order of
-            `layout_of(lattice, sizes, lattice.is_maximal)`.
-        nonnegative: whether no cell may be negative.
-        tolerance: the gap that is good enough, relative to the squared distance (or to one, if that is smaller).
-        rounds: how many steps at most.
-        progress: called with the step and the relative gap now and then.
-
-    Returns:
-        The fit, residuals for coordinates. Feasible residuals come back as they are, after no steps.
-
-    Raises:
-        PlanError: arguments that do not fit, or constraints that nothing can meet.
-    """
-    sizes = np.asarray(sizes, dtype=np.int64)
-    given_layout = layout_of(lattice, sizes)
-    residuals, weights = checked("residuals", residuals, given_layout.cells, weights, len(lattice))
-    given = {members: np.asarray(table, dtype=np.float64) for members, table in (fixed or {}).items()}
-    if len(lattice) == 1:
-        return _total_only(residuals, weights, given, nonnegative, zeros)
-    is_fixed = fix(residuals, given_layout, given)
-    total = given.get((), np.asarray(0.0))
-    margins = {i: table + total / table.size if i else table for i, table in given.items() if len(i) < 2}
-    interior = interior_of({**given, **margins}, [np.full(int(n), 1.0 / n) for n in sizes])
-    solver = _Residuals(Arrangement(lattice, sizes), residuals, weights, is_fixed, zeros, nonnegative, interior)
-    return solver.solve(tolerance, rounds, progress)
-
-
-class _Residuals(Alternating[TableBatch]):
+class Residuals(Alternating[TableBatch]):
     """The method with residuals for coordinates; z, u and their sum w as in `table_kernels`."""
 
-    def __init__(
-        self,
-        arrangement: Arrangement,
-        residuals: Floats,
-        weights: Floats,
-        is_fixed: Booleans,
-        zeros: Booleans | None,
-        nonnegative: bool,
-        interior: Interior,
-    ) -> None:
-        given, sizes = arrangement.given, arrangement.given_sizes
-        given_layout = layout_of(given, sizes)
-        mask = np.zeros(0, dtype=bool)
-        if zeros is not None and zeros.any():
-            given_top = layout_of(given, sizes, given.is_maximal)
-            if zeros.shape != (given_top.cells,):
+    def __init__(self, arrangement: Arrangement, posed: Posed) -> None:
+        given, given_layout, mask = arrangement.given, arrangement.given_layout, np.zeros(0, dtype=bool)
+        if posed.zeros is not None and posed.zeros.any():
+            given_top = layout_of(given, arrangement.given_sizes, given.is_maximal)
+            if posed.zeros.shape != (given_top.cells,):
                 raise PlanError(f"zeros must be {given_top.cells:,} truth values, one per cell of the maximal tables.")
-            mask = arrangement.gather(arrangement.top, zeros, given_top)
+            mask = arrangement.gather(arrangement.top, posed.zeros, given_top)
         top, low = (
-            arrangement.gather(layout, residuals, given_layout) for layout in (arrangement.top, arrangement.low)
+            arrangement.gather(layout, posed.wanted, given_layout) for layout in (arrangement.top, arrangement.low)
         )
         for part in arrangement.parts:
             part.view(top)[...] = centred(part.view(top), 1)
         arrangement.centre(low)
         renumbered = np.argsort(arrangement.numbers)
-        super().__init__(
-            arrangement.parts, arrangement.low_sets, weights[renumbered], is_fixed[renumbered], (top, low), mask,
-            nonnegative, interior, _FIRST_PENALTY,
-        )  # fmt: skip
-        self.arrangement, self.given_layout = arrangement, given_layout
+        posed = replace(posed, weights=posed.weights[renumbered], is_fixed=posed.is_fixed[renumbered])
+        super().__init__(posed, arrangement.parts, arrangement.low_sets, (top, low), mask)
+        self.arrangement = arrangement
         self.cells = arrangement.lattice.products(arrangement.sizes.astype(np.float64))
         self.numbers = np.concatenate([part.numbers for part in self.parts])
         self.own = np.zeros(arrangement.owned_cells)
@@ -282,25 +208,7 @@ class _Residuals(Alternating[TableBatch]):
 
     def scattered(self, top: Floats, low: Floats) -> Floats:
         """Residuals in the order in which they came."""
-        out = np.empty(self.given_layout.cells)
-        self.arrangement.scatter(self.arrangement.top, top, self.given_layout, out)
-        self.arrangement.scatter(self.arrangement.low, low, self.given_layout, out)
+        out = np.empty(self.arrangement.given_layout.cells)
+        self.arrangement.scatter(self.arrangement.top, top, self.arrangement.given_layout, out)
+        self.arrangement.scatter(self.arrangement.low, low, self.arrangement.given_layout, out)
         return out
-
-
-def _total_only(
-    residuals: Floats,
-    weights: Floats,
-    fixed: Mapping[tuple[int, ...], Floats],
-    nonnegative: bool,
-    zeros: Booleans | None,
-) -> Nearest:
-    """The family of the empty set alone: one number."""
-    total = float(fixed[()]) if () in fixed else float(residuals[0])
-    if () not in fixed:
-        total = max(total, 0.0) if nonnegative else total
-        total = 0.0 if zeros is not None and zeros.any() else total
-    elif nonnegative and total < 0:
-        raise PlanError(f"fixed[()]={total} is negative; a total of counts is not.")
-    distance = 0.0 if () in fixed else float(weights[0]) * (total - float(residuals[0])) ** 2
-    return Nearest(np.array([total]), 0.0, distance, 0.0, 0, True)

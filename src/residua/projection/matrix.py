@@ -122,7 +122,7 @@ class MatrixProblem(ProjectionProblem):
             tolerance=self.terms.tolerance,
             progress=progress,
         )
-        return self.fit_of(self.spread(nearest.histogram), nearest.gap, nearest.infeasibility)
+        return self.fit_of(self.spread(nearest.coordinates), nearest.gap, nearest.infeasibility)
 
     def total(self) -> float | None:
         """The total that the facts imply, if there is any."""

@@ -50,6 +50,32 @@ class Terms:
 
 
 @dataclass(frozen=True, eq=False)
+class Nearest:
+    """What a solver found: tables as their coordinates, or the cells of a histogram.
+
+    Guarantee: no feasible tables have a squared distance below `distance − gap`, to within rounding.
+
+    Args:
+        coordinates: y_S of every set, in the order in which they came, (cells,); or the histogram.
+        gap: proven bound on how far `distance` is above the least possible.
+        distance: squared, in the metric: `Σ_S w_S ‖y_S − ŷ_S‖²`, or `‖F h − t‖²`.
+        infeasibility: the largest violation of non-negativity, of a zero or of an equation, in counts.
+        rounds: how many steps were made.
+        converged: whether the gap and the violation are within what was asked; None where nobody looked.
+    """
+
+    coordinates: Floats
+    gap: float
+    distance: float
+    infeasibility: float
+    rounds: int
+    converged: bool | None = None
+
+    def __post_init__(self) -> None:
+        self.coordinates.setflags(write=False)
+
+
+@dataclass(frozen=True, eq=False)
 class Fit(ABC):
     """Tables that agree with each other, the nearest ones to a release.
 

@@ -28,8 +28,8 @@ from residua.plans.strategy import Plain, Strategy
 from residua.projection.asked import AskedMetric, asked_metric
 from residua.projection.axes import Coordinates, CosineBasis, PrefixSums, axis_along
 from residua.projection.crossing import Crossing
-from residua.projection.family import ConsistentTables, FamilyProblem
-from residua.projection.problem import MANY_CELLS, Fit, Metric, Progress, ProjectionProblem, Terms, noise_alone
+from residua.projection.family import FamilyProblem
+from residua.projection.problem import MANY_CELLS, Fit, Metric, ProjectionProblem, Terms, noise_alone
 from residua.release.base import Release
 from residua.workload import AttributeQueries, Identity, applied, renumber
 from residua.workload.asking import Prefixes, Ranges
@@ -119,32 +119,20 @@ class ProductProblem(FamilyProblem):
         """The tables of all sets."""
         return Crossing(self.lattice, self.axes, np.ones(len(self.lattice), dtype=bool))
 
-    def solve(self, observed: Floats, progress: Progress | None = None) -> ConsistentTables:
-        """The nearest consistent tables that meet the terms."""
-        from residua.projection.crossed import nearest_crossed
+    def _method(self) -> tuple[Any, Any]:
+        from residua.projection.crossed import Crossed  # loads Numba
 
-        nearest = nearest_crossed(
-            self.lattice,
-            self.axes,
-            self._coordinates(observed),
-            self.weights,
-            fixed={members: self._own(members, cells) for members, cells in self._known_margins().items()},
-            zeros=self.zeros() if self.terms.nonnegative else None,
-            nonnegative=self.terms.nonnegative,
-            tolerance=self.terms.tolerance,
-            progress=progress,
-        )
-        return self.fit_of(self._residuals(nearest.coordinates), nearest.gap, nearest.infeasibility)
+        return Crossed, Crossing(self.lattice, self.axes, self.lattice.is_maximal)
 
     def squared(self, observed: Floats) -> float:
         """`Σ_S w_S ‖y_S‖²` in coordinates."""
-        return self._weighed(self._tables.coordinates, self._coordinates(observed))
+        return self._weighed(self._tables.given_layout, self._coordinates(observed))
 
     def _coordinates(self, residuals: Floats) -> Floats:
         """The coordinates of all sets from the residuals of their tables."""
         tables = self.unprojected(residuals)
-        coordinates = np.empty(self._tables.coordinates.cells)
-        for group in self._tables.coordinates:
+        coordinates = np.empty(self._tables.given_layout.cells)
+        for group in self._tables.given_layout:
             places = group.view(coordinates)
             for number, members in enumerate(group.members.tolist()):
                 places[number] = self._own(tuple(members), tables.marginal(members))

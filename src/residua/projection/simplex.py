@@ -21,28 +21,7 @@ from scipy import linalg
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.projection.interior import central_path
-from residua.projection.problem import Progress
-
-
-@dataclass(frozen=True, eq=False)
-class HistogramFit:
-    """The nearest histogram.
-
-    Guarantee: no feasible histogram has a squared distance below `distance − gap`, to within rounding.
-
-    Args:
-        histogram: h, (cells,).
-        gap: proven bound on how far `distance` is above the least possible.
-        distance: `‖F h − t‖²`.
-        infeasibility: the largest violation of an equation.
-        rounds: steps of the interior-point method.
-    """
-
-    histogram: Floats
-    gap: float
-    distance: float
-    infeasibility: float
-    rounds: int
+from residua.projection.problem import Nearest, Progress
 
 
 def nearest_histogram(
@@ -54,7 +33,7 @@ def nearest_histogram(
     nonnegative: bool = True,
     tolerance: float = 1e-9,
     progress: Progress | None = None,
-) -> HistogramFit:
+) -> Nearest:
     """The histogram, non-negative and subject to equations, whose answers are nearest to the target.
 
     Args:
@@ -74,7 +53,7 @@ def nearest_histogram(
 
     Example:
         >>> fit = nearest_histogram([[1.0, 0.0], [0.0, 1.0]], [5.0, -1.0], total=3.0)
-        >>> fit.histogram.tolist(), fit.distance
+        >>> fit.coordinates.tolist(), fit.distance
         ([3.0, 0.0], 5.0)
     """
     F, t = np.asarray(queries, dtype=np.float64), np.asarray(target, dtype=np.float64)
@@ -150,7 +129,7 @@ def _equations(
     return E[kept], e[kept]
 
 
-def _interior(F: Floats, t: Floats, E: Floats, e: Floats, tolerance: float, progress: Progress | None) -> HistogramFit:
+def _interior(F: Floats, t: Floats, E: Floats, e: Floats, tolerance: float, progress: Progress | None) -> Nearest:
     """The interior-point method from a central start; the best point seen, polished on its support."""
     d, squares = F.shape[1], _Squares(F, t)
     if len(e) and not e.any() and (E >= 0).all() and (E.sum(axis=0) > 0).all():
@@ -201,7 +180,7 @@ class _Squares:
         return lambda right: np.asarray(linalg.cho_solve(factor, right, check_finite=False))
 
 
-def _polished(F: Floats, t: Floats, E: Floats, e: Floats, h: Floats, nu: Floats, rounds: int) -> HistogramFit:
+def _polished(F: Floats, t: Floats, E: Floats, e: Floats, h: Floats, nu: Floats, rounds: int) -> Nearest:
     """Least squares on the support, if it stays non-negative and is proven no worse; else the point itself."""
     candidates = [(h, nu)]
     s = certificate(F, t, E, h, nu, _has_total(E))[1]
@@ -245,9 +224,8 @@ def _equality_least_squares(F: Floats, t: Floats, E: Floats, e: Floats) -> tuple
     return h, np.linalg.lstsq(E.T, gradient, rcond=None)[0]
 
 
-def _fit(F: Floats, t: Floats, E: Floats, e: Floats, h: Floats, gap: float, rounds: int) -> HistogramFit:
-    h.setflags(write=False)
-    return HistogramFit(h, gap, _Squares(F, t)(h), float(np.abs(E @ h - e).max(initial=0.0)), rounds)
+def _fit(F: Floats, t: Floats, E: Floats, e: Floats, h: Floats, gap: float, rounds: int) -> Nearest:
+    return Nearest(h, gap, _Squares(F, t)(h), float(np.abs(E @ h - e).max(initial=0.0)), rounds)
 
 
 def _refuse_infeasible(E: Floats, e: Floats) -> None:
