@@ -352,7 +352,7 @@ def nearest(
     if len(layout.lattice) == 1:
         return _total_only(float(np.ravel(coordinates)[0]), float(w[0]), given, nonnegative, zeros)
     total = given.get((), np.zeros(()))
-    margins = {i: form.margin(*i, total, own) if i else own for i, own in given.items() if len(i) < 2}
+    margins = {i: form.margin(i[0], total, own) if i else own for i, own in given.items() if len(i) < 2}
     interior = interior_of({**given, **margins}, form.evens)
     return method(form, Posed(wanted, w, is_fixed, zeros, nonnegative, interior)).solve(tolerance, rounds, progress)
 

@@ -16,9 +16,9 @@ from threadpoolctl import threadpool_limits
 from residua.linalg.arrays import Booleans, Floats
 from residua.linalg.lattice import layout_of
 from residua.projection import axis_kernels
-from residua.projection.alternating import NO_FLOOR, RELAXATION, Alternating, Nearest, Posed, TableCertificate
+from residua.projection.alternating import NO_FLOOR, RELAXATION, Alternating, Posed, TableCertificate
 from residua.projection.crossing import Alike, Below, Crossing, weighed
-from residua.projection.problem import Progress
+from residua.projection.problem import Nearest, Progress
 
 _FIRST_PENALTY = 6.0
 _FIRST_OF_SUMS = 4.0  # in prefix sums, whose own lengths are all alike

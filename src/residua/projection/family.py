@@ -221,14 +221,8 @@ class FamilyProblem(ProjectionProblem):
 
     def simulated(self, fit: Fit, random: np.random.Generator) -> Floats:
         """What a release of the plan would observe if a fit were the truth."""
-        observed, stddevs = np.array(fit.array), np.sqrt(self._finite_variances)
-        for group in self.layout:
-            tables = group.view(observed)
-            along = (-1, *[1] * len(group.shape))
-            for part in batches(len(group.numbers), group.cells, _BATCH_CELLS):
-                noise = random.standard_normal(tables[part].shape) * stddevs[group.numbers[part]].reshape(along)
-                tables[part] += centred(noise, 1)
-        return observed
+        measurements = self.plan.compile()
+        return self._residuals_of(measurements, measurements.simulated(random)) + fit.array
 
     def shrunk(self, observed: Floats) -> Floats:
         """What was observed, each set's residual shrunk by how much of its length noise explains.
@@ -265,7 +259,8 @@ class FamilyProblem(ProjectionProblem):
 
     def _method(self) -> tuple[Any, Any]:
         """What solves the problem, and how tables lie in the coordinates that it takes."""
-        from residua.projection.local import Arrangement, Residuals  # loads Numba
+        from residua.projection.arrangement import Arrangement  # loads Numba
+        from residua.projection.local import Residuals
 
         return Residuals, Arrangement(self.lattice, self.plan.domain.sizes)
 
@@ -334,16 +329,10 @@ class TablesProblem(FamilyProblem):
 
     def simulated(self, fit: Fit, random: np.random.Generator) -> Floats:
         """What a release of the plan would observe if a fit were the truth."""
-        measurements = self.plan.compile()
-        place = np.searchsorted(measurements.measured, np.arange(len(measurements.lattice)))
-        numbers = np.empty(measurements.layout.cells)
-        for group in measurements.layout:
-            tables = group.view(numbers)
-            for j, (number, members) in enumerate(zip(group.numbers, group.members.tolist(), strict=True)):
-                at = place[number]
-                noise = np.rint(random.laplace(0.0, measurements.scales[at], group.shape))
-                tables[j] = measurements.grids[at] * fit.marginal(members) + noise
-        return self.residuals(numbers)
+        tables = self.plan.tables
+        at = np.concatenate([np.repeat(group.numbers, group.cells) for group in tables.layout])
+        scales = tables.scales[np.searchsorted(tables.measured, at)]
+        return self.residuals(np.rint(random.laplace(0.0, scales))) + fit.array
 
     def observed(self, release: Release) -> Floats:
         """The residuals of a release's unbiased estimates, in the order of the problem's layout, (cells,)."""

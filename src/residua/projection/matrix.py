@@ -166,17 +166,20 @@ class MatrixProblem(ProjectionProblem):
 
     def observed(self, release: Release) -> Floats:
         """The measured vector in the orthonormal basis of the measured space, (r,)."""
+        return self._in_space(release.noisy.astype(np.float64))
+
+    def _in_space(self, measured: Floats) -> Floats:
         U, s, _ = self.plan.factors
-        return np.asarray((U.T @ release.noisy.astype(np.float64)) / s)
+        return np.asarray((U.T @ measured) / s)
 
     def simulated(self, fit: Fit, random: np.random.Generator) -> Floats:
         """What a release of the plan would observe if a fit were the truth."""
-        U, s, _ = self.plan.factors
+        rows = len(self.plan.factors[0])
         if self.plan.noise == LAPLACE:
-            noise = U.T @ np.rint(random.laplace(0.0, self.plan.scale, len(U)))
+            noise = np.rint(random.laplace(0.0, self.plan.scale, rows))
         else:
-            noise = random.standard_normal(len(s)) * np.sqrt(self.plan.noise_variance)
-        return np.asarray(self.seen(fit) + noise / s)
+            noise = random.standard_normal(rows) * np.sqrt(self.plan.noise_variance)
+        return self.seen(fit) + self._in_space(noise)
 
     def error(self, fit: Fit, truth: Fit) -> float:
         """The mean absolute difference over all asked queries; without a workload, over the measured directions."""

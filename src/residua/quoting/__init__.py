@@ -1,8 +1,7 @@
 """Numbers people quote: shares, ratios, means, quantiles and the like, each with an interval that holds."""
 
-from residua.quoting.answering import Answering, Points
 from residua.quoting.quotable import Quotable
 from residua.quoting.quoted import Quoted
-from residua.quoting.terms import Term
+from residua.quoting.terms import Answering, Points, Term
 
 __all__ = ["Answering", "Points", "Quotable", "Quoted", "Term"]

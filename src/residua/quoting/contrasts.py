@@ -26,11 +26,10 @@ import numpy as np
 from residua.domain import Domain, Label
 from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Floats
-from residua.quoting.intervals import Figures, Moments, Pair, fieller, unknown
-from residua.quoting.question import Question, Rate, RateRows, rate_rows
+from residua.quoting.intervals import Figures, Moments, Pair, divided, fieller, unknown
+from residua.quoting.question import Question, Rate, RateRows, Values, rate_rows
 from residua.quoting.quoted import Quoted
 from residua.quoting.terms import place_of
-from residua.quoting.values import Values
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,8 +77,7 @@ def relative_difference(
     what = f"relative difference of {first} from {second}"
     if of is None:
         terms = [groups.term({position: row[None, :]}) for row in np.eye(attribute.size)[codes]]
-        figures = Pair(question.answering, *terms).ratio(question.level(), 0.0, np.inf).arranged(groups, terms[0])
-        return question.quoted(f"{what}, counts", figures.shifted(-1.0))
+        return question.quoted(f"{what}, counts", question.ratio(*terms, 0.0, np.inf).shifted(-1.0))
     rate = rate_rows(groups.holding(position), of, values)
     figures = compared(rates_of(question, position, codes, rate), rate)
     return question.quoted(f"{what}, {rate.what}", figures.shifted(-1.0), rate.remark)
@@ -119,8 +117,7 @@ def rates_of(question: Question, position: int, codes: list[int], rate: RateRows
     covariance = aa - r[..., None, :] * ab - r[..., :, None] * ba + r[..., :, None] * r[..., None, :] * bb
     covariance = covariance * np.sign(b)[..., :, None] * np.sign(b)[..., None, :]
     root = np.sqrt(np.maximum(np.diagonal(covariance, axis1=-2, axis2=-1), 0.0))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        correlations = covariance / (root[..., :, None] * root[..., None, :])
+    correlations = divided(covariance, root[..., :, None] * root[..., None, :])
     return Rates(each, np.clip(np.where(np.isfinite(correlations), correlations, 0.0), -1.0, 1.0))
 
 
@@ -151,8 +148,7 @@ def combined(rates: Rates, coefficients: Floats, rate: RateRows) -> Figures:
 def compared(rates: Rates, rate: RateRows) -> Figures:
     """`r_1/r_2` with the interval recovered from those of the two rates; unbounded where the second may be 0."""
     one, two = rates.each.estimate[..., 0], rates.each.estimate[..., 1]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        estimate = np.asarray(one / two)
+    estimate = divided(one, two)
     if rates.correlations is None:
         return unknown(estimate, *rates.each.remarks)
     lost = np.asarray(_lost(rates.each).any(axis=-1))

@@ -34,12 +34,10 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Floats
-from residua.quoting.answering import Running
-from residua.quoting.intervals import Confidence, Figures, Moments, fieller, linear, stacked, unknown
-from residua.quoting.question import Question
+from residua.quoting.intervals import Confidence, Figures, Moments, divided, fieller, linear, stacked, unknown
+from residua.quoting.question import Numbers, Question, Values
 from residua.quoting.quoted import Quoted
-from residua.quoting.terms import Axis, Term
-from residua.quoting.values import Numbers, Values, numbers_of
+from residua.quoting.terms import Axis, Running, Term
 
 _MOST_VALUES = 4096
 _MOST_ENTRIES = 2**27
@@ -47,10 +45,8 @@ _MOST_ENTRIES = 2**27
 
 def quantile(question: Question, attribute: str, q: float | Sequence[float], values: Values | None) -> Quoted:
     """The value that a share q of the records does not exceed; of several shares, one row each."""
-    groups = question.groups
-    position = groups.require_free(attribute, "attribute")
-    shares = _shares(q)
-    numbers = numbers_of(question.domain, attribute, values, ordered=True)
+    groups, shares = question.groups, _shares(q)
+    position, numbers = question.numbers(attribute, values, ordered=True)
     order = np.flatnonzero(numbers.counted)[np.argsort(numbers.values[numbers.counted], kind="stable")]
     level = question.level(groups.count * len(order) * len(shares))
     if len(order) > _MOST_VALUES:
@@ -155,8 +151,7 @@ def _shares(q: object) -> list[float]:
 def gini(question: Question, attribute: str, values: Values | None) -> Quoted:
     """The Gini coefficient of a numeric attribute whose values are not negative."""
     groups, answering = question.groups, question.answering
-    position = groups.require_free(attribute, "attribute")
-    numbers = numbers_of(question.domain, attribute, values)
+    position, numbers = question.numbers(attribute, values)
     v = numbers.values[numbers.counted]
     if numbers.dates or v.min() < 0 or not v.max() > 0:
         raise PlanError(
@@ -181,8 +176,7 @@ def _forms(v: Floats) -> tuple[Floats, Floats]:
 
 def _points(x: Floats, v: Floats) -> Figures:
     above, below = (np.einsum("...i,ij,...j->...", x, M, x) for M in _forms(v))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return unknown(np.asarray(above / below))
+    return unknown(divided(above, below))
 
 
 def unbiased(M: Floats, x: Floats, covariance: Floats) -> Floats:

@@ -25,8 +25,13 @@ from functools import cached_property
 import numpy as np
 
 from residua.linalg.arrays import Booleans, Floats
-from residua.quoting.answering import Answering
-from residua.quoting.terms import Groups, Term
+from residua.quoting.terms import Answering, Groups, Term
+
+
+def divided(a: Floats, b: Floats) -> Floats:
+    """`a/b`, infinite or NaN where b is 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.divide(a, b))
 
 
 @dataclass(frozen=True)
@@ -111,8 +116,7 @@ class Moments:
     @property
     def ratio(self) -> Floats:
         """`a/b`; NaN where both are 0."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray(self.a / self.b)
+        return divided(self.a, self.b)
 
     def spread(self, ratio: Floats) -> Floats:
         """The variance of `a − r b`."""
@@ -121,8 +125,8 @@ class Moments:
     @property
     def stddev(self) -> Floats:
         """The first-order standard error of `a/b`."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray(np.sqrt(self.spread(self.ratio)) / np.abs(self.b))
+        with np.errstate(invalid="ignore"):
+            return divided(np.sqrt(self.spread(self.ratio)), np.abs(self.b))
 
 
 def fieller(
@@ -143,7 +147,9 @@ def fieller(
         [0.395, 0.615]
     """
     left, right, sure = _roots(moments, np.maximum(low_width, high_width))
-    below, above = (left, right) if high_width is low_width else _ends(moments, low_width, high_width)
+    below, above = left, right
+    if high_width is not low_width:
+        below, above = _roots(moments, low_width)[0], _roots(moments, high_width)[1]
     # Unbounded: what lies outside (left, right), or all numbers; of that, what the known bounds leave.
     with np.errstate(invalid="ignore"):
         some = np.isfinite(left) & np.isfinite(right)
@@ -151,10 +157,6 @@ def fieller(
     lower = np.where(sure, below, np.where(second & ~first, right, -np.inf))
     upper = np.where(sure, above, np.where(first & ~second, left, np.inf))
     return np.clip(lower, lowest, highest), np.clip(upper, lowest, highest), ~sure
-
-
-def _ends(moments: Moments, low_width: float | Floats, high_width: float | Floats) -> tuple[Floats, Floats]:
-    return _roots(moments, low_width)[0], _roots(moments, high_width)[1]
 
 
 def _roots(moments: Moments, width: float | Floats) -> tuple[Floats, Floats, Booleans]:
@@ -208,8 +210,7 @@ class Pair:
             return self._over_known(total, level, lowest, highest)
         moments = self.moments
         if moments is None:
-            with np.errstate(divide="ignore", invalid="ignore"):
-                ratio = np.asarray(self.estimates[0] / self.estimates[1])
+            ratio = divided(*self.estimates)
             return unknown(np.where(np.isfinite(ratio), ratio, np.nan), _empty(int((self.estimates[1] == 0).sum())))
         centre = np.nan_to_num(moments.ratio, nan=0.0, posinf=0.0, neginf=0.0)
         widths = self._widths(centre, level)
@@ -233,8 +234,7 @@ class Pair:
         moments = self.moments
         if moments is None:
             return unknown(a / total)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            slope = np.where(moments.v_bb > 0, moments.v_ab / moments.v_bb, 0.0)
+        slope = np.where(moments.v_bb > 0, divided(moments.v_ab, moments.v_bb), 0.0)
         estimate = (a - slope * (b - total)) / total
         stddev = np.sqrt(np.maximum(moments.v_aa - slope * moments.v_ab, 0.0)) / total
         width = self._widths(slope, level)

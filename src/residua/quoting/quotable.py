@@ -8,16 +8,14 @@ from typing import Unpack
 
 from residua.domain import Label
 from residua.quoting import contrasts, distributions, ratios
-from residua.quoting.answering import Answering
-from residua.quoting.question import Groupwise, Question, Rate, Together, Total
+from residua.quoting.question import Groupwise, Question, Rate, Together, Total, Values
 from residua.quoting.quoted import Quoted
-from residua.quoting.terms import By
-from residua.quoting.values import Values
+from residua.quoting.terms import Answering, By
 from residua.workload import Where
 
 
 class Quotable(ABC):
-    """What numbers can be quoted from. A subclass says how it answers; see `residua.quoting.answering`.
+    """What numbers can be quoted from. A subclass says how it answers; see `residua.quoting.terms`.
 
     Every question takes, by name:
 

@@ -13,10 +13,9 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
 from residua.published.streaming import of_one_type
 from residua.quoting.intervals import Confidence, Pair, linear
-from residua.quoting.question import Question, RateRows, Total, mean_rows, rate_rows
+from residua.quoting.question import Question, RateRows, Total, Values, mean_rows, rate_rows
 from residua.quoting.quoted import Quoted
 from residua.quoting.terms import Axis, By, Groups, Term, condition, groups_of
-from residua.quoting.values import Values, numbers_of
 from residua.workload import Where
 
 
@@ -46,14 +45,13 @@ def ratio(question: Question, numerator: Where, denominator: Where) -> Quoted:
         groups.require_free(domain.names[position], "numerator and denominator")
     rows = sorted({*above, *below})
     first, second = (groups.term({i: part.get(i) for i in rows}) for part in (above, below))
-    figures = Pair(question.answering, first, second).ratio(question.level(), 0.0, np.inf)
-    return question.quoted("ratio" + _by(groups), figures.arranged(groups, first))
+    return question.quoted("ratio" + _by(groups), question.ratio(first, second, 0.0, np.inf))
 
 
 def mean(question: Question, attribute: str, values: Values | None, total: Total) -> Quoted:
     """The mean of a numeric attribute."""
-    position = question.groups.require_free(attribute, "attribute")
-    rate = mean_rows(position, attribute, numbers_of(question.domain, attribute, values))
+    position, numbers = question.numbers(attribute, values)
+    rate = mean_rows(position, attribute, numbers)
     if rate.remark and total is not None:
         raise PlanError("total: records counted as (other) have no value, so that the number of values is not public.")
     return _rate(question, rate, total)
@@ -62,8 +60,7 @@ def mean(question: Question, attribute: str, values: Values | None, total: Total
 def total_of(question: Question, attribute: str, values: Values | None) -> Quoted:
     """The sum of a numeric attribute: linear, with its exact interval."""
     groups = question.groups
-    position = groups.require_free(attribute, "attribute")
-    numbers = numbers_of(question.domain, attribute, values)
+    position, numbers = question.numbers(attribute, values)
     if numbers.dates:
         raise PlanError(f"a sum of dates, {attribute!r}, means nothing; ask for the mean or a quantile.")
     figures = question.linear(groups.term({position: numbers.values[None, :]}))
@@ -74,8 +71,8 @@ def _rate(question: Question, rate: RateRows, total: Total) -> Quoted:
     groups = question.groups
     first, second = groups.term(rate.above), groups.term(rate.below)
     public = known_total(total, question.domain, groups.axes, first)
-    figures = Pair(question.answering, first, second).ratio(question.level(), rate.lowest, rate.highest, public)
-    return question.quoted(rate.what + _by(groups), figures.arranged(groups, first), rate.remark, dates=rate.dates)
+    figures = question.ratio(first, second, rate.lowest, rate.highest, public)
+    return question.quoted(rate.what + _by(groups), figures, rate.remark, dates=rate.dates)
 
 
 def _is_level(domain: Domain, name: str, asked: object) -> bool:
