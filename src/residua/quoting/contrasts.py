@@ -76,8 +76,8 @@ def relative_difference(
         raise PlanError(f"first and second are both {first!r}; name two labels of {between!r}.")
     what = f"relative difference of {first} from {second}"
     if of is None:
-        terms = [groups.term({position: row[None, :]}) for row in np.eye(attribute.size)[codes]]
-        return question.quoted(f"{what}, counts", question.ratio(*terms, 0.0, np.inf).shifted(-1.0))
+        one, other = (groups.term({position: row[None, :]}) for row in np.eye(attribute.size)[codes])
+        return question.quoted(f"{what}, counts", question.ratio(one, other, 0.0, np.inf).shifted(-1.0))
     rate = rate_rows(groups.holding(position), of, values)
     figures = compared(rates_of(question, position, codes, rate), rate)
     return question.quoted(f"{what}, {rate.what}", figures.shifted(-1.0), rate.remark)
