@@ -331,8 +331,7 @@ class TablesProblem(FamilyProblem):
         """What a release of the plan would observe if a fit were the truth."""
         tables = self.plan.tables
         at = np.concatenate([np.repeat(group.numbers, group.cells) for group in tables.layout])
-        scales = tables.scales[np.searchsorted(tables.measured, at)]
-        return self.residuals(np.rint(random.laplace(0.0, scales))) + fit.array
+        return self.residuals(np.rint(random.laplace(0.0, tables.on_lattice[1][at], len(at)))) + fit.array
 
     def observed(self, release: Release) -> Floats:
         """The residuals of a release's unbiased estimates, in the order of the problem's layout, (cells,)."""
