@@ -776,7 +776,14 @@ def verify(path: str) -> dict[str, Any]:
     margin = PLAN_MARGIN if arrays is None or "pooled" in receipt else 0
     covered, stated = covers(body["guarantee"], cost * (1 - margin), epsilon), receipt.get(currency)
     paid = stated is None or (cost + beside) * (1 - margin) <= Fraction(stated)
-    price_of = {currency: float(cost), "exact": exact, "receipt": stated}
+    guarantee = body["guarantee"] or {"kind": ""}
+    most = (
+        2 * guarantee.get("rho", 0)
+        or guarantee.get("mu", 0) ** 2
+        or ("delta" not in guarantee and guarantee.get("epsilon"))
+    )
+    slack = float(Fraction(most) / cost - 1) if most and cost else None  # what the guarantee has left
+    price_of = {currency: float(cost), "exact": exact, "receipt": stated, "slack": slack}
     return {"path": path, "unit": body["unit"], "guarantee": body["guarantee"], **price_of, "covered": covered and paid}
 
 
