@@ -752,10 +752,10 @@ def load(path: Path) -> tuple[dict[str, Any], dict[str, list[Any]] | None, dict[
     if not path.is_dir():
         return document(path.read_bytes(), "residua plan"), None, {}
     release, arrays = document((path / "release.json").read_bytes(), "residua release"), {}
-    files = {name: (path / name).read_bytes() for name in ("plan.json", "blocks.npz")}
+    files = {name: (path / name).read_bytes() for name in ("plan.json", "measured.npz")}
     if any(hashlib.sha256(content).hexdigest() != release["files"][name] for name, content in files.items()):
         raise Refused("a file of the release was changed after it was written")
-    with zipfile.ZipFile(io.BytesIO(files["blocks.npz"])) as archive:
+    with zipfile.ZipFile(io.BytesIO(files["measured.npz"])) as archive:
         for name in archive.namelist():
             raw = archive.read(name)
             start = 10 + int.from_bytes(raw[8:10], "little")

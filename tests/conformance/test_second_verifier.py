@@ -216,9 +216,9 @@ def test_a_forged_plan_is_found(name, change, tmp_path):
 
 def rewritten(folder, copy, change):
     shutil.copytree(folder, copy)
-    with np.load(copy / "blocks.npz") as kept:
+    with np.load(copy / "measured.npz") as kept:
         arrays = {name: kept[name] for name in kept.files}
-    (copy / "blocks.npz").write_bytes(archive_of(change(arrays)))
+    (copy / "measured.npz").write_bytes(archive_of(change(arrays)))
     reseal(copy)
     return str(copy)
 

@@ -70,21 +70,21 @@ def test_files_longer_than_the_plan_allows_are_not_read(given: Path) -> None:
 @pytest.mark.parametrize("forged", ["compressed", "claimed", "more", "fewer", "objects"])
 def test_an_archive_holds_exactly_the_arrays_of_its_plan_and_takes_no_more_memory(tmp_path: Path, forged: str) -> None:
     folder = Path(shutil.copytree(saved() / "residual_release", tmp_path / "release"))
-    with np.load(folder / "blocks.npz") as held:
+    with np.load(folder / "measured.npz") as held:
         arrays = dict(held)
     if forged == "compressed":
-        np.savez_compressed(folder / "blocks.npz", **(arrays | {"scales": np.zeros(2**22)}))  # 32 MB, in 32 KB
+        np.savez_compressed(folder / "measured.npz", **(arrays | {"scales": np.zeros(2**22)}))  # 32 MB, in 32 KB
     elif forged == "claimed":
-        content = (folder / "blocks.npz").read_bytes()
+        content = (folder / "measured.npz").read_bytes()
         stated = f"({len(arrays['scales'])},)".encode()
         assert stated in content
-        (folder / "blocks.npz").write_bytes(content.replace(stated, b"(99999999,)"[: len(stated) - 2] + b",)"))
+        (folder / "measured.npz").write_bytes(content.replace(stated, b"(99999999,)"[: len(stated) - 2] + b",)"))
     elif forged == "more":
-        np.savez(folder / "blocks.npz", **arrays, extra=arrays["scales"])
+        np.savez(folder / "measured.npz", **arrays, extra=arrays["scales"])
     elif forged == "fewer":
-        np.savez(folder / "blocks.npz", **{name: arrays[name] for name in ("measured", "scales")})
+        np.savez(folder / "measured.npz", **{name: arrays[name] for name in ("measured", "scales")})
     else:
-        np.savez(folder / "blocks.npz", **(arrays | {"scales": arrays["scales"].astype(object)}))
+        np.savez(folder / "measured.npz", **(arrays | {"scales": arrays["scales"].astype(object)}))
     reseal(folder)
     tracemalloc.start()
     with pytest.raises(FileError):
@@ -97,7 +97,7 @@ def test_an_archive_holds_exactly_the_arrays_of_its_plan_and_takes_no_more_memor
 @pytest.mark.parametrize("kind", [*KINDS, "session"])
 def test_blocks_that_are_not_what_the_plan_says_are_refused(tmp_path: Path, kind: str) -> None:
     folder = Path(shutil.copytree(saved() / f"{kind}_release", tmp_path / "release"))
-    with np.load(folder / "blocks.npz") as held:
+    with np.load(folder / "measured.npz") as held:
         arrays = dict(held)
     forgeries = [arrays | {"scales": arrays["scales"] / 1000}, arrays | {"scales": arrays["scales"] * np.nan}]
     if "grids" in arrays:
@@ -105,11 +105,11 @@ def test_blocks_that_are_not_what_the_plan_says_are_refused(tmp_path: Path, kind
         forgeries.append(arrays | {"grids": arrays["grids"] * 1024, "scales": arrays["scales"] * 1024})
         forgeries.append(arrays | {"measured": arrays["measured"] - 1})
     for forged in forgeries:
-        np.savez(folder / "blocks.npz", **forged)
+        np.savez(folder / "measured.npz", **forged)
         reseal(folder)
         with pytest.raises(FileError, match="other sets or other noise"):
             rs.Release.load(folder)
-    np.savez(folder / "blocks.npz", **arrays)
+    np.savez(folder / "measured.npz", **arrays)
     reseal(folder)
     rs.Release.load(folder)
 

@@ -4,7 +4,7 @@ release.json       kind, version, receipt, and the digest of every other file
 plan.json          the plan as it was made
 measurements.npy   the noisy integers (64-bit, no pickle); of marginals, where they are millions, packed in
                    measurements/part-*.parquet instead, compared with their digests when they are read (`parts.py`)
-blocks.npz         sets measured, grid factors, noise scales
+measured.npz         sets measured, grid factors, noise scales
 codebook.toml      the domain: attributes, labels, policies
 PRIVACY.md         the privacy statement, for people
 """
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from residua.release.base import Release
 
 KIND, VERSION = "residua release", 1
-_DOCUMENTS = ("plan.json", "blocks.npz", "codebook.toml", "PRIVACY.md")
+_DOCUMENTS = ("plan.json", "measured.npz", "codebook.toml", "PRIVACY.md")
 _SPARE = "spare"
 PACKED_CELLS = 1 << 22  # 32 MB: from here on measurements of marginals are packed in parts
 _SAME_NOISE = 2.0**-40  # relative; compiling rounds scales up by 2^-46 at most, pooling does not
@@ -152,11 +152,11 @@ def load_release(path: Path, made_of: Callable[..., Release]) -> Release:
         compiled = plan.measurements
         forms = {name: folders.form_of(array) for name, array in compiled.arrays().items()}
         measured = folders.ArrayForm(np.dtype(np.int64), (compiled.cells,))
-        most = {"blocks.npz": folders.archive_size(forms), "codebook.toml": MOST_PLAN, "PRIVACY.md": MOST_DOCUMENT}
+        most = {"measured.npz": folders.archive_size(forms), "codebook.toml": MOST_PLAN, "PRIVACY.md": MOST_DOCUMENT}
         parts = _parts(path, body, compiled.cells)
         whole = {"measurements.npy": measured.most} if parts is None else {}
         folders.check_digests(path, stated, {**whole, **most}, "release")
-        arrays = folders.read_archive(path / "blocks.npz", forms)
+        arrays = folders.read_archive(path / "measured.npz", forms)
         _check_measurements(compiled, arrays, pooled="pooled" in receipt)
         integers = folders.mapped_array(path / "measurements.npy", measured) if parts is None else parts
         return made_of(plan, plan.saved_measurements(arrays), cast("Integers", integers), receipt)
@@ -190,14 +190,14 @@ def _check_measurements(compiled: Measurements, saved: Mapping[str, NDArray[Any]
         and np.isin(finer, (0.5, 1.0, 2.0) if pooled else (1.0,)).all()
     )
     if not (same and np.all(np.abs(saved["scales"] / (own["scales"] * finer) - 1.0) <= _SAME_NOISE)):
-        raise ValueError("'blocks.npz' holds other sets or other noise than the plan")
+        raise ValueError("'measured.npz' holds other sets or other noise than the plan")
 
 
 def _prepare(folder: Path, plan: Plan, measurements: Measurements) -> None:
     """Everything that is known before measuring."""
     plan.save(folder / "plan.json")
     folders.write_synced(folder / "codebook.toml", tomli_w.dumps({"domain": settings_of_domain(plan.domain)}).encode())
-    folders.write_synced(folder / "blocks.npz", folders.archive_of(measurements.arrays()))
+    folders.write_synced(folder / "measured.npz", folders.archive_of(measurements.arrays()))
 
 
 def _packed_starts(measurements: Measurements) -> list[int] | None:
