@@ -41,7 +41,7 @@ def main(sizes: list[int]) -> None:
             begun = time.process_time()
             found = weighted_runs(n, float(kind == "prefixes"), float(kind == "ranges"), 0.0)
             plans = [
-                ProductPlan.along(domain, 0, {(): NestedBuckets(n, *_whole(each.rows, 1.0))}, rs.PureDP(1.0))
+                ProductPlan.along(domain, 0, {(): NestedBuckets(n, *_whole(each.rows, 1.0))}, guarantee=rs.PureDP(1.0))
                 for each in found
             ]
             best = min(plans, key=lambda plan: plan.total_variance(workload))

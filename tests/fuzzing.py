@@ -26,7 +26,7 @@ from residua.cli.sources import open_source
 from residua.cli.spec import read_spec
 from residua.cli.steps import make_plan
 from residua.errors import ResiduaError
-from residua.plans.composition import priced
+from residua.plans.verifier import priced
 from tests.resealed import body_of, reseal, sealed
 from tests.saved import KINDS, saved
 

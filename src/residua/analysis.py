@@ -9,12 +9,12 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.plans.contract import Plan
+from residua.plans.estimator import require_workload
 from residua.plans.matrix.algebra import derivation as derivation
 from residua.plans.objectives import MaxVariance
 from residua.plans.planners.explicit import given_strategy
 from residua.plans.planners.offers import Task
 from residua.plans.planners.plan import independent, plan
-from residua.plans.questions import require_workload
 from residua.plans.search.level_weights import hierarchy
 from residua.plans.search.strategies import Judged
 from residua.plans.solver.closed_form import MarginalGame

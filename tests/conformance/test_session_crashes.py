@@ -20,7 +20,7 @@ import pyarrow.parquet
 import pytest
 
 import residua as rs
-from residua.plans.composition import priced
+from residua.plans.verifier import priced
 
 NURSERY = """
 import importlib, json, os, signal, sys, time

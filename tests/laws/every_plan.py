@@ -98,7 +98,7 @@ def _runs(**options: rs.ReplaceOne | rs.Person) -> rs.Plan:
         LONG,
         0,
         {(): NestedBuckets(int(LONG.sizes[0]), tuple(rows), scales)},
-        rs.PureDP(9.0),
+        guarantee=rs.PureDP(9.0),
         workload=asked,
         **options,
     )

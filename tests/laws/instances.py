@@ -44,7 +44,7 @@ def plans(draw, domain=None, *, zeros=True):
     lattice = closure([np.array([s], dtype=np.int32).reshape(1, len(s)) for s in sets], len(domain))
     value = st.one_of(st.just(0.0), positive) if zeros else positive
     precisions = draw(st.lists(value, min_size=len(lattice), max_size=len(lattice)))
-    return ProductPlan(domain, lattice, np.array(precisions), guarantee=None)
+    return ProductPlan(domain, lattice, np.array(precisions))
 
 
 @st.composite

@@ -39,7 +39,7 @@ def random_plan(seed, *, full=False, domain=None, strategies=None):
     precisions = rng.uniform(0.1, 2.0, len(workload.lattice))
     if not full:
         precisions[1:] *= rng.integers(4, size=len(precisions) - 1) > 0
-    plan = ProductPlan(domain, workload.lattice, precisions, None, workload=workload, strategies=strategies)
+    plan = ProductPlan(domain, workload.lattice, precisions, workload=workload, strategies=strategies)
     return plan.replaced(guarantee=rs.ZCDP.of_pcost(plan.pcost * (1 + 1e-6)))
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import residua as rs
-from residua.plans.composition import composed_cost, priced
+from residua.plans.verifier import composed_cost, priced
 from tests.laws.sessions import DATA, ONE, TWO, YOUNG
 
 _OPERATIONS = ("fsync", "rename", "replace", "mkdir", "open", "unlink", "posix_fallocate")

@@ -278,13 +278,13 @@ CASES = {
     "gradient NaN": (lambda: convex(gradient=lambda v: v * NAN), PlanError, "gradient is negative, zero.*not finite"),
     # ---- facts
     "precisions shape": (
-        lambda: ProductPlan(DOMAIN, ASKED.lattice, np.ones(2), None), PlanError, "precisions has shape.* 3 sets",
+        lambda: ProductPlan(DOMAIN, ASKED.lattice, np.ones(2)), PlanError, "precisions has shape.* 3 sets",
     ),
     "precisions negative": (
-        lambda: ProductPlan(DOMAIN, ASKED.lattice, -np.ones(3), None), PlanError, "precisions must be finite",
+        lambda: ProductPlan(DOMAIN, ASKED.lattice, -np.ones(3)), PlanError, "precisions must be finite",
     ),
     "precisions NaN": (
-        lambda: ProductPlan(DOMAIN, ASKED.lattice, np.array([1, NAN, 1]), None), PlanError, "precisions must be",
+        lambda: ProductPlan(DOMAIN, ASKED.lattice, np.array([1, NAN, 1])), PlanError, "precisions must be",
     ),
     "variance not planned": (lambda: PLAN.variance(("race",)), PlanError, "\\('race',\\); plan for a workload"),
     "variance unknown": (lambda: PLAN.variance(("agee",)), PlanError, "attributes: unknown attribute 'agee'"),

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import residua as rs
 from residua.errors import LongWarning, PlanError, VerificationError
 from residua.plans import MatrixPlan
-from residua.plans.composition import composed_cost, composed_profile, priced
 from residua.plans.matrix import algebra as dense_algebra
+from residua.plans.verifier import composed_cost, composed_profile, priced
 from tests.laws import dense
 from tests.laws.instances import plans_of_one_domain
 

@@ -10,8 +10,8 @@ import pytest
 import residua as rs
 from residua.errors import PlanError
 from residua.measurement import noisy as noisy_module
-from residua.plans.composition import composed_cost
 from residua.plans.measurements import Portion
+from residua.plans.verifier import composed_cost
 from residua.projection.problems import problem_of
 from residua.source import source_of
 from residua.source.checking import SomeGroups

@@ -11,12 +11,12 @@ from residua.errors import PlanError, VerificationError
 from residua.plans.blockwise.facts import BlockRows, in_classes
 from residua.plans.blockwise.measurements import BlockwiseMeasurements
 from residua.plans.blockwise.plan import BlockwisePlan
-from residua.plans.composition import priced
 from residua.plans.levels import AttributeLevels, axis_of, closed, refines
 from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.planners.posing import posed
 from residua.plans.solver.blockwise import BlockwiseTotal
 from residua.plans.solver.orbits import orbits
+from residua.plans.verifier import priced
 from residua.testing import check_plan
 from residua.workload import Workload
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 import residua as rs
 from residua.errors import PlanError
 from residua.plans import ProductPlan
-from residua.plans.composition import priced
 from residua.plans.planners.lattice import common_ground
 from residua.plans.product.algebra import agree
+from residua.plans.verifier import priced
 from tests.laws.product_plans import gamma
 
 WIDE = rs.Domain.of_sizes({"a": 100, "b": 60, "c": 4})

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 import residua as rs
 from residua.errors import VerificationError
-from residua.plans.composition import priced
 from residua.plans.product import set_price as verify
 from residua.plans.product.set_measurements import ResidualMeasurements
 from residua.plans.strategy import plain_strategies
+from residua.plans.verifier import priced
 from tests.laws.instances import verified_cost
 
 

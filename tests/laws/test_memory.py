@@ -13,7 +13,7 @@ from residua.errors import PlanError
 from residua.measurement import noisy as rehearsal
 from residua.measurement.noisy import noisy
 from residua.noise import rounded_laplace, rounded_normal
-from residua.plans.composition import priced
+from residua.plans.verifier import priced
 
 SEVEN, TWO = rs.Domain.of_sizes([20] * 7), rs.Domain.of_sizes([30, 30])
 PLANS: dict[str, tuple[Any, Any]] = {

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import residua as rs
-from residua.plans.composition import composed_cost
+from residua.plans.verifier import composed_cost
 from residua.release import Release
 
 DOMAIN = rs.Domain({"a": rs.Integers(0, 6), "b": rs.Integers(0, 4), "one": ["only"]})

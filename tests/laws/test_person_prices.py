@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 import residua as rs
 from residua import Person
 from residua.errors import PlanError, VerificationError
-from residua.plans.bodies import unit_to_body
-from residua.plans.composition import composed_cost, priced
 from residua.plans.contract import Plan
 from residua.plans.matrix.plan import MatrixPlan
-from residua.plans.persons import Reach
 from residua.plans.product.plan import ProductPlan
+from residua.plans.statements import unit_to_body
 from residua.plans.strategy import Plain, Rows
+from residua.plans.verifier import composed_cost, priced
+from residua.privacy.costs import Reach
 from tests.laws.person_costs import measured_rows, persons_of, true_cost
 
 ROUNDING = 1e-9
@@ -58,7 +58,7 @@ def lattice_plans(draw, plain=False):
     lattice = rs.marginals(domain, ways=range(len(domain) + 1)).lattice
     precisions = numbers(draw, len(lattice))
     strategies = tuple(Plain(int(n)) if plain else draw(any_strategy(int(n))) for n in domain.sizes)
-    plan = ProductPlan(domain, lattice, precisions, rs.ZCDP(1e9), unit, strategies=strategies)
+    plan = ProductPlan(domain, lattice, precisions, strategies, guarantee=rs.ZCDP(1e9), unit=unit)
     return plan if plan.precisions.any() else plan.replaced(precisions=np.eye(len(lattice))[0])
 
 
@@ -74,7 +74,7 @@ def matrix_plans(draw):
     entries = st.integers(-5, 5)
     B = np.array([[draw(entries) for _ in range(columns.max() + 1)] for _ in range(draw(st.integers(1, 4)))])
     B[0, 0] += not B.any()
-    return MatrixPlan(domain, tuple(range(len(domain))), columns, B, 4.0, rs.ZCDP(1e9), unit)
+    return MatrixPlan(domain, tuple(range(len(domain))), columns, B, 4.0, guarantee=rs.ZCDP(1e9), unit=unit)
 
 
 # ---- prices
@@ -102,7 +102,7 @@ def test_several_plans_are_priced_together(data):
     first = data.draw(st.one_of(lattice_plans(), lattice_plans(plain=True), matrix_plans()))
     lattice = rs.marginals(first.domain, ways=range(len(first.domain) + 1)).lattice
     precisions = numbers(data.draw, len(lattice), lowest=0.1)
-    second = ProductPlan(first.domain, lattice, precisions, rs.ZCDP(1e9), first.unit)
+    second = ProductPlan(first.domain, lattice, precisions, guarantee=rs.ZCDP(1e9), unit=first.unit)
     rows = np.vstack([measured_rows(plan.measurements, first.domain.sizes) for plan in (first, second)])
     truth = float(((persons_of(first) @ rows.T) ** 2).sum(axis=1).max())
     together = composed_cost([first, second])
@@ -128,7 +128,7 @@ def test_the_month_that_only_one_record_of_a_person_is_in():
     unit = Person(12, one_per="month")
 
     def price(*precisions):
-        return ProductPlan(domain, lattice, np.array(precisions, float), None, unit).unit_pcost
+        return ProductPlan(domain, lattice, np.array(precisions, float), unit=unit).unit_pcost
 
     assert price(1, 0, 0, 0) == pytest.approx(144)  # the total
     assert price(0, 0, 1, 0) == pytest.approx(144 / 2)  # sex: all alike
@@ -341,7 +341,7 @@ def test_limits_never_cost_more_than_none():
         limits = {"a": 2, "b": 1}
         prices = {
             names: ProductPlan(
-                domain, lattice, precisions, None, Person(4, per={n: limits[n] for n in names})
+                domain, lattice, precisions, unit=Person(4, per={n: limits[n] for n in names})
             ).unit_pcost
             for size in range(3)
             for names in combinations(limits, size)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import residua as rs
 from residua.errors import PlanError
 from residua.plans import MatrixPlan
-from residua.plans.composition import composed_cost
+from residua.plans.verifier import composed_cost
 from residua.release import Release, pooled
 from tests.laws import dense
 

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import residua as rs
-from residua.plans.composition import priced
 from residua.plans.strategy import Plain, Rows
+from residua.plans.verifier import priced
 from tests.laws.product_plans import gamma, random_plan
 
 seeds = st.integers(0, 2**32 - 1)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import residua as rs
 from residua.errors import GapWarning
-from residua.plans.objectives import Effort
 from residua.plans.product.bounds import class_bound
+from residua.plans.saddle import Effort
 from residua.plans.solver.tilting import designed
 from tests.laws.dense import kron
 from tests.laws.product_plans import SETTINGS, all_cells, dense_variances, workloads

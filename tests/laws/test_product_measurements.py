@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 import residua as rs
 from residua.errors import PlanError, VerificationError
 from residua.linalg.lattice import closure
-from residua.plans.composition import priced
 from residua.plans.product.set_measurements import ResidualMeasurements
 from residua.plans.strategy import Rows
+from residua.plans.verifier import priced
 from tests.laws.dense import kron, replacement
 from tests.laws.instances import verified_cost
 from tests.laws.product_plans import SETTINGS, all_cells, workloads

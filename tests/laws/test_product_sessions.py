@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 import residua as rs
 from residua.errors import LedgerError, PlanError
 from residua.plans import MatrixPlan
-from residua.plans.composition import composed_cost, composed_profile, priced
 from residua.plans.product.algebra import agree
 from residua.plans.product.plan import ProductPlan
+from residua.plans.verifier import composed_cost, composed_profile, priced
 from residua.release import Release, pooled
 from residua.session.recommend import answerable
 from tests.laws.product_plans import block_matrix, gamma, random_plan

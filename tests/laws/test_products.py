@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 import residua as rs
 from residua.errors import PlanError
 from residua.plans import ProductPlan
-from residua.plans.composition import priced
 from residua.plans.strategy import Plain
+from residua.plans.verifier import priced
 from tests.laws.dense import kron, replacement
 from tests.laws.product_plans import PHASES, SETTINGS, all_cells, dense_variances, gamma, workloads
 
@@ -99,7 +99,7 @@ def test_plain_strategies_make_a_residual_plan():
     domain = rs.Domain.of_sizes([4, 3, 2])
     usual = rs.plan(rs.marginals(domain, ways=[1, 2]), rs.ZCDP(rho=0.5))
     plain = tuple(Plain(int(n)) for n in domain.sizes)
-    plan = ProductPlan(domain, usual.lattice, usual.precisions, usual.guarantee, strategies=plain)
+    plan = ProductPlan(domain, usual.lattice, usual.precisions, plain, guarantee=usual.guarantee)
     assert plan.pcost == pytest.approx(usual.pcost, rel=1e-14)
     assert plan.variances(usual.workload) == pytest.approx(usual.variances(usual.workload), rel=1e-12)
     _, cost = priced(plan)

@@ -16,12 +16,12 @@ from scipy.sparse import identity
 import residua as rs
 from residua.errors import FileError, LedgerError, PlanError, VerificationError
 from residua.noise import rounded_laplace_pmf
-from residua.plans.composition import priced
-from residua.plans.matrix.price import replacement_sum
+from residua.plans.matrix.measurements import replacement_sum
 from residua.plans.noise import rounded_laplace_variance
 from residua.plans.product.table_estimator import noise_terms
 from residua.plans.search.split import EpsilonSplit
 from residua.plans.tails import reaches
+from residua.plans.verifier import priced
 from residua.privacy.exact import pure_to_gdp_pcost
 
 DOMAIN = rs.Domain.of_sizes({"a": 3, "b": 2, "c": 4})

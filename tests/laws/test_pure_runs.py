@@ -40,7 +40,7 @@ def made(size, parts, **options) -> ProductPlan:
     domain = rs.Domain({"x": rs.Integers(0, size - 1)})
     scales = np.array([300.0, 200.0, 250.0, 400.0])[: len(parts)]
     buckets = NestedBuckets(size, some_rows(parts), scales)
-    return ProductPlan.along(domain, 0, {(): buckets}, rs.PureDP(9.0), **options)
+    return ProductPlan.along(domain, 0, {(): buckets}, guarantee=rs.PureDP(9.0), **options)
 
 
 def strategy(plan):
@@ -284,7 +284,7 @@ def test_whole_rows_are_as_good_and_cost_what_was_asked_for_at_any_epsilon(short
     domain = rs.Domain({"x": rs.Integers(0, 95)})
     for epsilon in (1e-8, 1e-3, 1.0, 1e3, 1e6):
         rows, scales = _whole(found.rows, epsilon)
-        plan = ProductPlan.along(domain, 0, {(): NestedBuckets(96, rows, scales)}, None)
+        plan = ProductPlan.along(domain, 0, {(): NestedBuckets(96, rows, scales)})
         assert plan.epsilon == pytest.approx(epsilon, rel=1e-9)
         error = plan.variances(rs.prefixes(domain, "x")).mean() * epsilon**2
         assert error == pytest.approx(found.loss, rel=2e-3 if epsilon > 1e-6 else 0.1)

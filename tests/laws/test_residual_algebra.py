@@ -57,7 +57,7 @@ def test_no_lower_bound_has_a_larger_trace(seed):
     rng = np.random.default_rng(seed)
     domain = rs.Domain.of_sizes([[2, 3], [3, 3], [2, 2, 2], [4, 2]][seed])
     lattice = rs.marginals(domain, ways=len(domain)).lattice
-    candidates = [ProductPlan(domain, lattice, rng.uniform(0.1, 3, len(lattice)), None) for _ in range(2 + seed % 2)]
+    candidates = [ProductPlan(domain, lattice, rng.uniform(0.1, 3, len(lattice))) for _ in range(2 + seed % 2)]
     below = cp.Variable((int(np.prod(domain.sizes)),) * 2, symmetric=True)
     problem = cp.Problem(cp.Maximize(cp.trace(below)), [dense.gamma(plan) - below >> 0 for plan in candidates])
     problem.solve(solver=cp.CLARABEL)
@@ -68,11 +68,11 @@ def test_no_lower_bound_has_a_larger_trace(seed):
 @given(st.integers(1, 3).flatmap(plans_of_one_domain))
 def test_any_plan_that_all_answer_is_answered_by_the_common_one(candidates):
     common = rs.common(candidates)
-    smaller = ProductPlan(common.domain, common.lattice, common.precisions * 0.7, None)
+    smaller = ProductPlan(common.domain, common.lattice, common.precisions * 0.7)
     assert all(plan.can_answer(smaller) for plan in candidates)
     assert common.can_answer(smaller)
     if common.pcost > 0:
-        larger = ProductPlan(common.domain, common.lattice, common.precisions * 1.01, None)
+        larger = ProductPlan(common.domain, common.lattice, common.precisions * 1.01)
         assert not all(plan.can_answer(larger) for plan in candidates)
 
 

@@ -265,7 +265,7 @@ def test_a_plan_is_frozen_and_copies_its_arrays():
     domain = rs.Domain.of_sizes([2, 2])
     workload = rs.marginals(domain, ways=1)
     mine = np.ones(3)
-    plan = ProductPlan(domain, workload.lattice, mine, None)
+    plan = ProductPlan(domain, workload.lattice, mine)
     mine[:] = 7
     assert plan.precisions.tolist() == [1, 1, 1]
     for array in (plan.precisions, workload.numbers, workload.weights, domain.sizes, plan.lattice.levels[1]):

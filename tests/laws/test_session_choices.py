@@ -8,7 +8,7 @@ import pytest
 
 import residua as rs
 from residua.errors import PlanError, SessionError
-from residua.plans.composition import composed_cost, priced
+from residua.plans.verifier import composed_cost, priced
 from residua.session.measuring import missing, require_telling
 from tests.laws.sessions import BUDGET, CELLS, DOMAIN, ONE, THREE, TWO, Open, within
 

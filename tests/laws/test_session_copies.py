@@ -21,7 +21,7 @@ import pytest
 
 import residua as rs
 from residua.errors import ResiduaError
-from residua.plans.composition import composed_cost
+from residua.plans.verifier import composed_cost
 from residua.release.folder import Reserved
 from residua.session import adapting, measuring
 from residua.session.adapting import Adaptation

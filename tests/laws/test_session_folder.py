@@ -10,7 +10,7 @@ import pytest
 
 import residua as rs
 from residua.errors import FileError, LedgerError, PlanError, SessionError
-from residua.plans.composition import priced
+from residua.plans.verifier import priced
 from residua.session.measuring import missing
 from tests.laws.sessions import CELLS, DATA, DOMAIN, OLD, ONE, THREE, TWO, YOUNG, Open, table, within
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import residua as rs
 from residua.errors import PlanError
-from residua.plans.composition import composed_cost, priced
+from residua.plans.verifier import composed_cost, priced
 from tests.laws.sessions import BUDGET, CELLS, DATA, DOMAIN, OLD, ONE, THREE, TWO, YOUNG, Open, within
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -23,16 +23,15 @@ from residua.cli.steps import print_plan
 from residua.domain import domain_of_settings
 from residua.errors import PlanError
 from residua.linalg.lattice import Layout, closure, layout_of
-from residua.plans.bodies import check_claims, head_of_body, head_to_body
 from residua.plans.cells import Grouping
 from residua.plans.contract import Plan
-from residua.plans.estimator import Combination, Estimator
+from residua.plans.estimator import Combination, Estimator, combined, in_one_table
 from residua.plans.measurements import Batch, Measurements
 from residua.plans.noise import NORMAL, Noise
 from residua.plans.planners.offers import Forecast, Offer, Planner, Proof, Task
-from residua.plans.questions import combined, in_one_table
+from residua.plans.statements import check_claims, head_of_body, head_to_body
 from residua.plans.verifier import Profile, even, require_scales
-from residua.privacy import AddRemove, Guarantee, ReplaceOne, Unit
+from residua.privacy import ReplaceOne
 from residua.report.plan_text import plan_facts
 from residua.workload import Workload
 
@@ -112,14 +111,8 @@ class ToyReading(Estimator):
 class ToyPlan(Plan):
     kinds: ClassVar[tuple[str, ...]] = ("toy",)
 
-    domain: rs.Domain
     attribute: int
     scale: float
-    guarantee: Guarantee | None
-    unit: Unit = field(default_factory=AddRemove)
-    workload: Workload | None = None
-    objective: str = "a toy"
-    gap: float = math.inf
 
     @property
     def name(self) -> str:
@@ -192,7 +185,7 @@ class Toy(Planner[ToyPlan]):
     def plan(self, task: Task) -> ToyPlan:
         (position,) = task.workload.listed().attributes
         scale = 1 / math.sqrt(float(task.guarantee.pcost_allowed())) * (1 + 2**-40)
-        return ToyPlan(task.workload.domain, position, scale, task.guarantee, task.unit, task.workload)
+        return ToyPlan(task.workload.domain, position, scale, **task.stated)
 
 
 DOMAIN = rs.Domain({"age": rs.Integers(0, 4), "sex": ["F", "M"]})

@@ -119,7 +119,7 @@ class EachValues(Planner[ProductPlan]):
     def plan(self, task: Task) -> ProductPlan:
         domain, short = task.workload.domain, tuple(i for i in task.workload.lattice.used if i)
         parts = {members: EachValue(int(domain.sizes[0]), 1.0) for members in subsets(short)}
-        plan = ProductPlan.along(domain, 0, parts, task.guarantee, task.unit, task.workload, "each value alike")
+        plan = ProductPlan.along(domain, 0, parts, **{**task.stated, "objective": "each value alike"})
         return finished(plan, task, float(plan.variances(task.workload).sum()))
 
 

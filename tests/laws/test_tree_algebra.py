@@ -7,9 +7,9 @@ import pytest
 
 import residua as rs
 from residua.errors import PlanError
-from residua.plans.composition import composed_cost, priced
 from residua.plans.matrix import algebra as dense
 from residua.plans.product.algebra import agree
+from residua.plans.verifier import composed_cost, priced
 from residua.release.pooled import _pooled_matrix
 from tests.laws.trees import domain, records, workload
 

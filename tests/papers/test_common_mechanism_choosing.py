@@ -22,7 +22,7 @@ from benchmarks.choosing import (
     workload,
 )
 from benchmarks.tracts import BUCKETS, in_buckets, tracts
-from residua.plans.composition import priced
+from residua.plans.verifier import priced
 
 RHO = 1 / 8
 PLANS = candidates(RHO)

@@ -37,7 +37,7 @@ def plan_of(strategy, epsilon=1.0):
     domain = rs.Domain.of_sizes({"x": n})
     B = (strategy * 2**20).astype(np.int64)
     scale = float(np.abs(B).sum(axis=0).max()) / epsilon
-    return MatrixPlan(domain, (0,), np.arange(n), B, scale, rs.PureDP(epsilon), noise=LAPLACE)
+    return MatrixPlan(domain, (0,), np.arange(n), B, scale, LAPLACE, guarantee=rs.PureDP(epsilon))
 
 
 def test_figure_1_and_example_2():

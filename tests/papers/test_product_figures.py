@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import residua as rs
-from residua.plans.composition import priced
+from residua.plans.verifier import priced
 from tests.papers.workloads import sf1_persons
 
 SIZES = {

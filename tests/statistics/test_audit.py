@@ -14,7 +14,7 @@ import pytest
 import residua as rs
 from residua.linalg.lattice import centre
 from residua.noise import rounded_normal
-from residua.plans.composition import priced
+from residua.plans.verifier import priced
 from residua.privacy import delta_of
 from tests.statistics.copies import measured, tables_of
 

@@ -12,7 +12,7 @@ from scipy.stats import chi2, chisquare, norm
 import residua as rs
 from residua.noise.correlated import rounded_ordered
 from residua.noise.normals import Normals
-from residua.plans.composition import priced
+from residua.plans.verifier import priced
 from residua.privacy import delta_of
 from tests.statistics.copies import measured
 

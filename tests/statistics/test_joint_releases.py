@@ -13,7 +13,7 @@ from scipy.stats import chi2
 
 import residua as rs
 from residua.noise import rounded_normal
-from residua.plans.composition import priced
+from residua.plans.verifier import priced
 from residua.privacy import delta_of
 from tests.statistics.copies import measured, tables_of, unlike
 

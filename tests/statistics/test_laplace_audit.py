@@ -15,8 +15,8 @@ import pytest
 
 import residua as rs
 from residua.noise import rounded_laplace
-from residua.plans.composition import priced
 from residua.plans.tails import reaches, single_reach
+from residua.plans.verifier import priced
 from residua.release import Release
 
 RELEASES = 200_000

@@ -13,7 +13,7 @@ import pytest
 
 import residua as rs
 from residua.linalg.lattice import closure, layout_of
-from residua.plans.composition import priced
+from residua.plans.verifier import priced
 from residua.privacy import delta_of
 from residua.source.bound import bound_of
 from tests.statistics.test_audit import ALARM, RELEASES, scores

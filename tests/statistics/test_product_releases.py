@@ -13,8 +13,8 @@ import pytest
 
 import residua as rs
 from residua.noise import rounded_normal
-from residua.plans.composition import priced
 from residua.plans.tails import width
+from residua.plans.verifier import priced
 from residua.privacy import delta_of
 from residua.release import Release
 from tests.laws.product_plans import block_matrix, gamma

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import residua as rs
-from residua.plans.composition import priced
+from residua.plans.verifier import priced
 from residua.release import Release, pooled
 from residua.session.measuring import missing
 from tests.statistics.copies import measured

@@ -12,11 +12,12 @@ from residua.cli.spec import read_spec
 from residua.errors import SpecError
 from residua.measurement import Ledger
 from residua.measurement.ledger_entries import Entry
-from residua.plans.bodies import guarantee_to_body, unit_to_body
 from residua.plans.noise import Currency
+from residua.plans.statements import unit_to_body
 from residua.privacy import ZCDP, describe
 from residua.privacy.costs import DELTAS, printed
 from residua.privacy.exact import round_up
+from residua.privacy.guarantees import guarantee_to_body
 from residua.screen import PlainTable
 
 

@@ -23,13 +23,13 @@ from residua.measurement.continual import require_period
 from residua.measurement.ledger_entries import allowance, converted
 from residua.measurement.measure import require_agreement
 from residua.plans import plan as best_plan
-from residua.plans.composition import priced
 from residua.plans.contract import Plan
 from residua.plans.noise import Currency
 from residua.plans.planners.axis import Axis
 from residua.plans.planners.forecast import watched
 from residua.plans.planners.lattice import Lattice
 from residua.plans.planners.offers import Planner
+from residua.plans.verifier import priced
 from residua.privacy.costs import stated
 from residua.projection import Projected
 from residua.projection.accuracy import BIASED

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -22,9 +23,9 @@ from residua.estimation.fit import Fitted, Progress, fitted
 from residua.estimation.observed import Members, Observed, Public, Simulated
 from residua.estimation.spending import Learned, at_precisions, blended, spend, with_scores
 from residua.linalg.arrays import Booleans, Floats
+from residua.plans.estimator import require_workload
 from residua.plans.noise import NORMAL
 from residua.plans.product.plan import ProductPlan
-from residua.plans.questions import require_workload
 from residua.privacy import AddRemove, Guarantee, Nothing, PureDP, Unit
 from residua.workload import Workload
 
@@ -77,11 +78,10 @@ def planned(workload: Workload, guarantee: Guarantee, unit: Unit, ways: int) -> 
         at = (lattice.set_sizes == ways) & (costs > 0)
         weights = cells[at] ** (_ALONE if len(shares) == 2 else _POWER)
         precisions[at] = share * weights / max(float(weights @ costs[at]), 1e-300)
-    unscaled = ProductPlan(domain, lattice, precisions, guarantee, unit, workload, "estimates that borrow")
+    promise: Any = {"guarantee": guarantee, "unit": unit, "objective": "estimates that borrow strength"}
+    unscaled = ProductPlan(domain, lattice, precisions, workload=workload, **promise)
     scale = float(guarantee.pcost_allowed()) / unscaled.unit_pcost * _SLACK
-    plan = ProductPlan(
-        domain, lattice, precisions * scale, guarantee, unscaled.unit, workload, "estimates that borrow strength"
-    )
+    plan = unscaled.scaled(scale)
     NORMAL.promised(plan.measurements.cost(plan.unit), guarantee)
     return plan
 

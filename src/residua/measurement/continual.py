@@ -37,9 +37,9 @@ from residua.measurement.continual_folder import (
 from residua.measurement.ledger import Ledger
 from residua.measurement.measure import checked_data, told_of_debit
 from residua.noise.correlated import begun, rounded_so_far
-from residua.plans.composition import priced
 from residua.plans.contract import Plan
 from residua.plans.tails import width
+from residua.plans.verifier import priced
 from residua.privacy import AddRemove, ReplaceOne
 from residua.published import Table
 from residua.release.base import Estimate

@@ -42,8 +42,9 @@ from residua.errors import FileError, LedgerError
 from residua.files import digest_of, sync_folder
 from residua.machine import lock, require_locks, sync, unlock
 from residua.measurement.ledger_entries import Acceptance, Contents, Entry, Header, fraction_of, text_of
-from residua.plans.bodies import guarantee_of_body, guarantee_to_body, unit_of_body, unit_to_body
+from residua.plans.statements import unit_of_body, unit_to_body
 from residua.privacy import Guarantee, PureDP, Unit
+from residua.privacy.guarantees import guarantee_of_body, guarantee_to_body
 
 FORMAT, VERSION = "residua ledger", 1
 OPENING = b'{"format":"residua ledger",'  # how every ledger begins, whatever its version

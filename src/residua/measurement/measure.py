@@ -17,11 +17,10 @@ from residua.linalg.lattice import Layout
 from residua.measurement.aside import Aside, aside_of, left_out_receipt
 from residua.measurement.ledger import Entry, Ledger
 from residua.measurement.noisy import noisy_in_portions, portions_of, rehearse, secure_memory
-from residua.plans.composition import priced, require_plan
 from residua.plans.contract import Plan
 from residua.plans.measurements import Measurements, Portion
 from residua.plans.noise import Currency
-from residua.plans.verifier import WORD
+from residua.plans.verifier import WORD, priced, require_plan
 from residua.privacy import Guarantee, Person, Unit
 from residua.privacy.exact import round_up
 from residua.release import Release, reserve

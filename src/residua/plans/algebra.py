@@ -26,8 +26,8 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
-from residua.plans.combining import Progress
-from residua.plans.contract import Plan, algebra_of
+from residua.plans.combining import Progress, algebra_of
+from residua.plans.contract import Plan
 from residua.plans.noise import guarantee_like
 from residua.plans.tolerances import ORDER_TOLERANCE
 from residua.showing import with_bar

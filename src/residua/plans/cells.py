@@ -32,6 +32,11 @@ class Grouping:
     attributes: tuple[int, ...]
     columns: Integers
 
+    def over(self, attributes: Sequence[int], sizes: Integers) -> Integers:
+        """The group of every cell of these attributes, ours among them, increasing, (cells,)."""
+        own = [int(sizes[i]) if i in self.attributes else 1 for i in attributes]
+        return np.broadcast_to(self.columns.reshape(own), [int(sizes[i]) for i in attributes]).ravel()
+
     def merged(self, tables: NDArray[T], groups: int) -> NDArray[T]:
         """Sums of the cells of each group, (tables, groups), from several tables of the attributes, (tables, …)."""
         asked = np.flatnonzero(self.columns >= 0)
@@ -42,7 +47,7 @@ class Grouping:
 
 
 @dataclass(frozen=True, eq=False)
-class Refinement:
+class Refinement(Grouping):
     """The coarsest grouping in which every given one can be distinguished.
 
     Args:
@@ -52,8 +57,6 @@ class Refinement:
         parents: for each given grouping, which of its groups each group belongs to, −1 for none, (groups,).
     """
 
-    attributes: tuple[int, ...]
-    columns: Integers
     sizes: Integers
     parents: tuple[Integers, ...]
 
@@ -70,13 +73,13 @@ def refine(sizes: Integers, groupings: Sequence[Grouping], most_columns: int = M
         PlanError: too many cells for matrices over them.
     """
     attributes = tuple(sorted({i for grouping in groupings for i in grouping.attributes}))
-    shape = tuple(int(sizes[i]) for i in attributes)
-    if math.prod(shape) > MOST_CELLS:
+    cells = math.prod(int(sizes[i]) for i in attributes)
+    if cells > MOST_CELLS:
         raise PlanError(
-            f"together the plans are over {math.prod(shape):,} cells; plans other than for marginals can be combined "
+            f"together the plans are over {cells:,} cells; plans other than for marginals can be combined "
             f"over at most {MOST_CELLS:,}, so plan for marginals or combine plans over fewer attributes."
         )
-    wide = [_spread(grouping, attributes, shape) for grouping in groupings]
+    wide = [grouping.over(attributes, sizes) for grouping in groupings]
     _, first, columns = np.unique(reduce(_paired, wide), return_index=True, return_inverse=True)
     used = np.any([part[first] >= 0 for part in wide], axis=0)
     numbers = np.where(used, np.cumsum(used) - 1, -1)
@@ -110,12 +113,6 @@ def coarsened(
             grid = grid.take(0, axis=axis)
             del names[axis]
     return Grouping(tuple(names), np.ascontiguousarray(grid).ravel()), distinct[:, kept]
-
-
-def _spread(grouping: Grouping, attributes: tuple[int, ...], shape: tuple[int, ...]) -> Integers:
-    """A grouping over the cells of more attributes, (cells,)."""
-    own = [n if i in grouping.attributes else 1 for i, n in zip(attributes, shape, strict=True)]
-    return np.broadcast_to(grouping.columns.reshape(own), shape).ravel()
 
 
 def _paired(first: Integers, second: Integers) -> Integers:

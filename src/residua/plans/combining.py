@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from residua.errors import PlanError
+from residua.showing import ReportedPlan
+
 Progress = Callable[[int, float], None]
 
 
@@ -13,23 +16,18 @@ class Algebra(Protocol):
 
     def compose(self, first: Any, second: Any, /) -> Any:
         """The plan that runs both."""
-        ...
 
     def can_answer(self, plan: Any, other: Any, /) -> bool:
         """Whether what the other releases can be computed from what the plan releases."""
-        ...
 
     def common(self, plans: Sequence[Any], progress: Progress | None = None, /) -> Any:
         """The most that all of them release."""
-        ...
 
     def residual(self, plan: Any, given: Any, /) -> Any:
         """What is left of a plan once `given` is known."""
-        ...
 
     def top_up(self, plan: Any, given: Sequence[Any], /) -> Any:
         """What is missing of a plan beside all that is given."""
-        ...
 
 
 _CLOSED: list[tuple[Callable[[Sequence[Any]], bool], Algebra]] = []
@@ -46,6 +44,23 @@ def register_general(algebra: Any) -> None:
     _GENERAL[:] = [algebra]
 
 
-def algebra_for(plans: Sequence[Any]) -> Algebra:
-    """The algebra of these plans: closed forms where they apply, else the general one."""
+def algebra_of(plans: Sequence[Any]) -> Algebra:
+    """The algebra that all these plans belong to: closed forms where they apply, else the general one.
+
+    Raises:
+        PlanError: not plans, plans over different domains or units, with a bias, or with no Gaussian noise.
+    """
+    first, others = plans[0], [plan for plan in plans if not isinstance(plan, ReportedPlan)]
+    if others:
+        raise PlanError(f"{others[0]!r} is not a plan; make one with rs.plan.")
+    for plan in plans:
+        if not plan.noise.gaussian:
+            remedy = "only plans with Gaussian noise can. Plan with ZCDP, GDP or ApproxDP."
+            raise PlanError(f"{plan!r} cannot be combined with other plans: {remedy}")
+        if plan.domain != first.domain:
+            raise PlanError("the plans are over different domains; plan over one domain.")
+        if plan.unit != first.unit:
+            raise PlanError("the plans protect different units; plan with one unit.")
+        if plan.bias:
+            raise PlanError("a plan with a bias answers other queries than were asked; combine plans without one.")
     return next((algebra for applies, algebra in _CLOSED if applies(plans)), _GENERAL[0])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
+from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, cast, overload
@@ -17,16 +18,14 @@ from residua.errors import FileError, PlanError
 from residua.files import MOST_PLAN, read_document, write_document
 from residua.folders import DAMAGE
 from residua.linalg.arrays import Floats
-from residua.plans.candidates import Candidate
 from residua.plans.cells import Grouping
-from residua.plans.combining import Algebra, algebra_for
-from residua.plans.estimator import Estimator
+from residua.plans.combining import algebra_of
+from residua.plans.estimator import Asked, Estimator, Query, as_workload, combination_query, require_same_domain
 from residua.plans.measurements import Measurements
 from residua.plans.noise import NORMAL, Noise
-from residua.plans.persons import price_remarks
-from residua.plans.questions import Asked, Query, as_workload, combination_query, require_same_domain
 from residua.plans.quotes import Forecasts
-from residua.privacy import Guarantee, Unit
+from residua.plans.statements import Candidate, price_remarks
+from residua.privacy import AddRemove, Guarantee, Unit
 from residua.privacy.exact import round_up
 from residua.showing import ReportedPlan
 from residua.workload import Workload, marginals
@@ -36,24 +35,29 @@ KIND, VERSION = "residua plan", 1
 _MOST_QUERIES = 2**28
 
 
+@dataclass(frozen=True, eq=False)
 class Plan(ReportedPlan, Forecasts, ABC):
     """Noise decided before any data is seen. Made by `rs.plan`; `Plan.load` reads any saved plan.
 
     A form of plan is a subclass. It says what it costs, answers three questions about accuracy (the `_…` methods), how
-    it is measured and read (`compile`, `reading`), and how files keep it (`kinds`, `to_body`, `of_body`).
+    it is measured and read (`compile`, `estimator`), and how files keep it (`kinds`, `to_body`, `of_body`).
     """
 
     kinds: ClassVar[tuple[str, ...]] = ()  # what files call plans of this form
-    shared: str = ""  # what plans like it take from it: `strategies`, `rows` of blocks, `nodes` of a tree; or nothing
-    poses: str = ""  # which projection problem its releases are (`projection/problems.py`)
+    shared: ClassVar[str] = ""  # what plans like it take from it: `strategies`, `rows` of blocks, `nodes` of a tree
+    poses: ClassVar[str] = ""  # which projection problem its releases are (`projection/problems.py`)
     _forms: ClassVar[dict[str, type[Plan]]] = {}
+
     domain: Domain
-    guarantee: Guarantee | None
-    unit: Unit
-    objective: str
-    gap: float
+    _: KW_ONLY
+    guarantee: Guarantee | None = None
+    unit: Unit = field(default_factory=AddRemove)
+    workload: Workload | None = None
+    objective: str = ""
+    gap: float = np.inf
     bias: float = 0.0
     candidates: tuple[Candidate, ...] = ()
+    lower_bound: float = 0.0
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -62,11 +66,6 @@ class Plan(ReportedPlan, Forecasts, ABC):
             if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
                 raise TypeError(f"two forms of plan are called {kind!r} in files: {known.__name__}, {cls.__name__}")
             Plan._forms[kind] = cls
-
-    @property
-    @abstractmethod
-    def workload(self) -> Workload | None:
-        """What was asked, if anything."""
 
     @property
     def noise(self) -> Noise:
@@ -86,19 +85,36 @@ class Plan(ReportedPlan, Forecasts, ABC):
     # ---- cost
 
     @property
-    @abstractmethod
-    def pcost(self) -> float:
-        """The privacy cost for one record added or removed: the largest diagonal entry of Γ."""
+    def empty(self) -> bool:
+        """Whether there is nothing to measure."""
+        return not self.pcost
 
-    @property
-    @abstractmethod
+    def _priced(self, unit: Unit) -> Fraction:
+        """What measuring the plan costs a unit, by the verifier, in the currency of its noise."""
+        return Fraction(0) if self.empty else self.measurements.cost(unit)
+
+    def _as_pcost(self, price: Fraction) -> float:  # an epsilon-DP mechanism is `epsilon²/2`-zCDP
+        return round_up(price if self.noise.gaussian else Fraction(round_up(price)) ** 2)
+
+    @cached_property
+    def pcost(self) -> float:
+        """`max diag Γ`: the privacy cost for one record added or removed; `epsilon²` for Laplace noise."""
+        return self._as_pcost(self._priced(AddRemove()))
+
+    @cached_property
     def unit_pcost(self) -> float:
         """The privacy cost for the plan's unit of protection."""
+        return self._as_pcost(self._priced(self.unit))
 
     @property
     def slack(self) -> float:
         """By how much, relative, `unit_pcost` can be above what the unit really costs; 0 where it is exact."""
         return 0.0
+
+    def _epsilon(self, unit: Unit) -> float:
+        if self.noise.gaussian:
+            raise PlanError("normal noise has no epsilon without a delta; see plan.guarantee.")
+        return round_up(self._priced(unit))
 
     @property
     def epsilon(self) -> float:
@@ -107,17 +123,17 @@ class Plan(ReportedPlan, Forecasts, ABC):
         Raises:
             PlanError: the noise is normal, and has no such epsilon.
         """
-        raise PlanError("normal noise has no epsilon without a delta; see plan.guarantee.")
+        return self._epsilon(AddRemove())
 
     @property
     def unit_epsilon(self) -> float:
         """What Laplace noise costs the plan's unit of protection, rounded up."""
-        return self.epsilon
+        return self._epsilon(self.unit)
 
     @property
     def cost(self) -> float:
         """What measuring the plan costs its unit, by the verifier, in the currency of its noise; rounded up."""
-        return round_up(self.measurements.cost(self.unit)) if self.pcost else 0.0
+        return round_up(self._priced(self.unit))
 
     # ---- accuracy
 
@@ -174,18 +190,21 @@ class Plan(ReportedPlan, Forecasts, ABC):
                 `{"age": rs.between(18, 64), "sex": "Female"}`.
 
         Returns:
-            An array with one axis per attribute, in the order of the names; for a query, one number.
+            An array with one axis per attribute, in the order of the names, infinite in groups of people that cannot
+            tell; for a query, one number.
 
         Raises:
-            PlanError: the plan cannot answer it.
+            PlanError: the plan, or no group of one that differs by group, can answer it.
         """
         if isinstance(asked, Mapping):
             return float(self.covariance(asked))
         names = self._names(asked)
         positions = self.domain.positions(names)
         variances = self._cell_variances(tuple(sorted(positions)))
-        if not np.isfinite(variances).all():
-            raise PlanError(f"this plan does not answer the marginal on {names!r}; plan for a workload that has it.")
+        known = np.isfinite(variances)
+        if not (known.any() if self.by_names else known.all()):
+            who = "no group answers" if self.by_names else "this plan does not answer"
+            raise PlanError(f"{who} the marginal on {names!r}; plan for a workload that asks for it.")
         return np.asarray(variances.transpose(np.argsort(np.argsort(positions))))
 
     def variances(self, workload: Workload, *, per: Per = "query") -> Floats:
@@ -376,25 +395,3 @@ class Plan(ReportedPlan, Forecasts, ABC):
 
     def _sorted(self, attributes: Iterable[str]) -> tuple[int, ...]:
         return tuple(sorted(self.domain.positions(self._names(attributes))))
-
-
-def algebra_of(plans: Sequence[Plan]) -> Algebra:
-    """The algebra that all these plans belong to: closed forms where they hold.
-
-    Raises:
-        PlanError: not plans, plans over different domains or units, with a bias, or with no Gaussian noise.
-    """
-    first = plans[0]
-    for plan in plans:
-        if not isinstance(plan, Plan):
-            raise PlanError(f"{plan!r} is not a plan; make one with rs.plan.")
-        if not plan.noise.gaussian:
-            remedy = "only plans with Gaussian noise can. Plan with ZCDP, GDP or ApproxDP."
-            raise PlanError(f"{plan!r} cannot be combined with other plans: {remedy}")
-        if plan.domain != first.domain:
-            raise PlanError("the plans are over different domains; plan over one domain.")
-        if plan.unit != first.unit:
-            raise PlanError("the plans protect different units; plan with one unit.")
-        if plan.bias:
-            raise PlanError("a plan with a bias answers other queries than were asked; combine plans without one.")
-    return algebra_for(plans)

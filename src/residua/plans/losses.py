@@ -23,7 +23,7 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
-from residua.plans.saddle import Game, Progress, Solution
+from residua.plans.saddle import Ascent, Effort, Game, Solution
 
 _ROUNDS = 100  # between looks at whether it goes on well
 _WELL = 0.9  # of the gap is left after so many
@@ -36,52 +36,49 @@ Cut = Callable[[Floats], tuple[float, float, Floats]]  # variances → the loss,
 
 @dataclass(eq=False)
 class Mean:
-    """A mean of cuts, and the best noise that was met on the way.
+    """A mean of cuts.
 
     Args:
         constant, slope: c and g.
         bound: what the mean proves.
-        noise, variances, achieved: the best noise, what it gives, and its loss.
         step: how far the last round went.
     """
 
     constant: float
     slope: Floats
     bound: float
-    noise: Floats
-    variances: Floats
-    achieved: float
-    step: float = 0.5
+    step: float
 
-    @property
-    def gap(self) -> float:
-        """How far the best noise is from what is proven."""
-        return self.achieved / self.bound - 1.0 if self.bound > 0 else np.inf
+    def gap(self, loss: float) -> float:
+        """How far a loss is from what the mean proves."""
+        return loss / self.bound - 1.0 if self.bound > 0 else np.inf
 
 
-def play(
-    response: Game, cut: Cut, mean: Mean, tolerance: float, limit: int, report: Callable[[int, float], None]
-) -> int:
-    """Improves a mean of cuts for as long as it goes well; says how many rounds that took."""
-    before, rounds = mean.gap, 0
-    while rounds < limit and mean.achieved - mean.bound > tolerance * abs(mean.bound):
-        if rounds and rounds % _ROUNDS == 0:
-            if not mean.gap < _WELL * before:
+def play(response: Game, cut: Cut, mean: Mean, best: Ascent, effort: Effort) -> None:
+    """Improves a mean of cuts, and what was best so far, for as long as it goes well."""
+    before, first = mean.gap(best.loss), best.rounds
+    while best.rounds < effort.limit and not _close(best.loss, mean.bound, effort):
+        if best.rounds > first and (best.rounds - first) % _ROUNDS == 0:
+            if not mean.gap(best.loss) < _WELL * before:
                 break
-            before = mean.gap
+            before = mean.gap(best.loss)
         noise, variances, _ = response.respond(lifted(mean.slope))
         try:
             loss, constant, slope = cut(variances)
         except PlanError:  # far from where it matters, a steep loss may be infinite
             break
-        rounds += 1
-        if loss < mean.achieved:
-            mean.noise, mean.variances, mean.achieved = noise, variances, loss
+        best.rounds += 1
+        best.offer(loss, (noise, variances))
         _move(response, mean, constant, slope)
-        report(rounds, mean.gap)
+        best.prove(mean.bound, mean.slope)
+        if effort.progress:
+            effort.progress(best.rounds, mean.gap(best.loss))
         if mean.step < _SHORTEST:
             break
-    return rounds
+
+
+def _close(loss: float, bound: float, effort: Effort) -> bool:
+    return bool(loss - bound <= effort.tolerance * abs(bound))
 
 
 def _move(response: Game, mean: Mean, constant: float, slope: Floats) -> None:
@@ -113,23 +110,12 @@ _FEW = 10  # rounds after which the gap should be a quarter of what it was
 _ROUNDING = 2.0**-48
 
 
-def least_loss(
-    response: Game,
-    loss: Loss,
-    gradient: Gradient,
-    start: Floats,
-    tolerance: float,
-    limit: int,
-    progress: Progress | None = None,
-) -> Solution:
+def least_loss(response: Game, loss: Loss, gradient: Gradient, start: Floats, effort: Effort) -> Solution:
     """Least `loss(variances)`; `start` holds the query weights whose best response is the first point."""
     noise, variances, _ = response.respond(lifted(start))
-    best_noise, best_variances, achieved, bound = noise, variances, np.inf, -np.inf
-    constants = np.empty(0)
-    slopes = np.empty((0, len(start)))
-    alpha = np.empty(0)
-    weights = start
-    iteration, hurdle, since, step = 0, np.inf, 0, 0.5
+    best = Ascent(bound=-np.inf, proof=start)  # its plans are noise with the variances that it gives
+    constants, slopes, alpha = np.empty(0), np.empty((0, len(start))), np.empty(0)
+    hurdle, since, step = np.inf, 0, 0.5
 
     def cut(point: Floats) -> tuple[float, float, Floats]:
         value, slope = _checked(loss, gradient, point)
@@ -137,44 +123,32 @@ def least_loss(
         # Rounded down, so that no rounding error can lift the bound above the truth.
         return value, value - tangent - _ROUNDING * (abs(value) + tangent), slope
 
-    while iteration < limit:
-        iteration, since = iteration + 1, since + 1
+    while best.rounds < effort.limit:
+        best.rounds, since = best.rounds + 1, since + 1
         value, constant, slope = cut(variances)
-        if value < achieved:
-            best_noise, best_variances, achieved = noise, variances, value
+        best.offer(value, (noise, variances))
         constants, slopes = np.append(constants, constant), np.vstack([slopes, slope])
         alpha = _maximise(response, constants, slopes, np.append(0.5 * alpha, 1.0 - 0.5 * alpha.sum()))
-        candidate = alpha @ slopes
-        least = response.value(candidate)
-        if float(alpha @ constants) + least > bound:
-            bound, weights = float(alpha @ constants) + least, candidate
-        gap = achieved / bound - 1.0 if bound > 0 else np.inf
-        if progress:
-            progress(iteration, gap)
-        if achieved - bound <= tolerance * abs(bound):
+        held, candidate = float(alpha @ constants), alpha @ slopes
+        mean = Mean(held, candidate, held + response.value(candidate), step)
+        best.prove(mean.bound, candidate)
+        if effort.progress:
+            effort.progress(best.rounds, best.gap)
+        if _close(best.loss, best.bound, effort):
             break
         if since >= _FEW:
-            if not gap < hurdle / 4:
-                mean = Mean(float(alpha @ constants), candidate, float(alpha @ constants) + least, best_noise,
-                            best_variances, achieved, step)  # fmt: skip
-                iteration += play(response, cut, mean, tolerance, limit - iteration, _after(progress, iteration))
-                best_noise, best_variances, achieved, step = mean.noise, mean.variances, mean.achieved, mean.step
-                constants, slopes = np.append(constants, mean.constant), np.vstack([slopes, mean.slope])
-                alpha, candidate = np.append(np.zeros(len(alpha)), 1.0), mean.slope
-                if mean.bound > bound:
-                    bound, weights = mean.bound, mean.slope
-                if achieved - bound <= tolerance * abs(bound):
+            if not best.gap < hurdle / 4:
+                play(response, cut, mean, best, effort)
+                step, candidate = mean.step, mean.slope
+                constants, slopes = np.append(constants, mean.constant), np.vstack([slopes, candidate])
+                alpha = np.append(np.zeros(len(alpha)), 1.0)
+                if _close(best.loss, best.bound, effort):
                     break
-            hurdle, since = achieved / bound - 1.0 if bound > 0 else np.inf, 0
+            hurdle, since = best.gap, 0
         if len(constants) >= _MOST_CUTS:
             constants, slopes, alpha = _fewer(constants, slopes, alpha)
-        noise, variances = _next_point(response, loss, candidate, best_noise, best_variances)
-    return Solution(best_noise, achieved, bound, iteration, weights)
-
-
-def _after(progress: Progress | None, rounds: int) -> Progress:
-    """The same for rounds that are counted from here."""
-    return lambda done, gap: progress(rounds + done, gap) if progress else None
+        noise, variances = _next_point(response, loss, candidate, *best.plan)
+    return Solution(best.plan[0], best.loss, best.bound, best.rounds, best.proof)
 
 
 def _fewer(constants: Floats, slopes: Floats, alpha: Floats) -> tuple[Floats, Floats, Floats]:

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Layout
-from residua.plans.noise import Currency, Noise
-from residua.plans.persons import Reach
+from residua.plans.noise import NORMAL, Currency, Noise
 from residua.plans.verifier import Profile, composed, price
 from residua.privacy import Unit
+from residua.privacy.costs import Reach
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,9 +81,9 @@ class Measurements(ABC):
     drops: bool = False  # whether changing a record may remove it from every table (a policy `drop`)
 
     @property
-    @abstractmethod
     def noise(self) -> Noise:
         """What is added to every integer."""
+        return NORMAL
 
     @property
     def currency(self) -> Currency:

@@ -15,20 +15,11 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
+from residua.plans.estimator import require_workload
 from residua.plans.losses import Gradient, Loss, least_loss
-from residua.plans.questions import require_workload
-from residua.plans.saddle import Game, Progress, Solution, least_maximum, least_norm, least_sum
+from residua.plans.saddle import Effort, Game, Solution, least_maximum, least_norm, least_sum
 from residua.plans.targets import Targets, targets_of
 from residua.workload import Workload
-
-
-@dataclass(frozen=True)
-class Effort:
-    """How long a planner may try: stop at this gap, or after so many rounds."""
-
-    tolerance: float = 1e-4
-    limit: int = 10_000
-    progress: Progress | None = None
 
 
 @runtime_checkable
@@ -38,15 +29,12 @@ class Objective(Protocol):
     @property
     def homogeneous(self) -> bool:
         """Whether twice the variances mean twice the loss."""
-        ...
 
     def loss(self, workload: Workload, variances: Floats) -> float:
         """The loss of these cell variances, one per marginal."""
-        ...
 
     def solve(self, workload: Workload, response: Game, effort: Effort) -> Solution:
         """The best noise at privacy cost 1."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -120,9 +108,7 @@ class LargestVariances:
 
     def solve(self, workload: Workload, response: Game, effort: Effort) -> Solution:
         """Multiplicative weights on the marginals, none above 1."""
-        scaled, n = Scaled(workload.weights), len(workload)
-        count = min(self.count, n)
-        return least_maximum(response, scaled, n, effort.tolerance, effort.limit, effort.progress, largest=count)
+        return least_maximum(response, workload.weights, effort, largest=min(self.count, len(workload)))
 
 
 @dataclass(frozen=True)
@@ -147,8 +133,7 @@ class PNormVariance:
 
     def solve(self, workload: Workload, response: Game, effort: Effort) -> Solution:
         """A damped fixed point on nature's weights."""
-        masses = workload.weights * workload.cells
-        return least_norm(response, self.p, masses, effort.tolerance, effort.limit, effort.progress)
+        return least_norm(response, self.p, workload.weights * workload.cells, effort)
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,8 +155,8 @@ class Stakeholders:
             raise PlanError("workloads is empty; give at least one stakeholder's workload.")
         object.__setattr__(self, "workloads", listed)
 
-    def shares(self, workload: Workload) -> _Shares:
-        """Each stakeholder's weights on the planned marginals."""
+    def shares(self, workload: Workload) -> Floats:
+        """Each stakeholder's weights on the planned marginals, (stakeholders, marginals)."""
         place = {names: i for i, names in enumerate(workload.sets)}
         matrix = np.zeros((len(self.workloads), len(workload)))
         for row, wanted in zip(matrix, self.workloads, strict=True):
@@ -181,16 +166,15 @@ class Stakeholders:
                 if names not in place:
                     raise PlanError(f"a stakeholder wants {names!r}, which the workload lacks; add it to the workload.")
                 row[place[names]] += mass
-        return _Shares(matrix)
+        return matrix
 
     def loss(self, workload: Workload, variances: Floats) -> float:
         """`max_j Σ_A weight_jA · cells_A · v_A`."""
-        return float(self.shares(workload).forward(variances).max())
+        return float((self.shares(workload) @ variances).max())
 
     def solve(self, workload: Workload, response: Game, effort: Effort) -> Solution:
         """Multiplicative weights on the stakeholders."""
-        shares = self.shares(workload)
-        return least_maximum(response, shares, len(self.workloads), effort.tolerance, effort.limit, effort.progress)
+        return least_maximum(response, self.shares(workload), effort)
 
 
 @dataclass(frozen=True)
@@ -222,13 +206,12 @@ class ConvexLoss:
 
     def solve(self, workload: Workload, response: Game, effort: Effort) -> Solution:
         """Cutting planes."""
-        start = workload.weights * workload.cells
-        return least_loss(response, self.value, self.gradient, start, effort.tolerance, effort.limit, effort.progress)
+        return least_loss(response, self.value, self.gradient, workload.weights * workload.cells, effort)
 
 
 def least_ratio(game: Game, scales: Floats, effort: Effort) -> Solution:
     """The noise whose largest variance / scale is least, by multiplicative weights."""
-    return least_maximum(game, Scaled(1.0 / scales), len(scales), effort.tolerance, effort.limit, effort.progress)
+    return least_maximum(game, 1.0 / scales, effort)
 
 
 def of_queries(objective: Objective) -> bool:
@@ -300,29 +283,3 @@ def described(objective: Objective) -> str:
     name = type(objective).__name__
     name += " over terms" if isinstance(objective, MaxVariance) and objective.over == "terms" else ""
     return f"{name} with targets" if isinstance(objective, MaxVariance) and objective.targets is not None else name
-
-
-@dataclass(frozen=True, eq=False)
-class Scaled:
-    """Variances, each times a factor: those of marginals, or of single queries, over their targets."""
-
-    factors: Floats
-
-    def forward(self, variances: Floats) -> Floats:
-        """What the maximum is taken of."""
-        return variances * self.factors
-
-    def adjoint(self, weights: Floats) -> Floats:
-        """Weights on what the maximum is taken of as weights on variances."""
-        return weights * self.factors
-
-
-@dataclass(frozen=True, eq=False)
-class _Shares:
-    matrix: Floats
-
-    def forward(self, variances: Floats) -> Floats:
-        return np.asarray(self.matrix @ variances)
-
-    def adjoint(self, weights: Floats) -> Floats:
-        return np.asarray(weights @ self.matrix)

@@ -33,6 +33,15 @@ _LITTLE = 0.97
 _FELL = 1e-12  # relative: a bound that is lower by less has not fallen
 
 
+@dataclass(frozen=True)
+class Effort:
+    """How long a planner may try: stop at this gap, or after so many rounds."""
+
+    tolerance: float = 1e-4
+    limit: int = 10_000
+    progress: Progress | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Answer:
     """Our answer to nature's weights.
@@ -231,15 +240,12 @@ class Game(Protocol):
 
     def respond(self, weights: Floats) -> tuple[Floats, Floats, float]:
         """Best noise for these query weights, the query variances it gives, and the weighted sum of those."""
-        ...
 
     def value(self, weights: Floats) -> float:
         """The least weighted sum of query variances anybody reaches."""
-        ...
 
     def variances(self, noise: Floats) -> Floats:
         """The query variances that some noise gives."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,18 +269,6 @@ class Solution:
         return cls(ascent.plan, ascent.loss, ascent.bound, ascent.rounds, ascent.proof)
 
 
-class LinearMap(Protocol):
-    """Non-negative linear functionals of the query variances."""
-
-    def forward(self, variances: Floats) -> Floats:
-        """Value of every functional."""
-        ...
-
-    def adjoint(self, weights: Floats) -> Floats:
-        """The weights on queries that a weighted sum of functionals amounts to."""
-        ...
-
-
 def least_sum(game: Game, weights: Floats) -> Solution:
     """Least weighted sum of variances: one best response."""
     noise, variances, value = game.respond(weights)
@@ -282,34 +276,32 @@ def least_sum(game: Game, weights: Floats) -> Solution:
     return Solution(noise, max(value, float(weights @ variances) * (1.0 - 2.0**-40)), value, 1, weights)
 
 
-def least_maximum(
-    game: Game,
-    functionals: LinearMap,
-    count: int,
-    tolerance: float,
-    limit: int,
-    progress: Progress | None = None,
-    *,
-    largest: int = 1,
-) -> Solution:
-    """Least sum of the `largest` largest of `count` linear functionals of the variances, by multiplicative weights.
+def least_maximum(game: Game, functionals: Floats, effort: Effort, *, largest: int = 1) -> Solution:
+    """Least sum of the `largest` largest of some linear functionals of the variances, by multiplicative weights.
 
     That sum is the maximum of `⟨p, values⟩` over weights 0 ≤ p ≤ 1 that add up to `largest`: nature's set, to which
     weights are brought back by the nearest ones in relative entropy. The response's spectrum allows a power below 4.
+
+    Args:
+        game: our side.
+        functionals: not negative, (functionals, queries); or a factor of each query's own variance, (queries,).
+        effort: how long to try.
+        largest: how many count.
     """
+    count, each = len(functionals), functionals.ndim == 1
 
     def respond(p: Floats) -> Answer:
-        weights = functionals.adjoint(p)
+        weights = p * functionals if each else p @ functionals
         noise, variances, value = game.respond(weights)
-        values = functionals.forward(variances)
+        values = functionals * variances if each else functionals @ variances
         loss = float(values.max() if largest == 1 else np.partition(values, count - largest)[count - largest :].sum())
         return Answer(value, loss, values / values.max(), noise, weights)
 
     def normalised(p: Floats) -> Floats:
         return np.maximum(capped(p, largest), 1e-100)
 
-    start = np.full(count, largest / count)
-    return Solution.of(ascend(respond, start, normalised, tolerance, limit, power=3.0, progress=progress))
+    start, most = np.full(count, largest / count), effort.limit
+    return Solution.of(ascend(respond, start, normalised, effort.tolerance, most, power=3.0, progress=effort.progress))
 
 
 def capped(p: Floats, total: int) -> Floats:
@@ -327,14 +319,7 @@ def capped(p: Floats, total: int) -> Floats:
     return np.minimum(p * factors[fits[0]], 1.0) if len(fits) else np.ones(len(p))
 
 
-def least_norm(
-    game: Game,
-    order: float,
-    masses: Floats,
-    tolerance: float,
-    limit: int,
-    progress: Progress | None = None,
-) -> Solution:
+def least_norm(game: Game, order: float, masses: Floats, effort: Effort) -> Solution:
     """Least `(Σ masses · variance^order)^(1/order)`, by a damped fixed point on nature's weights.
 
     At the optimum nature plays the loss's own gradient, `λ ∝ masses · variance^(order−1)`. The damping
@@ -351,9 +336,8 @@ def least_norm(
         bound, loss = game.value(gradient), largest * total ** (1.0 / order)
         return Answer(bound, loss, np.maximum(gradient, gradient.max() * 1e-100) / weights, noise, gradient)
 
-    damping, normalised = 4.0 / (3.0 + order), simplices([len(masses)])
-    ascent = ascend(respond, masses, normalised, tolerance, limit, power=damping, calm=0.0, progress=progress)
-    return Solution.of(ascent)
+    how: Any = {"power": 4.0 / (3.0 + order), "calm": 0.0, "progress": effort.progress}
+    return Solution.of(ascend(respond, masses, simplices([len(masses)]), effort.tolerance, effort.limit, **how))
 
 
 class Steps:

@@ -24,9 +24,17 @@ from residua.workload import AttributeQueries
 
 
 class Strategy(ABC):
-    """An integer measurement R of one attribute's values, of shape (r, n)."""
+    """An integer measurement R of one attribute's values, of shape (r, n).
+
+    All follows from the matrix; strategies that know faster ways, or none by a matrix, say so.
+    """
 
     size: int
+
+    @property
+    @abstractmethod
+    def matrix(self) -> Integers:
+        """R itself, (r, n)."""
 
     @property
     def plain(self) -> bool:
@@ -39,9 +47,9 @@ class Strategy(ABC):
         return 0.0
 
     @property
-    @abstractmethod
     def count(self) -> int:
         """r: how many integers are measured along this attribute."""
+        return len(self.matrix)
 
     @property
     def complete(self) -> bool:
@@ -50,20 +58,21 @@ class Strategy(ABC):
 
     # ---- price, in whole numbers
 
-    @property
-    @abstractmethod
+    @cached_property
     def norms(self) -> list[int]:
         """`‖R e_j‖²` of every value, exactly; one number where all are the same."""
+        return column_norms(self.matrix)
 
-    @property
-    @abstractmethod
+    @cached_property
     def least_inner(self) -> int:
         """The least inner product of two columns of R, exactly."""
+        R = self.matrix.astype(object) if self.norm >= 2**62 else self.matrix  # no partial sum is larger than a norm
+        return int((R.T @ R).min())
 
     @property
-    @abstractmethod
     def largest(self) -> int:
-        """No entry of R is larger in absolute value."""
+        """No entry of R is larger in absolute value; at least 1."""
+        return max(largest_entry(self.matrix), 1)
 
     @cached_property
     def norm(self) -> int:
@@ -87,31 +96,39 @@ class Strategy(ABC):
 
     # ---- measuring and reading
 
-    @abstractmethod
     def apply(self, tables: Integers, axis: int) -> Integers:
-        """R along one axis of integer tables, exactly. True counts: for the measuring step."""
+        """R along one axis of integer tables, exactly where it fits 64 bits. True counts: for the measuring step."""
+        return np.moveaxis(integer_product(np.moveaxis(tables, axis, -1), self.matrix.T), -1, axis)
 
-    @abstractmethod
     def recover(self, measured: Floats, axis: int) -> Floats:
         """F along one axis: what the measurements say of the values, beside the total's spread."""
+        return along(self.recovery, measured, axis)
 
-    @property
-    @abstractmethod
+    @cached_property
     def spread(self) -> Floats:
-        """v: how the total is spread over the values, (n,)."""
+        """v: how the total is spread over the values, (n,); the first column of the pseudo-inverse."""
+        return self._inverse[:, 0].copy()
 
     # ---- accuracy
 
-    @abstractmethod
     def variances(self, asked: AttributeQueries) -> tuple[Floats, Floats]:
         """`w K wᵀ` and `(w v)²` of every row asked, (rows,) each; infinite for rows outside what is measured.
 
         `K = unit² F Fᵀ`: covariances of the rests when R/unit is measured with noise of variance 1.
         """
+        if not asked.indicators:
+            d = np.square(asked.matrix() @ (self.recovery * self.unit)).sum(axis=1)
+        else:
+            d = _cleaned(asked.diagonal(self.inverse).copy(), asked.times(np.ones(self.size)))
+        e = asked.times(self.spread) ** 2
+        if not self.complete:
+            lost = self.outside(asked.matrix()) > SUPPORT_TOLERANCE
+            d[lost] = e[lost] = np.inf
+        return d, e
 
-    @abstractmethod
     def covariances(self, rows: Floats, others: Floats) -> Floats:
         """`W K Uᵀ` for rows W and U, (rows of W, rows of U)."""
+        return np.asarray(rows @ self.inverse @ others.T)
 
     def means(self, asked: AttributeQueries) -> tuple[float, float]:
         """The means of both parts of `variances`."""
@@ -126,9 +143,12 @@ class Strategy(ABC):
         """K along one axis of tables."""
         return along(self.inverse, tables, axis)
 
-    @abstractmethod
     def outside(self, rows: Floats) -> Floats:
-        """How much of each row lies outside what is measured, relative to its length, (rows,)."""
+        """How much of each row the pseudo-inverse does not give back, relative to its length, (rows,)."""
+        if self.complete:
+            return np.zeros(len(rows))
+        rest = rows - (rows @ self._inverse) @ self._stack
+        return np.asarray(np.linalg.norm(rest, axis=1) / np.maximum(np.linalg.norm(rows, axis=1), 1e-300))
 
     # ---- matrices, of attributes short enough for them
 
@@ -137,26 +157,30 @@ class Strategy(ABC):
         """Independent rows with the Gram matrix of `R/unit`, (rank, n)."""
         return np.asarray(self.matrix / self.unit)
 
-    @property
-    @abstractmethod
-    def matrix(self) -> Integers:
-        """R itself, (r, n)."""
-
-    @property
-    @abstractmethod
+    @cached_property
     def recovery(self) -> Floats:
-        """F itself, (n, r)."""
+        """F itself, (n, r): the rest of the pseudo-inverse."""
+        return self._inverse[:, 1:] / self.unit
 
-    @property
-    @abstractmethod
+    @cached_property
     def inverse(self) -> Floats:
         """K itself, (n, n)."""
+        F = self.recovery * self.unit
+        return np.asarray(F @ F.T)
+
+    @cached_property
+    def _stack(self) -> Floats:
+        return np.vstack([np.ones((1, self.size)), self.matrix / self.unit])
+
+    @cached_property
+    def _inverse(self) -> Floats:
+        return np.asarray(np.linalg.pinv(self._stack), dtype=np.float64)
 
     # ---- files
 
-    @abstractmethod
     def to_body(self) -> dict[str, Any]:
-        """The strategy as plain values."""
+        """The strategy as plain values: its rows."""
+        return {"rows": self.matrix.tolist()}
 
 
 @dataclass(frozen=True)
@@ -227,10 +251,6 @@ class Plain(Strategy):
         """`W K Uᵀ` with K centring."""
         return np.asarray(rows @ others.T - np.outer(rows.mean(axis=1), others.sum(axis=1)))
 
-    def outside(self, rows: Floats) -> Floats:
-        """Nothing."""
-        return np.zeros(len(rows))
-
     @property
     def root(self) -> Floats:
         """Orthonormal contrasts."""
@@ -278,89 +298,9 @@ class Rows(Strategy):
             raise PlanError("the rows of a strategy depend on each other or on the total; plan again.")
 
     @property
-    def count(self) -> int:
-        """r."""
-        return len(self.rows)
-
-    @cached_property
-    def norms(self) -> list[int]:
-        """`‖R e_j‖²` of every value."""
-        return column_norms(self.rows)
-
-    @cached_property
-    def least_inner(self) -> int:
-        """The least entry of `RᵀR`."""
-        R = self.rows.astype(object) if self.norm >= 2**62 else self.rows  # no partial sum is larger than a norm
-        return int((R.T @ R).min())
-
-    @property
-    def largest(self) -> int:
-        """The largest entry in absolute value, at least 1."""
-        return max(largest_entry(self.rows), 1)
-
-    def apply(self, tables: Integers, axis: int) -> Integers:
-        """Exact as long as the result fits 64 bits."""
-        return np.moveaxis(integer_product(np.moveaxis(tables, axis, -1), self.rows.T), -1, axis)
-
-    def recover(self, measured: Floats, axis: int) -> Floats:
-        """A matrix along the axis."""
-        return along(self.recovery, measured, axis)
-
-    @cached_property
-    def spread(self) -> Floats:
-        """The first column of the pseudo-inverse."""
-        return self._inverse[:, 0].copy()
-
-    def variances(self, asked: AttributeQueries) -> tuple[Floats, Floats]:
-        """From K and v; infinite where rows are outside."""
-        if not asked.indicators:
-            d = np.square(asked.matrix() @ (self.recovery * self.unit)).sum(axis=1)
-        else:
-            d = _cleaned(asked.diagonal(self.inverse).copy(), asked.times(np.ones(self.size)))
-        e = asked.times(self.spread) ** 2
-        if not self.complete:
-            lost = self.outside(asked.matrix()) > SUPPORT_TOLERANCE
-            d[lost] = e[lost] = np.inf
-        return d, e
-
-    def covariances(self, rows: Floats, others: Floats) -> Floats:
-        """From K."""
-        return np.asarray(rows @ self.inverse @ others.T)
-
-    def outside(self, rows: Floats) -> Floats:
-        """What the pseudo-inverse does not give back."""
-        if self.complete:
-            return np.zeros(len(rows))
-        rest = rows - (rows @ self._inverse) @ self._stack
-        return np.asarray(np.linalg.norm(rest, axis=1) / np.maximum(np.linalg.norm(rows, axis=1), 1e-300))
-
-    @property
     def matrix(self) -> Integers:
         """The rows."""
         return self.rows
-
-    @cached_property
-    def recovery(self) -> Floats:
-        """The rest of the pseudo-inverse."""
-        return self._inverse[:, 1:] / self.unit
-
-    @cached_property
-    def inverse(self) -> Floats:
-        """`unit² F Fᵀ`."""
-        F = self.recovery * self.unit
-        return np.asarray(F @ F.T)
-
-    def to_body(self) -> dict[str, Any]:
-        """The rows."""
-        return {"rows": self.rows.tolist()}
-
-    @cached_property
-    def _stack(self) -> Floats:
-        return np.vstack([np.ones((1, self.size)), self.rows / self.unit])
-
-    @cached_property
-    def _inverse(self) -> Floats:
-        return np.asarray(np.linalg.pinv(self._stack), dtype=np.float64)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Rows) and self.size == other.size and np.array_equal(self.rows, other.rows)

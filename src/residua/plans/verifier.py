@@ -28,13 +28,15 @@ from residua.errors import PlanError, VerificationError
 from residua.linalg.arrays import Floats, Integers, Objects
 from residua.plans.cells import MOST_CELLS, Grouping, refine
 from residua.plans.noise import LARGEST_SCALE, SMALLEST_SCALE
-from residua.plans.persons import reach_of
 from residua.privacy import Unit
+from residua.privacy.costs import reach_of
+from residua.showing import ReportedPlan
 
 POINT = 2**200  # fixed point: a cost is a whole number of 2^-200, rounded up
 WORD = 2**62
 FEWEST_RECORDS = 2**28  # that a measurement must be able to count without leaving 64 bits
 Measured = Any  # measurements, which state what is asked here: `measurements.py`
+Planned = Any  # plans, which say what they measure, whom they protect and what they promise: `contract.py`
 _EVERYWHERE = Grouping((), np.array([-1]))
 
 
@@ -152,7 +154,7 @@ def composed(sizes: Integers, profiles: Sequence[Profile]) -> Profile:
         except PlanError:
             continue
         values = sum(cells.lifted(profile.values, which) for which, profile in enumerate(uneven))
-        return Profile(Grouping(cells.attributes, cells.columns), np.asarray(values, dtype=object), everywhere)
+        return Profile(cells, np.asarray(values, dtype=object), everywhere)
     return Profile(_EVERYWHERE, np.zeros(0, dtype=object), everywhere)
 
 
@@ -175,3 +177,64 @@ def share(norm: int, scale: float) -> int:
 def rounded_up(cost: Fraction) -> Fraction:
     """A cost as a whole number of 2^-200, so that the ledger's sums stay short."""
     return Fraction(-(-cost.numerator * POINT // cost.denominator), POINT)
+
+
+# ---- plans: the price of all that they really measure
+
+
+def require_plan(plan: object) -> None:
+    """Refuses what is no plan.
+
+    Raises:
+        PlanError: it is not.
+    """
+    if not isinstance(plan, ReportedPlan):
+        raise PlanError(f"plan={plan!r} is not a plan; make one with rs.plan.")
+
+
+def priced(plan: Planned) -> tuple[Measured, Fraction]:
+    """What measuring one plan comes down to, and what that costs, by the verifier.
+
+    Raises:
+        VerificationError: more expensive than the plan promises, or not measurable.
+    """
+    require_plan(plan)
+    measurements = plan.measurements
+    return measurements, measurements.noise.promised(measurements.cost(plan.unit), plan.guarantee)
+
+
+def composed_profile(plans: Sequence[Planned]) -> Profile:
+    """The privacy profile of running all these plans, of what they really measure, in whole numbers."""
+    return composed(
+        plans[0].domain.sizes, [plan.measurements.profile() if plan.pcost else even(Fraction(0)) for plan in plans]
+    )
+
+
+def composed_cost(plans: Sequence[Planned]) -> Fraction:
+    """What running all these plans of one domain costs the unit they protect, never less than the truth.
+
+    Guarantee: at least the largest diagonal entry of the summed privacy cost matrices of what is really measured (for
+    a replacement, the largest `(e_i − e_j)ᵀ Γ (e_i − e_j)`; for a person, the largest `zᵀΓz` over all that a person can
+    have), and no more than the sum of their prices.
+
+    Example:
+        >>> import residua as rs
+        >>> domain = rs.Domain({"age": rs.Integers(0, 9)})
+        >>> young = rs.plan(rs.queries(domain, ["age < 5"]), rs.GDP(1.0))
+        >>> old = rs.plan(rs.queries(domain, ["age >= 5"]), rs.GDP(1.0))
+        >>> round(float(composed_cost([young, old])), 6)  # nobody is both
+        1.0
+    """
+    measured = [plan for plan in plans if plan.pcost]
+    if not measured:
+        return Fraction(0)
+    unit = measured[0].unit
+    others = [plan for plan in measured if plan.unit != unit]
+    if others:  # persons under another bound have other records counted: what they pay adds up
+        return composed_cost([plan for plan in measured if plan.unit == unit]) + composed_cost(others)
+    normal = [plan.measurements for plan in measured if plan.noise.gaussian]
+    # An epsilon is as expensive as normal noise of its square.
+    total = sum((plan.measurements.cost(unit) ** 2 for plan in measured if not plan.noise.gaussian), Fraction(0))
+    if not normal:
+        return total
+    return total + (Fraction(normal[0].cost(unit)) if len(normal) == 1 else price(normal, unit))

@@ -3,6 +3,11 @@
 A plan knows `pcost`, the cost of adding or removing one record: `max_i Γ_ii`. A unit turns it into the cost
 of the change it protects. That cost is linear in Γ: a planner that may spend `budget` on the unit divides it
 by `unit.scaled(1, replace_pcost=ratio)`; `ratio` is its plan's replace_pcost / pcost, or None if unknown.
+
+A person adds `z`, a sum of at most K unit vectors, with at most l_i of them in each value of a limited attribute i. All
+that a price needs to know of the limits is how many ordered pairs of records (each with itself included) can agree on
+attributes B: records are in groups that agree, of at most `l = min_{i∈B} l_i`, and a sum of squares of at most K in
+groups of at most l is largest with as many full groups as there are: `D_B = q l² + r²` with `K = q l + r`.
 """
 
 from __future__ import annotations
@@ -16,7 +21,8 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, Protocol, SupportsIndex, runtime_checkable
 
-from residua.errors import PrivacyError
+from residua.errors import PlanError, PrivacyError
+from residua.linalg.arrays import Integers
 from residua.privacy.exact import Pcost, epsilon_of, nonnegative, probability, root_up, round_up
 
 _MOST_RECORDS = 2**40  # the cost is their square; beyond, no budget allows anything
@@ -42,11 +48,9 @@ class Unit(Protocol):
     @property
     def contribution(self) -> Contribution | None:
         """What the person who joins or leaves has in the data at most; None if records change instead."""
-        ...
 
     def scaled(self, pcost: Pcost, replace_pcost: Pcost | None = None) -> Fraction:
         """The cost to this unit of a plan that costs `pcost` for one record added or removed."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -228,6 +232,59 @@ def _limits(
         raise PrivacyError(f"{both[0]!r} is in both one_per and per; name it in one of them.")
     limits = {name: record_count(most, f"per[{name!r}]") for name, most in limits.items()} | dict.fromkeys(ones, 1)
     return tuple(sorted((name, most) for name, most in limits.items() if most < records))
+
+
+# ---- what a person can do to the tables of a domain
+
+
+@dataclass(frozen=True)
+class Reach:
+    """What a person can have in the tables of a domain.
+
+    Args:
+        records: K, the most records.
+        limits: positions of limited attributes → the most records in each of their values, less than K.
+    """
+
+    records: int
+    limits: Mapping[int, int]
+
+    def agreeing(self, attributes: Iterable[int]) -> int:
+        """`D_B`: the most ordered pairs of a person's records that agree on these attributes, limited ones and others.
+
+        Example:
+            >>> person = Reach(12, {0: 1, 1: 5})
+            >>> person.agreeing([0]), person.agreeing([1]), person.agreeing([2])
+            (12, 54, 144)
+        """
+        most = min((self.limits[i] for i in attributes if i in self.limits), default=self.records)
+        full, rest = divmod(self.records, most)
+        return full * most**2 + rest**2
+
+
+def reach_of(unit: Unit, names: Sequence[str], sizes: Integers) -> Reach | None:
+    """What the unit's person can have in tables with these attributes; None if records change instead.
+
+    Fewer records than the unit allows, where an attribute has too few values for them.
+
+    Raises:
+        PlanError: the unit limits an attribute that is not among the names.
+    """
+    contribution = unit.contribution
+    if contribution is None:
+        return None
+    places = {name: i for i, name in enumerate(names)}
+    lacking = [name for name, _ in contribution.limits if name not in places]
+    if lacking:
+        raise PlanError(f"the unit limits records per value of {lacking[0]!r}, which is no attribute of the domain.")
+    limits = {places[name]: most for name, most in contribution.limits}
+    records = min([contribution.records, *(most * int(sizes[i]) for i, most in limits.items())])
+    return Reach(records, {i: most for i, most in limits.items() if most < records})
+
+
+def by_cells(unit: Unit) -> bool:
+    """Whether a unit costs what its most expensive cell does, times a number: then cells are added up one by one."""
+    return unit.contribution is not None and not unit.contribution.limits
 
 
 # ---- what people are shown: one cost in every currency, pcost, rho, mu, and epsilon at several deltas

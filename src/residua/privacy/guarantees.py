@@ -12,7 +12,7 @@ others.)
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self, cast, runtime_checkable
 
 from residua.errors import PrivacyError
 from residua.privacy import exact
@@ -323,3 +323,24 @@ def _spent(pcost: Pcost) -> Fraction:
     if spent == 0:
         raise PrivacyError("pcost must be above 0, not 0, to need a guarantee; a mechanism without cost tells nothing.")
     return spent
+
+
+# ---- files
+
+_GUARANTEES = {"zcdp": ZCDP, "gdp": GDP, "approx": ApproxDP, "pure": PureDP}
+
+
+def guarantee_to_body(guarantee: Guarantee | None) -> dict[str, Any] | None:
+    """A guarantee as plain values."""
+    if guarantee is None:
+        return None
+    kind = next(kind for kind, cls in _GUARANTEES.items() if isinstance(guarantee, cls))
+    return {"kind": kind, **vars(guarantee)}
+
+
+def guarantee_of_body(body: dict[str, Any] | None) -> Guarantee | None:
+    """The guarantee that plain values describe."""
+    if body is None:
+        return None
+    parameters = {key: value for key, value in body.items() if key != "kind"}
+    return cast("Guarantee", _GUARANTEES[body["kind"]](**parameters))

@@ -323,9 +323,8 @@ def with_one_noise(plan: ProductPlan) -> ProductPlan:
             known[members] = float(each.variances(None)[0])
         for row, factor in known.items():
             precisions[lattice.number(row)] = 1.0 / factor
-    return ProductPlan(
-        plan.domain, lattice, precisions, plan.guarantee, plan.unit, plan.workload, strategies=tuple(strategies)
-    )
+    promise: Any = {"guarantee": plan.guarantee, "unit": plan.unit, "workload": plan.workload}
+    return ProductPlan(plan.domain, lattice, precisions, tuple(strategies), **promise)
 
 
 def longest(plan: ProductPlan) -> int:

@@ -26,7 +26,6 @@ from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import batches
 from residua.plans.blockwise import algebra as blockwise
 from residua.plans.cells import Grouping, refine
-from residua.plans.composition import composed_cost
 from residua.plans.contract import Plan
 from residua.plans.matrix.integers import LARGEST_ENTRY, realised
 from residua.plans.matrix.loewner import Stacked, gain, stack, standardise
@@ -40,6 +39,7 @@ from residua.plans.strata.algebra import kinds_of
 from residua.plans.strata.estimator import seen_in_groups
 from residua.plans.strata.measurements import StrataMeasurements
 from residua.plans.strata.plan import StrataPlan
+from residua.plans.verifier import composed_cost
 from residua.privacy import Person
 from residua.privacy.exact import round_up
 from residua.release.base import Release
@@ -189,7 +189,7 @@ def _matrix_pool(
     plan = realised(
         like, cells, known.rows, "everything measured", spaces=rows, workload=workload, fill=False, largest=largest
     )
-    own = refine(domain.sizes, [Grouping(cells.attributes, cells.columns), Grouping(plan.attributes, plan.columns)])
+    own = refine(domain.sizes, [cells, Grouping(plan.attributes, plan.columns)])
     strategy = own.lifted(plan.strategy.astype(np.float64), 1)
     plan = _not_understated(plan, known, strategy)
     receipt = {"overstated": _overstated(plan, known, strategy)}

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from residua.errors import PlanError
-from residua.plans.bodies import guarantee_to_body, unit_to_body
 from residua.plans.contract import Plan
+from residua.plans.statements import unit_to_body
 from residua.plans.tolerances import nearness
 from residua.privacy import ZCDP, PureDP, describe
 from residua.privacy.costs import brief
+from residua.privacy.guarantees import guarantee_to_body
 from residua.screen import PlainTable, text_of
 from residua.workload import Workload, term_title
 

@@ -37,11 +37,11 @@ from residua.folders import DAMAGE
 from residua.linalg.arrays import Floats
 from residua.measurement.ledger_entries import affordable
 from residua.measurement.score import Scores, scored, scores_within
-from residua.plans.bodies import guarantee_to_body
-from residua.plans.composition import composed_cost, priced
 from residua.plans.noise import NORMAL
 from residua.plans.product.plan import ProductPlan
+from residua.plans.verifier import composed_cost, priced
 from residua.privacy import GDP, Guarantee, Nothing
+from residua.privacy.guarantees import guarantee_to_body
 from residua.release import Release
 from residua.session.accounts import SessionStanding
 from residua.session.measuring import Measuring, Missing, require_domain
@@ -311,15 +311,15 @@ def _rest(
             proportions.domain,
             proportions.lattice,
             precisions * scale,
-            budget,
-            proportions.unit,
-            proportions.workload,
-            "estimates that borrow strength, after a look",
+            guarantee=budget,
+            unit=proportions.unit,
+            workload=proportions.workload,
+            objective="estimates that borrow strength, after a look",
         )
         measurements, alone = priced(extra)
         return Missing(extra, measurements, alone, composed_cost([*at.plans, extra]), settled=True)
 
-    alone = ProductPlan(proportions.domain, proportions.lattice, precisions, budget, proportions.unit).unit_pcost
+    alone = ProductPlan(proportions.domain, proportions.lattice, precisions, unit=proportions.unit).unit_pcost
     scale = float(left) / alone * (1.0 - 2.0**-40) if alone else math.inf
     if not math.isfinite(scale):
         return None

@@ -17,13 +17,13 @@ from typing import Any, cast
 from residua.errors import PlanError, SessionError
 from residua.measurement.measure import Progress, carry_out
 from residua.plans.algebra import common, top_up
-from residua.plans.composition import composed_cost, priced, require_plan
 from residua.plans.contract import Plan
 from residua.plans.measurements import Measurements
 from residua.plans.operators.contract import MOST_DENSE
 from residua.plans.product.algebra import by_residuals
 from residua.plans.strata.algebra import kinds_of
 from residua.plans.strata.plan import StrataPlan
+from residua.plans.verifier import composed_cost, priced, require_plan
 from residua.privacy import Guarantee, Unit
 from residua.release import Release, reserve
 from residua.release.pooled import pool_of, require_poolable

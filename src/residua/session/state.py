@@ -34,10 +34,10 @@ from residua.folders import DAMAGE, whole_folder
 from residua.machine import lock as hold
 from residua.machine import require_locks, unlock
 from residua.measurement import Ledger
-from residua.plans.bodies import guarantee_of_body, guarantee_to_body
 from residua.plans.contract import Plan
 from residua.plans.measurements import Measurements
 from residua.privacy import Guarantee, PureDP
+from residua.privacy.guarantees import guarantee_of_body, guarantee_to_body
 from residua.release.base import Release
 from residua.source.options import NO_OPTIONS, Options
 

@@ -10,8 +10,8 @@ import math
 from collections.abc import Iterable
 
 from residua.errors import PlanError
-from residua.plans.composition import require_plan
 from residua.plans.contract import Plan
+from residua.plans.verifier import require_plan
 from residua.testing.case import Case
 from residua.testing.laws import LAWS
 

@@ -18,11 +18,10 @@ from residua.errors import FileError, PlanError, VerificationError
 from residua.files import digest_of
 from residua.linalg.arrays import Floats
 from residua.plans.algebra import common, residual, top_up
-from residua.plans.composition import composed_cost, priced
 from residua.plans.contract import Plan
 from residua.plans.estimator import Estimator
 from residua.plans.noise import guarantee_like
-from residua.plans.verifier import POINT
+from residua.plans.verifier import POINT, composed_cost, priced
 from residua.privacy import AddRemove, Guarantee, Person, PureDP, ReplaceOne, Unit
 from residua.privacy.exact import round_up
 from residua.testing.case import Case, require, require_close, require_refusal

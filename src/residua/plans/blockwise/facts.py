@@ -100,7 +100,7 @@ class BlockFacts:
 
     def _product(self, term: Sequence[tuple[int, AttributeQueries]]) -> Iterator[tuple[Parts, Booleans]]:
         """The same of a product, some queries at a time, its rows in coordinates of the coarsest levels they need."""
-        table, factors, sizes, outside = [], [np.ones((1, 1))], [np.ones(1)], [np.zeros(1, dtype=bool)]
+        table, factors, sizes, outside = [], list[Floats](), [np.ones(1)], [np.zeros(1, dtype=bool)]
         for i, queries in term:
             axis, matrix = self.axes[i], np.asarray(queries.matrix(), dtype=np.float64)
             level = axis.level_within(told_apart(matrix))
@@ -109,13 +109,8 @@ class BlockFacts:
             factors.append(axis.coordinates(short, 1)[:, : axis.count(table[-1][1])])
             sizes.append(np.sqrt((matrix**2).sum(axis=1)))
             outside.append(apart)
-        first, *rest = factors[1:] or factors
-        each, cells = math.prod(map(len, rest)), math.prod(factor.shape[1] for factor in factors)
         size, lost = reduce(_crossed, sizes), reduce(np.logical_or.outer, outside).ravel()
-        step = max(1, _BATCH // (cells * each))
-        for start in range(0, len(first), step):
-            left = reduce(_crossed, rest, first[start : start + step])
-            at = slice(start * each, start * each + len(left))
+        for at, left in _crossed_rows(factors):
             yield self._down(tuple(table), left, size[at], lost[at].copy())
 
     def _asked(self, workload: Workload) -> Iterator[tuple[Integers, Parts, Booleans]]:
@@ -168,6 +163,16 @@ def _crossed(first: Floats, second: Floats) -> Floats:
     return np.asarray(np.kron(first, second), dtype=np.float64)
 
 
+def _crossed_rows(factors: Sequence[Floats]) -> Iterator[tuple[slice, Floats]]:
+    """The rows of a product of matrices, some at a time: where they stand among all, and the rows, (some, cells)."""
+    first, *rest = factors or [np.ones((1, 1))]
+    each, cells = math.prod(map(len, rest)), math.prod(factor.shape[1] for factor in factors)
+    step = max(1, _BATCH // (cells * each))
+    for start in range(0, len(first), step):
+        rows = reduce(_crossed, rest, first[start : start + step])
+        yield slice(start * each, start * each + len(rows)), rows
+
+
 def in_classes(axes: Sequence[AttributeLevels], attributes: Sequence[int], rows: Floats) -> tuple[Floats, Booleans]:
     """Queries over the finest classes of their attributes, and which tell values of one class apart.
 
@@ -194,26 +199,13 @@ def asked(workload: Workload) -> Iterator[tuple[tuple[int, ...], Floats, Integer
             rows = workload.matrix[where].toarray().reshape(len(where), *workload.shape)
             yield workload.attributes, rows, where
         return
-    first_of_term = 0
+    first = 0
     for term in workload.terms():
-        attributes = tuple(i for i, _ in term)
         matrices = [rows.matrix() for _, rows in term]
-        queries = int(np.prod([len(matrix) for matrix in matrices], dtype=np.int64))
-        cells = int(np.prod([matrix.shape[1] for matrix in matrices], dtype=np.int64))
-        first, rest = (matrices[0], matrices[1:]) if matrices else (np.ones((1, 1)), [])
-        each = max(queries // max(len(first), 1), 1)
-        step = max(1, _BATCH // (cells * each))
-        for at in range(0, len(first), step):
-            rows = first[at : at + step]
-            for matrix in rest:
-                rows = np.asarray(np.kron(rows, matrix), dtype=np.float64)
-            shape = [matrix.shape[1] for matrix in matrices]
-            yield (
-                attributes,
-                rows.reshape(len(rows), *shape),
-                np.arange(first_of_term + at * each, first_of_term + at * each + len(rows)),
-            )
-        first_of_term += queries
+        for at, rows in _crossed_rows(matrices):
+            shaped = rows.reshape(len(rows), *(matrix.shape[1] for matrix in matrices))
+            yield tuple(i for i, _ in term), shaped, np.arange(first + at.start, first + at.stop)
+        first += math.prod(map(len, matrices))
 
 
 _SINGULAR = 1e-13  # of the largest singular value: rows that depend on each other and on the blocks below

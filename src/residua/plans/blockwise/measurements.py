@@ -2,6 +2,11 @@
 
 Block b is `y = B_b m_b + round(s z)`, with m_b the table of its attributes at their levels, B_b integer rows, and z
 standard normal, independently for every row.
+
+What that costs follows exactly from the integers alone. Adding a record adds one column of each block's rows: the cost
+of a cell is `Σ_b ‖B_b e_j‖² / s_b²`, j its class in the block's table. Where the cells of all attributes together are
+few, all are tried; else each block counts at its most expensive cell, which is never less. Changing a record adds a
+difference of columns.
 """
 
 from __future__ import annotations
@@ -16,16 +21,16 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.linalg.arrays import Floats, Integers
+from residua.errors import VerificationError
+from residua.linalg.arrays import Floats, Integers, Objects
 from residua.linalg.lattice import Layout, layout_of_sets
 from residua.linalg.modes import integer_product
-from residua.plans.blockwise import price
 from residua.plans.blockwise.facts import BlockRows
 from residua.plans.cells import Grouping
-from residua.plans.levels import MOST_CELLS, AttributeLevels, Block
+from residua.plans.levels import MOST_CELLS, AttributeLevels, Block, shape_of, table_for
 from residua.plans.measurements import Batch, Measurements, TableRows
-from residua.plans.noise import NORMAL, Noise
-from residua.plans.verifier import Profile, even
+from residua.plans.noise import NORMAL
+from residua.plans.verifier import FEWEST_RECORDS, POINT, WORD, Profile, even, require_scales, share
 
 _BATCH_TABLES = 256
 
@@ -52,11 +57,6 @@ class BlockwiseMeasurements(Measurements):
 
     def __post_init__(self) -> None:
         self.scales.setflags(write=False)
-
-    @property
-    def noise(self) -> Noise:
-        """Normal."""
-        return NORMAL
 
     @cached_property
     def starts(self) -> Integers:
@@ -93,21 +93,43 @@ class BlockwiseMeasurements(Measurements):
 
     def check(self) -> None:
         """Refuses blocks that are incomplete, not integer, listed twice, or whose noise cannot be sampled exactly."""
-        price.check(self)
+        count = len(self.measured)
+        if not count or len(self.rows) != count or self.scales.shape != (count,):
+            raise VerificationError("the blocks are incomplete; each needs its rows and a noise scale.")
+        if len(set(self.measured)) < count:
+            raise VerificationError("a block is measured twice; list each once.")
+        require_scales(self.scales)
+        for block, own in zip(self.measured, self.rows, strict=True):
+            cells = int(np.prod(shape_of(self.axes, block), dtype=np.int64))
+            if not np.issubdtype(own.rows.dtype, np.integer) or own.rows.ndim != 2 or own.rows.shape[1] != cells:
+                raise VerificationError("the rows of a block are not whole numbers, one per cell; plan again.")
+        if self.most_records < FEWEST_RECORDS:
+            raise VerificationError("the integers of a block are so large that numbers could overflow; plan again.")
 
     @classmethod
     def added(cls, several: Sequence[Self]) -> Fraction:
-        """Cell by cell, or block by block where the cells are too many."""
-        return price.added(several)
+        """The most expensive cell, or block by block where the cells are too many."""
+        listed = _cell_costs(several)
+        if listed is None:
+            return Fraction(sum(each._sum([rows.norm for rows in each.rows]) for each in several), POINT)
+        return Fraction(max(listed[1].ravel().tolist()), POINT)
 
     @classmethod
     def replaced(cls, several: Sequence[Self]) -> Fraction:
-        """Block by block."""
-        return price.replaced(several)
+        """In each block a difference of columns; nothing of the total, which stays."""
+        moved = [
+            each._sum([rows.apart if block else 0 for block, rows in zip(each.measured, each.rows, strict=True)])
+            for each in several
+        ]
+        return Fraction(sum(moved), POINT)
+
+    def _sum(self, norms: Sequence[int]) -> int:
+        """`Σ norm / s²` in fixed point, each rounded up."""
+        return sum(share(norm, scale) for norm, scale in zip(norms, self.scales.tolist(), strict=True))
 
     def profile(self) -> Profile:
         """Cell by cell where the cells of all attributes together are few; else the largest stands for all."""
-        listed = price.cell_costs(self)
+        listed = _cell_costs([self])
         if listed is not None and math.prod(self.axes[i].size for i in listed[0]) <= MOST_CELLS:
             attributes, values = listed
             sizes = [self.axes[i].size for i in attributes]
@@ -115,12 +137,12 @@ class BlockwiseMeasurements(Measurements):
             at = tuple(self.axes[i].finest[codes[k]] for k, i in enumerate(attributes))
             cells = values[at].ravel() if attributes else values.ravel()
             return Profile(Grouping(attributes, np.arange(len(cells))), cells, 0, crossed=True)
-        return even(price.added([self]))
+        return even(self.added([self]))
 
     @property
     def most_records(self) -> int:
         """How many records may be counted before a measurement could leave 64 bits."""
-        return price.most_records(self.rows)
+        return (WORD - 2**51) // max((each.largest for each in set(self.rows)), default=1)
 
     # ---- measuring
 
@@ -172,3 +194,19 @@ class BlockwiseMeasurements(Measurements):
     def _start(self, block: Block) -> int:
         row = np.array([[i for i, _ in block]], dtype=np.int32).reshape(1, -1)
         return int(self.counted.starts[self.counted.lattice.find(row)[0]])
+
+
+def _cell_costs(several: Sequence[BlockwiseMeasurements]) -> tuple[tuple[int, ...], Objects] | None:
+    """Which attributes there are and the cost of each of their cells in whole numbers of 2^-200; None: too many.
+
+    Cells are classes of values that no block tells apart, (classes, …); each block is rounded up.
+    """
+    table = table_for(several[0].axes, [block for each in several for block in each.measured])
+    if table is None:
+        return None
+    costs: Objects = np.zeros(table.shape, dtype=object)
+    for each in several:
+        for block, own, scale in zip(each.measured, each.rows, each.scales.tolist(), strict=True):
+            shares = np.array([share(norm, scale) for norm in own.norms], dtype=object)
+            costs = np.asarray(costs + table.spread(block, shares), dtype=object)  # a number alone is no array
+    return table.attributes, costs

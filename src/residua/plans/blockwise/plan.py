@@ -11,28 +11,27 @@ import base64
 import math
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.domain import Domain, domain_of_settings
+from residua.domain import domain_of_settings
 from residua.errors import PlanError, VerificationError
 from residua.linalg.arrays import Floats, Integers
 from residua.plans.blockwise.bounds import coordinates_of, gap_of_any
 from residua.plans.blockwise.estimator import BlockwiseEstimator
 from residua.plans.blockwise.facts import BlockFacts, BlockRows
 from residua.plans.blockwise.measurements import BlockwiseMeasurements
-from residua.plans.bodies import check_claims, head_of_body, head_to_body
 from residua.plans.cells import MOST_COLUMNS, Grouping
 from residua.plans.contract import Plan
 from residua.plans.levels import AttributeLevels, Block, below, rank, table_for
 from residua.plans.measurements import Measurements
 from residua.plans.noise import LARGEST_SCALE, SMALLEST_SCALE
+from residua.plans.statements import check_claims, head_of_body, head_to_body
 from residua.plans.tolerances import nearness
-from residua.privacy import AddRemove, Guarantee, Unit
 from residua.workload import Workload
 from residua.workload.files import workload_of_body, workload_to_body
 
@@ -65,17 +64,11 @@ class BlockwisePlan(Plan):
 
     kinds: ClassVar[tuple[str, ...]] = ("blockwise",)
 
-    domain: Domain
     axes: tuple[AttributeLevels, ...]
     blocks_of: tuple[Block, ...]
     numbers: tuple[int, ...]
     strategies: tuple[BlockRows, ...]
     precisions: Floats
-    guarantee: Guarantee | None
-    unit: Unit = field(default_factory=AddRemove)
-    workload: Workload | None = None
-    objective: str = ""
-    gap: float = np.inf
 
     def __post_init__(self) -> None:
         if [axis.size for axis in self.axes] != self.domain.sizes.tolist():
@@ -188,8 +181,7 @@ class BlockwisePlan(Plan):
         )
         left = self._soon_known
         far = (("All plans", f"proven {nearness(left, 'the best of all plans')}"),) if math.isfinite(left) else ()
-        loose = (("Price", "a bound; what it really costs is not computed and may be less"),)
-        return (("Measurements", parts), *far, *(loose if self.slack else ()))
+        return (("Measurements", parts), *far, *super().remarks)
 
     @property
     def _soon_known(self) -> float:
@@ -201,7 +193,7 @@ class BlockwisePlan(Plan):
     def details(self) -> dict[str, Any]:
         """How far any plan is, where soon known; that the price is a bound of unknown slack, where it is."""
         far = {"gap_any": self._soon_known} if math.isfinite(self._soon_known) else {}
-        return {**far, **({"price_slack": None} if self.slack else {})}
+        return {**far, **super().details}
 
     def __repr__(self) -> str:
         return (
@@ -271,22 +263,18 @@ class BlockwisePlan(Plan):
             PlanError: too many cells for a matrix.
         """
         attributes = self.measured_attributes
-        sizes = [int(self.domain.sizes[i]) for i in attributes]
-        cells = math.prod(sizes)
+        cells = math.prod(int(self.domain.sizes[i]) for i in attributes)
         if cells > MOST_COLUMNS:
             raise PlanError(
                 f"a blockwise plan over {cells:,} cells can be combined with plans of other rows over at most "
                 f"{MOST_COLUMNS:,}. Plans by the same rows combine over any number of cells: plan one like the other, "
                 "with form=rs.Blockwise(like=other)."
             )
-        codes = np.indices(sizes).reshape(len(sizes), cells)
         rows_of_blocks = [np.zeros((0, cells))]
         for k in self._measured:
-            block = self.blocks_of[k]
-            shape = [int(self.domain.sizes[i]) for i, _ in block]
-            at = tuple(codes[attributes.index(i)] for i, _ in block)
-            columns = np.ravel_multi_index(at, shape) if block else np.zeros(cells, dtype=np.int64)
-            rows_of_blocks.append(math.sqrt(float(self.precisions[k])) * self.value_rows(block)[:, columns])
+            rows = math.sqrt(float(self.precisions[k])) * self.value_rows(self.blocks_of[k])
+            own = Grouping(tuple(i for i, _ in self.blocks_of[k]), np.arange(rows.shape[1]))
+            rows_of_blocks.append(rows[:, own.over(attributes, self.domain.sizes)])
         return Grouping(attributes, np.arange(cells)), np.vstack(rows_of_blocks)
 
     # ---- files

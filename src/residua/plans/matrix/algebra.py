@@ -24,8 +24,8 @@ import numpy as np
 from residua.errors import LongWarning, PlanError
 from residua.linalg.arrays import Floats
 from residua.plans.cells import Grouping, Refinement, refine
-from residua.plans.combining import Progress, register_general
-from residua.plans.contract import Plan, algebra_of
+from residua.plans.combining import Progress, algebra_of, register_general
+from residua.plans.contract import Plan
 from residua.plans.matrix import loewner
 from residua.plans.matrix.common import covariances, least_above, rows_of, shared_space
 from residua.plans.matrix.integers import FILLING, noisier, nothing, realised, within
@@ -157,9 +157,8 @@ def top_up(plan: Plan, given: Sequence[Plan]) -> MatrixPlan:
 
 def _below(made: MatrixPlan, like: Plan, candidates: Sequence[Standard], together: Compared) -> MatrixPlan:
     """A common plan with noise raised until every candidate answers what its integers measure."""
-    cells = together.cells
-    grouping = [Grouping(cells.attributes, cells.columns), Grouping(made.attributes, made.columns)]
-    same = refine(like.domain.sizes, grouping)  # no finer than the first, so that its order is the same
+    # No finer than the first, so that its order is the same.
+    same = refine(like.domain.sizes, [together.cells, Grouping(made.attributes, made.columns)])
     rows = np.asarray(same.lifted(made.strategy / made.scale, 1), dtype=np.float64) * together.weights
     most = max(loewner.gain(one, rows) for one in candidates)
     return noisier(made, like, max(most * (1.0 + _ROOM), 1.0))

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from scipy import linalg
@@ -23,14 +24,13 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers, Objects
 from residua.linalg.modes import column_norms
 from residua.plans.cells import Grouping, Refinement, coarsened, refine
-from residua.plans.composition import composed_cost, composed_profile
 from residua.plans.contract import Plan
 from residua.plans.matrix.loewner import standardise
 from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.noise import guarantee_like
-from residua.plans.persons import by_cells
 from residua.plans.tolerances import SINE_TOLERANCE
-from residua.plans.verifier import POINT
+from residua.plans.verifier import POINT, composed_cost, composed_profile
+from residua.privacy.costs import by_cells
 from residua.workload import Workload
 
 LARGEST_DENOMINATOR = 720
@@ -255,16 +255,14 @@ def realised(
         return nothing(like, objective)
     B, scale = _whole(rows, spaces, fill, largest)
     grouping, B = coarsened(like.domain.sizes, cells.attributes, cells.columns, B)
-    plan = MatrixPlan(
-        like.domain, grouping.attributes, grouping.columns, B, scale, None, like.unit, workload, objective, gap
-    )
-    return guaranteed(plan, like)
+    asked: Any = {"unit": like.unit, "workload": workload, "objective": objective, "gap": gap}
+    return guaranteed(MatrixPlan(like.domain, grouping.attributes, grouping.columns, B, scale, **asked), like)
 
 
 def nothing(like: Plan, objective: str) -> MatrixPlan:
     """The plan that measures nothing: what it answers is already known."""
     empty = np.zeros((0, 0), dtype=np.int64)
-    return MatrixPlan(like.domain, (), np.array([-1]), empty, 1.0, None, like.unit, None, objective)
+    return MatrixPlan(like.domain, (), np.array([-1]), empty, 1.0, unit=like.unit, objective=objective)
 
 
 def guaranteed(plan: MatrixPlan, like: Plan) -> MatrixPlan:

@@ -121,9 +121,13 @@ def remainder(plan: Standard, given: Floats) -> Floats:
     `Γ_plan − Γ_given = Lᵀ (I − AᵀA) L` with `given = A L`. Directions with less than MATRIX_ORDER_TOLERANCE of the
     plan's precision left are not measured again.
     """
-    A = plan.expressed(given)
-    known, Q = np.linalg.eigh(A.T @ A)
-    left = 1.0 - known
+    return _without(plan, plan.expressed(given))
+
+
+def _without(plan: Standard, known: Floats) -> Floats:
+    """Rows S with `SᵀS = Lᵀ max(I − AᵀA, 0) L`, A being what is known in the coordinates of the plan's own rows L."""
+    values, Q = np.linalg.eigh(known.T @ known)
+    left = 1.0 - values
     kept = left > MATRIX_ORDER_TOLERANCE
     return np.asarray((Q[:, kept] * np.sqrt(left[kept])).T @ plan.rows)
 
@@ -141,14 +145,10 @@ def lacking(wanted: Standard, have: Floats) -> list[Floats]:
     U, sines, _ = np.linalg.svd(have - inside @ wanted.space, full_matrices=False)
     mixed = U[:, sines > SINE_TOLERANCE * float(np.linalg.norm(have, axis=1).max(initial=0.0))]
     alone = (inside - mixed @ (mixed.T @ inside)) / wanted.singular  # without the measurements that mix in others
-    known, Q = np.linalg.eigh(alone.T @ alone)
-    left = 1.0 - known
-    kept = left > MATRIX_ORDER_TOLERANCE
-    within = (Q[:, kept] * np.sqrt(left[kept])).T @ wanted.rows
     values, vectors = np.linalg.eigh(wanted.rows.T @ wanted.rows - have.T @ have)
     # Nothing that the weakest direction would miss may be left out; below the second limit it is rounding.
     kept = values > max(MATRIX_ORDER_TOLERANCE * wanted.singular[-1] ** 2, 1e-14 * wanted.singular[0] ** 2)
-    return [within, (vectors[:, kept] * np.sqrt(values[kept])).T]
+    return [_without(wanted, alone), (vectors[:, kept] * np.sqrt(values[kept])).T]
 
 
 def _square(rows: Floats) -> Floats:

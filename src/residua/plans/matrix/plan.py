@@ -4,30 +4,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from fractions import Fraction
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.domain import Domain, Label, domain_of_settings
+from residua.domain import Label, domain_of_settings
 from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Floats, Integers
-from residua.plans.bodies import check_claims, head_of_body, head_to_body, integers_of_body
-from residua.plans.candidates import Candidate, candidates_of_body, candidates_to_body, tried
 from residua.plans.cells import Grouping
 from residua.plans.contract import Plan
-from residua.plans.matrix.measurements import MatrixMeasurements
-from residua.plans.matrix.price import column_sum, laplace_norm, limited_square, moved_columns, some_person
+from residua.plans.matrix.measurements import MatrixMeasurements, column_sum, some_person
 from residua.plans.matrix.space import MatrixEstimator, MeasuredSpace
 from residua.plans.measurements import Measurements
 from residua.plans.noise import LAPLACE, NORMAL, Noise
-from residua.plans.persons import by_cells, most_records, reach_of
-from residua.privacy import AddRemove, Guarantee, ReplaceOne, Unit
-from residua.privacy.exact import round_up
-from residua.workload import Workload
+from residua.plans.statements import (
+    candidates_of_body,
+    candidates_to_body,
+    check_claims,
+    head_of_body,
+    head_to_body,
+    integers_of_body,
+    tried,
+)
+from residua.privacy import ReplaceOne
+from residua.privacy.costs import by_cells, reach_of
 from residua.workload.files import positions_of_body, workload_of_body, workload_to_body
 
 
@@ -65,20 +68,11 @@ class MatrixPlan(MeasuredSpace, Plan):
 
     kinds: ClassVar[tuple[str, ...]] = ("dense", "pure")
 
-    domain: Domain
     attributes: tuple[int, ...]
     columns: Integers
     strategy: Integers
     scale: float
-    guarantee: Guarantee | None
-    unit: Unit = field(default_factory=AddRemove)
-    workload: Workload | None = None
-    objective: str = ""
-    gap: float = np.inf
-    bias: float = 0.0
     noise: Noise = NORMAL
-    candidates: tuple[Candidate, ...] = ()
-    lower_bound: float = 0.0
 
     def __post_init__(self) -> None:
         for name in ("columns", "strategy"):
@@ -95,42 +89,16 @@ class MatrixPlan(MeasuredSpace, Plan):
     # ---- cost
 
     @property
-    def removable(self) -> bool:
-        """Whether a replaced record may leave every table: for a cell nobody asks about, or a value left out."""
-        return bool((self.columns < 0).any()) or self.domain.drops
-
-    @cached_property
-    def _diagonal(self) -> Floats:
-        """What each column costs: `Σ_k B_kj²/s²`, or `(Σ_k |B_kj|/s)²` for Laplace noise, (columns,)."""
-        B = self.strategy.astype(np.float64)
-        sums = (B**2).sum(axis=0) if self.noise == NORMAL else np.abs(B).sum(axis=0) ** 2
-        return np.asarray(sums / self.scale**2)
-
-    @cached_property
-    def pcost(self) -> float:
-        """`max diag Γ`: the privacy cost for one record added or removed; `epsilon²` for Laplace noise."""
-        return float(self._diagonal.max(initial=0.0)) if self.noise == NORMAL else round_up(Fraction(self.epsilon) ** 2)
-
-    @cached_property
-    def unit_pcost(self) -> float:
-        """The privacy cost for the plan's unit of protection."""
-        if self.noise == LAPLACE:
-            return round_up(Fraction(self.unit_epsilon) ** 2)
-        if by_cells(self.unit) or not self.pcost:
-            return float(self.unit.scaled(self.pcost))
-        reach = reach_of(self.unit, self.domain.names, self.domain.sizes)
-        if reach is None:
-            return float(self.unit.scaled(self.pcost, self.replacement))
-        rows = self.strategy / self.scale
-        return float(min(self.unit.scaled(self.pcost), limited_square(rows, self._cells, self.domain.sizes, reach)))
+    def empty(self) -> bool:
+        """Whether no row has an entry."""
+        return not self.strategy.any()
 
     @cached_property
     def slack(self) -> float:
         """By how much, relative, `unit_pcost` can be above what the unit really costs; 0 where it is exact."""
-        if self.unit.contribution is None or by_cells(self.unit) or self.noise == LAPLACE or not self.pcost:
-            return 0.0
         reach = reach_of(self.unit, self.domain.names, self.domain.sizes)
-        assert reach is not None
+        if reach is None or by_cells(self.unit) or self.noise == LAPLACE or not self.pcost:
+            return 0.0
         some = some_person(self.strategy / self.scale, self._cells, self.domain.sizes, reach)
         return max(self.unit_pcost / some - 1.0, 0.0)
 
@@ -138,44 +106,17 @@ class MatrixPlan(MeasuredSpace, Plan):
     def _cells(self) -> Grouping:
         return Grouping(self.attributes, self.columns)
 
-    @cached_property
-    def replacement(self) -> float:
-        """The largest cost of replacing one record by another."""
-        if not self.pcost:
-            return 0.0
-        B = moved_columns(self.strategy) / self.scale
-        gram = B.T @ B
-        diagonal = np.diag(gram)
-        pairs = diagonal[:, None] + diagonal[None, :] - 2 * gram
-        # A record changed to a cell nobody asks about, or to a value that is left out, is a record removed.
-        return max(float(pairs.max()), self.pcost if self.removable else 0.0)
-
     @property
     def sensitivity(self) -> float:
         """`Δ`: the largest column sum of absolute values of the integer strategy."""
         return float(column_sum(self.strategy))
 
     @cached_property
-    def epsilon(self) -> float:
-        """What Laplace noise costs for one record added or removed, rounded up."""
-        return self._epsilon(AddRemove())
-
-    @cached_property
-    def unit_epsilon(self) -> float:
-        """What Laplace noise costs the plan's unit of protection, rounded up."""
-        return self._epsilon(self.unit)
-
-    def _epsilon(self, unit: Unit) -> float:
-        if self.noise != LAPLACE:
-            return super().epsilon  # says that there is none
-        records = most_records(unit, self.domain.names, self.domain.sizes)
-        return round_up(laplace_norm(self.strategy, records, removable=self.removable) / Fraction(self.scale))
-
-    @cached_property
     def profile(self) -> Floats:
         """The privacy profile: what the plan costs a person in each cell, an array with one axis per attribute."""
-        padded = np.append(self._diagonal, 0.0)
-        return np.asarray(padded[self.columns].reshape(self.shape))
+        B = self.strategy.astype(np.float64)
+        sums = (B**2).sum(axis=0) if self.noise == NORMAL else np.abs(B).sum(axis=0) ** 2
+        return np.asarray(np.append(sums / self.scale**2, 0.0)[self.columns].reshape(self.shape))
 
     def cell_pcost(self, cell: Mapping[str, Label]) -> float:
         """What the plan costs a person with these values of the plan's attributes.
@@ -205,24 +146,6 @@ class MatrixPlan(MeasuredSpace, Plan):
         return np.asarray(B.T @ B)
 
     # ---- accuracy
-
-    @cached_property
-    def factors(self) -> tuple[Floats, Floats, Floats]:
-        """Singular values and vectors of B within its numerical rank: (rows, r), (r,), (r, columns)."""
-        U, s, Vt = np.linalg.svd(self.strategy.astype(np.float64), full_matrices=False)
-        rank = int((s > s.max(initial=0.0) * 1e-12).sum())
-        return U[:, :rank], s[:rank], Vt[:rank]
-
-    @property
-    def noise_variance(self) -> float:
-        """The variance of the noise on each measurement, its rounding included."""
-        return self.noise.variance(self.scale)
-
-    @cached_property
-    def error_profile(self) -> Floats:
-        """`(BᵀB)⁻¹` on the merged cells, its pseudo-inverse if not all are measured, (columns, columns)."""
-        _, s, Vt = self.factors
-        return np.asarray((Vt.T / s**2) @ Vt)
 
     @property
     def remarks(self) -> tuple[tuple[str, str], ...]:

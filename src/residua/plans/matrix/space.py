@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,9 +15,8 @@ from residua.domain import Domain
 from residua.errors import PlanError, WorkloadError
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.plans.cells import Grouping
-from residua.plans.estimator import Answerable, Clique, Estimator
-from residua.plans.noise import NORMAL
-from residua.plans.questions import as_workload, combination_query
+from residua.plans.estimator import Answerable, Clique, Estimator, as_workload, combination_query
+from residua.plans.noise import NORMAL, Noise
 from residua.plans.tails import check_confidence, reaches, single_reach
 from residua.plans.tolerances import SUPPORT_TOLERANCE
 from residua.quoting import Term
@@ -28,22 +26,33 @@ from residua.workload.pieces import MOST_CELLS
 _BATCH = 2**22
 
 
-class MeasuredSpace(ABC):
-    """Facts about linear measurements of merged cells."""
+class MeasuredSpace:
+    """Facts about linear measurements of merged cells: those of `MatrixPlan`."""
 
     domain: Domain
     attributes: tuple[int, ...]
     columns: Integers
+    strategy: Integers
+    scale: float
+    noise: Noise
 
-    @property
-    @abstractmethod
+    @cached_property
     def factors(self) -> tuple[Floats, Floats, Floats]:
-        """Singular values and vectors of what is measured within its numerical rank: (rows, r), (r,), (r, columns)."""
+        """Singular values and vectors of B within its numerical rank: (rows, r), (r,), (r, columns)."""
+        U, s, Vt = np.linalg.svd(self.strategy.astype(np.float64), full_matrices=False)
+        rank = int((s > s.max(initial=0.0) * 1e-12).sum())
+        return U[:, :rank], s[:rank], Vt[:rank]
 
     @property
-    @abstractmethod
     def noise_variance(self) -> float:
         """The variance of the noise on each measurement, its rounding included."""
+        return self.noise.variance(self.scale)
+
+    @cached_property
+    def error_profile(self) -> Floats:
+        """`(BᵀB)⁻¹` on the merged cells, its pseudo-inverse if not all are measured, (columns, columns)."""
+        _, s, Vt = self.factors
+        return np.asarray((Vt.T / s**2) @ Vt)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -116,11 +125,9 @@ class MeasuredSpace(ABC):
     def _spread(self, others: tuple[int, ...]) -> tuple[tuple[int, ...], Integers | None]:
         """Our attributes and these, and the column of each of their cells; None if there are too many."""
         attributes = tuple(sorted({*self.attributes, *others}))
-        shape = tuple(int(self.domain.sizes[i]) for i in attributes)
-        if math.prod(shape) > MOST_CELLS:
+        if math.prod(int(self.domain.sizes[i]) for i in attributes) > MOST_CELLS:
             return attributes, None
-        own = [n if i in self.attributes else 1 for i, n in zip(attributes, shape, strict=True)]
-        return attributes, np.broadcast_to(self.columns.reshape(own), shape).ravel()
+        return attributes, Grouping(self.attributes, self.columns).over(attributes, self.domain.sizes)
 
     def _projected(self, workload: Workload) -> Iterator[tuple[Integers, Floats, Booleans]]:
         """Batches of (rows, coordinates in the measured space, which rows lie in it)."""

@@ -23,9 +23,9 @@ from residua.errors import PlanError, VerificationError
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.path import over_running_sums
 from residua.plans.noise import NORMAL, Noise
-from residua.plans.persons import by_cells
 from residua.plans.tails import mixed_reach
 from residua.privacy import Unit
+from residua.privacy.costs import by_cells
 from residua.workload import AttributeQueries
 
 MOST_ROWS = 2**26  # over prefix sums

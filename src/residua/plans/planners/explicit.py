@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.modes import column_norms
 from residua.plans.cells import Grouping
 from residua.plans.matrix.integers import LARGEST_ENTRY, direct_integers, integer_strategy
+from residua.plans.matrix.measurements import limited_square
 from residua.plans.matrix.plan import MatrixPlan
-from residua.plans.matrix.price import limited_square, moved_columns, replacement_square
 from residua.plans.matrix.space import first_cells
 from residua.plans.objectives import QueryLoss, TotalVariance, query_loss
-from residua.plans.persons import most_alike
-from residua.plans.planners.offers import Task, finished, relative_gap
+from residua.plans.planners.offers import Task, finished, most_alike, relative_gap
 from residua.plans.solver.approximate import approximate
 from residua.plans.solver.level import MOST_CELLS, least_replacement
 from residua.plans.solver.queries import as_intervals, prepare
@@ -201,12 +198,7 @@ def _within(plan: MatrixPlan, task: Task) -> MatrixPlan:
     """The plan with the noise scale its rounded integers need where a unit does not pay cell by cell."""
     if task.by_cells or task.guarantee is None:
         return plan
-    if task.reach is None:
-        removed = max(column_norms(plan.strategy)) if plan.removable else 0
-        norm = max(replacement_square(moved_columns(plan.strategy)), Fraction(removed))
-    else:
-        grouping = Grouping(plan.attributes, plan.columns)
-        norm = limited_square(plan.strategy.astype(np.float64), grouping, plan.domain.sizes, task.reach)
+    norm = plan.replaced(scale=1.0).measurements.cost(task.unit)
     return plan.replaced(scale=math.sqrt(norm / task.guarantee.pcost_allowed()) * (1.0 + 2.0**-48))
 
 

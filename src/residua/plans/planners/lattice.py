@@ -21,8 +21,7 @@ from residua.linalg.arrays import Floats
 from residua.linalg.lattice import closure
 from residua.plans.cells import MOST_COLUMNS
 from residua.plans.contract import Plan
-from residua.plans.objectives import Effort, MaxVariance, Objective, TotalVariance, check_objective
-from residua.plans.persons import by_cells
+from residua.plans.objectives import MaxVariance, Objective, TotalVariance, check_objective
 from residua.plans.planners.blockwise import Blockwise, blockwise_if_better, plan_blockwise
 from residua.plans.planners.crossed import plan_crossed
 from residua.plans.planners.forecast import forecast, side_of
@@ -41,11 +40,12 @@ from residua.plans.planners.offers import (
 from residua.plans.planners.products import like_strategies, plan_products
 from residua.plans.product.plan import ProductPlan
 from residua.plans.product.residual_costs import replacement_cost, replacement_value, table_prices
-from residua.plans.saddle import Solution, Steps
+from residua.plans.saddle import Effort, Game, Solution, Steps
 from residua.plans.search.split import EpsilonSplit, exchanged, families, starts
 from residua.plans.solver.closed_form import MarginalGame
 from residua.plans.strategy import Strategy, plain_strategies
 from residua.privacy import ZCDP, ReplaceOne, Unit
+from residua.privacy.costs import by_cells
 from residua.workload import Workload, added
 
 

@@ -9,21 +9,23 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, ClassVar, Generic, TypedDict, TypeVar
 
 from residua.domain import Domain
 from residua.errors import PlanError
+from residua.linalg.arrays import Integers
 from residua.machine import free_bytes
-from residua.plans.candidates import Candidate
 from residua.plans.contract import Plan
 from residua.plans.noise import guarantee_like
-from residua.plans.objectives import Effort, Objective, TotalVariance, described
-from residua.plans.persons import Reach, by_cells, most_alike, reach_of
+from residua.plans.objectives import Objective, TotalVariance, described
+from residua.plans.saddle import Effort
+from residua.plans.statements import Candidate
 from residua.plans.tolerances import BUDGET_SLACK, PROOF_SLACK
 from residua.privacy import ZCDP, AddRemove, Guarantee, PureDP, Unit
+from residua.privacy.costs import Reach, by_cells, reach_of
 from residua.workload import Workload
 
 P = TypeVar("P", bound=Plan, covariant=True)
@@ -355,3 +357,12 @@ def pure_factor(plan: Plan, task: Task, loss: Callable[[], float]) -> float:
         return math.sqrt(loss() / task.loss) / BUDGET_SLACK
     assert isinstance(task.guarantee, PureDP)
     return task.guarantee.epsilon / plan.unit_epsilon * BUDGET_SLACK
+
+
+def most_alike(unit: Unit, names: Sequence[str], sizes: Integers, attributes: Iterable[int]) -> int:
+    """How many records of a person can have the same values of all these attributes; 0 if a record is replaced.
+
+    So many count alike in every table of them, which no mechanism with pure DP can pay less for: what a bound rests on.
+    """
+    reach = reach_of(unit, names, sizes)
+    return 0 if reach is None else min([reach.records, *(reach.limits.get(i, reach.records) for i in attributes)])

@@ -12,9 +12,9 @@ from residua.domain import Domain
 from residua.errors import PlanError
 from residua.machine import threads_for
 from residua.plans.contract import Plan
+from residua.plans.estimator import require_workload
 from residua.plans.noise import NOISES
-from residua.plans.objectives import Effort, MaxVariance, Objective, TotalVariance, described
-from residua.plans.persons import reach_of
+from residua.plans.objectives import MaxVariance, Objective, TotalVariance, described
 from residua.plans.planners.axis import Axis
 from residua.plans.planners.blockwise import Blockwise
 from residua.plans.planners.explicit import independent_explicit
@@ -23,11 +23,11 @@ from residua.plans.planners.lattice import Lattice, independent_marginals, indep
 from residua.plans.planners.matrix import Matrix, independent_pure
 from residua.plans.planners.offers import UNBEATABLE, Forecast, Offer, Planner, Task, register, registered
 from residua.plans.planners.tree import Tree
-from residua.plans.questions import require_workload
-from residua.plans.saddle import Progress
+from residua.plans.saddle import Effort, Progress
 from residua.plans.targets import Targets
 from residua.plans.tolerances import MARGINAL_TOLERANCE, PRODUCT_TOLERANCE
 from residua.privacy import AddRemove, Guarantee, PureDP, Unit
+from residua.privacy.costs import reach_of
 from residua.showing import with_bar
 from residua.workload import Workload
 

@@ -21,7 +21,6 @@ import numpy as np
 
 from residua.errors import PlanError, VerificationError
 from residua.linalg.arrays import Floats, Integers
-from residua.plans.candidates import Candidate
 from residua.plans.contract import Plan
 from residua.plans.noise import LAPLACE, LARGEST_SCALE
 from residua.plans.objectives import MaxVariance, TotalVariance, of_queries
@@ -37,6 +36,7 @@ from residua.plans.search.runs import WeightedRuns, weighted_runs
 from residua.plans.search.strategies import Slopes, best_shares
 from residua.plans.solver.nested import best_largest, best_total
 from residua.plans.solver.ordered import least_largest, least_total
+from residua.plans.statements import Candidate
 from residua.plans.tolerances import BUDGET_SLACK
 from residua.privacy import PureDP
 

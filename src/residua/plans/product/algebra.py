@@ -127,8 +127,8 @@ def by_residuals(plan: Any) -> ProductPlan:
     strategies = list(plain_strategies(plan.domain.sizes))
     strategies[plan.attribute] = path.strategy
     lattice = closure([np.array([[plan.attribute]], dtype=np.int32)], len(plan.domain))
-    kept = (plan.guarantee, plan.unit, plan.workload, plan.objective, plan.gap)
-    return ProductPlan(plan.domain, lattice, np.array([0.0, 1.0 / path.factor]), *kept, tuple(strategies))
+    kept = {name: getattr(plan, name) for name in ("guarantee", "unit", "workload", "objective", "gap")}
+    return ProductPlan(plan.domain, lattice, np.array([0.0, 1.0 / path.factor]), tuple(strategies), **kept)
 
 
 def _as_residuals(plans: Sequence[Any]) -> list[Any]:

@@ -18,8 +18,8 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Floats
 from residua.linalg.lattice import Set, subsets
 from residua.linalg.modes import contrasts
+from residua.plans.estimator import in_one_table
 from residua.plans.operators.contract import Operator
-from residua.plans.questions import in_one_table
 from residua.plans.strategy import Strategy
 from residua.plans.tolerances import SUPPORT_TOLERANCE
 from residua.workload import Workload

@@ -21,11 +21,12 @@ from numpy.typing import NDArray
 
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import SetFamily
-from residua.plans.objectives import Effort, TotalVariance
-from residua.plans.persons import Reach
+from residua.plans.objectives import TotalVariance
+from residua.plans.saddle import Effort
 from residua.plans.solver.attribute import weighed_gram
 from residua.plans.solver.closed_form import MarginalGame, ProductGame
 from residua.plans.solver.tilting import designed
+from residua.privacy.costs import Reach
 from residua.workload import Workload
 
 MOST_DIMENSIONS = 1500

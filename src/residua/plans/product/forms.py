@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from residua.domain import Domain, domain_of_settings
 from residua.errors import PlanError, VerificationError
 from residua.linalg.arrays import Floats
-from residua.plans.bodies import check_claims, head_of_body, head_to_body
-from residua.plans.candidates import candidates_of_body, candidates_to_body
 from residua.plans.cells import MOST_COLUMNS, Grouping
 from residua.plans.estimator import Estimator
 from residua.plans.operators.contract import operator_of_body
@@ -28,6 +26,7 @@ from residua.plans.product.piece_measurements import PieceMeasurements
 from residua.plans.product.set_estimator import CrossedEstimator, ResidualEstimator
 from residua.plans.product.set_measurements import ResidualMeasurements, compile_residuals
 from residua.plans.product.table_estimator import TablesEstimator
+from residua.plans.statements import candidates_of_body, candidates_to_body, check_claims, head_of_body, head_to_body
 from residua.plans.strategy import strategy_of_body
 from residua.workload.files import lattice_of_body, lattice_to_body, workload_of_body, workload_to_body
 

@@ -17,9 +17,8 @@ from residua.linalg.arrays import Floats
 from residua.linalg.lattice import subsets
 from residua.linalg.modes import contrasts
 from residua.plans.cells import Grouping
-from residua.plans.estimator import Answerable, Estimator
+from residua.plans.estimator import Answerable, Estimator, combined, in_one_table
 from residua.plans.product.piece_measurements import PieceMeasurements
-from residua.plans.questions import combined, in_one_table
 from residua.plans.tails import check_confidence
 from residua.workload import AttributeQueries, Identity, Term, Workload, marginals
 

@@ -16,8 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from fractions import Fraction
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -28,23 +27,20 @@ from residua.domain import Domain
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.linalg.lattice import Set, SetFamily
-from residua.plans.candidates import Candidate, tried
 from residua.plans.cells import Grouping
 from residua.plans.contract import Plan
-from residua.plans.estimator import Estimator
+from residua.plans.estimator import Estimator, combined
 from residua.plans.noise import LAPLACE, NORMAL, ORDERED, Noise
 from residua.plans.operators.contract import Operator
-from residua.plans.persons import by_cells
 from residua.plans.product import forms
 from residua.plans.product.bounds import compared_with, dense_advice, gap_of_all
 from residua.plans.product.crossed_measurements import feasible
 from residua.plans.product.facts import Facts, family_of, require_operators
 from residua.plans.product.residual_costs import ResidualCosts
 from residua.plans.product.table_measurements import TableMeasurements, compile_tables
-from residua.plans.questions import combined
+from residua.plans.statements import tried
 from residua.plans.strategy import Strategy, plain_strategies
-from residua.privacy import AddRemove, Guarantee, Unit
-from residua.privacy.exact import round_up
+from residua.privacy.costs import by_cells
 from residua.quoting import Term
 from residua.workload import Workload, renumber
 
@@ -75,31 +71,23 @@ class ProductPlan(Plan):
 
     kinds: ClassVar[tuple[str, ...]] = ("product",)
 
-    domain: Domain
     lattice: SetFamily
     precisions: Floats
-    guarantee: Guarantee | None
-    unit: Unit = field(default_factory=AddRemove)
-    workload: Workload | None = None
-    objective: str = ""
-    gap: float = np.inf
     strategies: tuple[Strategy, ...] = ()
     attribute: int = -1
     operators: tuple[Operator | None, ...] = ()
     shares: Floats | None = None
-    candidates: tuple[Candidate, ...] = ()
-    lower_bound: float = 0.0
 
     @classmethod
-    def along(cls, domain: Domain, axis: int, parts: Mapping[Set, Operator], *promise: Any, **rest: Any) -> ProductPlan:
+    def along(cls, domain: Domain, axis: int, parts: Mapping[Set, Operator], **promise: Any) -> ProductPlan:
         """The plan that measures each of these sets of short attributes by its operator along one attribute."""
         lattice, operators, measured = family_of(parts, len(domain))
-        return cls(domain, lattice, measured, *promise, **{"attribute": axis, "operators": operators, **rest})
+        return cls(domain, lattice, measured, attribute=axis, operators=operators, **promise)
 
     @classmethod
-    def of_tables(cls, domain: Domain, lattice: SetFamily, shares: Floats, *promise: Any, **rest: Any) -> ProductPlan:
+    def of_tables(cls, domain: Domain, lattice: SetFamily, shares: Floats, **promise: Any) -> ProductPlan:
         """The plan that measures marginals as they are, with Laplace noise, each at its share of epsilon."""
-        return cls(domain, lattice, np.zeros(len(lattice)), *promise, **{"shares": shares, **rest})
+        return cls(domain, lattice, np.zeros(len(lattice)), shares=shares, **promise)
 
     def __post_init__(self) -> None:
         if not self.strategies:
@@ -218,33 +206,22 @@ class ProductPlan(Plan):
         """What precisions of residuals cost, where numbers alone say how precisely they are measured."""
         return ResidualCosts(self)
 
-    def _priced(self, unit: Unit) -> Fraction:
-        return self.measurements.cost(unit) if self.precisions.any() else Fraction(0)
-
-    def _as_pcost(self, price: Fraction) -> float:  # an epsilon-DP mechanism is `epsilon²/2`-zCDP
-        return round_up(price if self.noise.gaussian else Fraction(round_up(price)) ** 2)
+    @property
+    def empty(self) -> bool:
+        """Whether no set has a precision."""
+        return not self.precisions.any()
 
     @cached_property
     def pcost(self) -> float:
         """`max diag Γ`: the privacy cost for one record added or removed; `epsilon²` for Laplace noise."""
-        return float(self.precisions @ self.costs) if self.by_residuals else self._as_pcost(self._priced(AddRemove()))
+        return float(self.precisions @ self.costs) if self.by_residuals else super().pcost
 
     @cached_property
     def unit_pcost(self) -> float:
         """The privacy cost for the plan's unit of protection."""
         if not self.by_residuals:
-            return self._as_pcost(self._priced(self.unit))
+            return super().unit_pcost
         return float(self.unit.scaled(self.pcost)) if by_cells(self.unit) else self.residual_costs.unit_pcost
-
-    @property
-    def epsilon(self) -> float:
-        """What Laplace noise costs for one record added or removed, rounded up."""
-        return super().epsilon if self.noise.gaussian else round_up(self._priced(AddRemove()))
-
-    @property
-    def unit_epsilon(self) -> float:
-        """What Laplace noise costs the plan's unit of protection, rounded up."""
-        return super().epsilon if self.noise.gaussian else round_up(self._priced(self.unit))
 
     @property
     def slack(self) -> float:

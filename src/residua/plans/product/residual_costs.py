@@ -19,12 +19,12 @@ from residua.domain import Domain
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import SetFamily
 from residua.plans.operators.correlated import Ordered
-from residua.plans.persons import Reach, by_cells, reach_of
 from residua.plans.product.crossed_measurements import tells_of, to_measure
 from residua.plans.product.set_price import MOST_ENUMERATED, pairs_of_rows
 from residua.plans.solver.closed_form import Spending
 from residua.plans.strategy import Strategy
 from residua.privacy import Unit
+from residua.privacy.costs import Reach, by_cells, reach_of
 
 _MOST_GROUPS = 2048
 

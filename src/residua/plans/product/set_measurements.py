@@ -25,10 +25,10 @@ from residua.linalg.lattice import Group, Layout, SetFamily, batches, centre, la
 from residua.plans.cells import MOST_COLUMNS, Grouping
 from residua.plans.measurements import Batch, Measurements, TableRows
 from residua.plans.noise import INVISIBLE_SCALE, LARGEST_SCALE, NORMAL, Noise
-from residua.plans.persons import Reach
 from residua.plans.product import set_price as price
 from residua.plans.strategy import Strategy
 from residua.plans.verifier import Profile, even
+from residua.privacy.costs import Reach
 
 _BATCH_CELLS = 1_000_000
 

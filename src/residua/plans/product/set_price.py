@@ -43,9 +43,9 @@ from residua.errors import VerificationError
 from residua.linalg.arrays import Integers, Objects
 from residua.linalg.lattice import Set, subsets
 from residua.linalg.modes import column_norms
-from residua.plans.persons import Reach
 from residua.plans.strategy import Strategy
 from residua.plans.verifier import FEWEST_RECORDS, POINT, WORD, require_scales, share
+from residua.privacy.costs import Reach
 
 MOST_ENUMERATED = 16  # attributes: 2^16 patterns of agreement
 

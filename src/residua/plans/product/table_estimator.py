@@ -27,10 +27,9 @@ from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Group, Layout, Set, SetFamily, batches, closure, layout_of, subsets
 from residua.linalg.modes import centred
 from residua.plans.cells import Grouping
-from residua.plans.estimator import Answerable, Combination
+from residua.plans.estimator import Answerable, Combination, combined
 from residua.plans.product.set_estimator import FamilyEstimator, Reconstruction
 from residua.plans.product.table_measurements import TableMeasurements
-from residua.plans.questions import combined
 from residua.plans.tails import check_confidence, reaches, single_reach
 from residua.workload import Workload
 

@@ -84,7 +84,7 @@ class CellWeights:
 
     Together, the cost of a plan is that of its most expensive cell, summed over blocks, and each block sees its margin
     of the weights. Apart, every block is priced at its own most expensive cell, and has its own weights. Both are what
-    the verifier does (`blockwise/price.py`).
+    the verifier does (`blockwise/measurements.py`).
 
     Args:
         found: the kinds of blocks.

@@ -20,8 +20,8 @@ from functools import cached_property
 import numpy as np
 
 from residua.linalg.arrays import Floats
-from residua.plans.objectives import Effort, MaxVariance, Objective
-from residua.plans.saddle import Progress
+from residua.plans.objectives import MaxVariance, Objective
+from residua.plans.saddle import Effort, Progress
 from residua.plans.solver.attribute import SETTLED, RealStrategy, Search, best_cells
 from residua.plans.solver.closed_form import ProductGame, felt
 from residua.plans.solver.ordered import ordered_start

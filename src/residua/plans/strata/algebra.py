@@ -13,8 +13,8 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Integers
-from residua.plans.combining import Progress, register_closed
-from residua.plans.contract import Plan, algebra_of
+from residua.plans.combining import Progress, algebra_of, register_closed
+from residua.plans.contract import Plan
 from residua.plans.noise import guarantee_like
 from residua.plans.strata.plan import StrataPlan
 

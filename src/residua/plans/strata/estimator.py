@@ -12,9 +12,8 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.plans.cells import Grouping
 from residua.plans.contract import Plan
-from residua.plans.estimator import Combination, Estimator
+from residua.plans.estimator import Combination, Estimator, combination_query
 from residua.plans.measurements import Measurements
-from residua.plans.questions import combination_query
 from residua.plans.strata.asked import GroupQueries
 from residua.plans.strata.measurements import StrataMeasurements
 from residua.workload import Workload, marginals

@@ -82,11 +82,10 @@ def grouped(plans: Sequence[Plan], by: tuple[int, ...], chosen: Integers, object
         by,
         tuple(plans),
         chosen,
-        None,
-        first.unit,
-        workload,
-        objective or first.objective,
-        max((plans[k].gap for k in used.tolist()), default=math.inf),
+        unit=first.unit,
+        workload=workload,
+        objective=objective or first.objective,
+        gap=max((plans[k].gap for k in used.tolist()), default=math.inf),
     )
     return plan.replaced(guarantee=guarantee_like(first.guarantee, plan.unit_pcost))
 

@@ -1,6 +1,12 @@
 """What plans that differ by group really measure: each group the integers of its own plan, with its own noise.
 
 The measurements stand member by member, and within a member group by group: what one group measured is contiguous.
+
+Groups are disjoint, so that a record pays in its own group alone: Γ is block-diagonal, one block for each group. One
+record added or removed costs the largest diagonal entry of any block. A record replaced within a group costs what the
+group's own plan says; one that moves from a group to another costs both, `Γ_ii + Γ_jj`, for no measurement sees both
+cells. A person's records cost `Σ_g k_g² max diag Γ_g` at most with k_g records in group g, and `Σ_g k_g²` is at most
+the number of pairs of a person's records that can agree on the group.
 """
 
 from __future__ import annotations
@@ -17,12 +23,12 @@ from numpy.typing import NDArray
 
 from residua.linalg.arrays import Integers
 from residua.linalg.lattice import Layout, batches, layout_of_sets
+from residua.plans.cells import Grouping
 from residua.plans.contract import Plan
 from residua.plans.measurements import Batch, Measurements, Portion
-from residua.plans.noise import NORMAL, Noise
-from residua.plans.persons import Reach
-from residua.plans.strata import price
-from residua.plans.verifier import Profile
+from residua.plans.verifier import Profile, even, price
+from residua.privacy import AddRemove, ReplaceOne
+from residua.privacy.costs import Reach
 
 _BATCH_CELLS = 1 << 18
 
@@ -42,11 +48,6 @@ class StrataMeasurements(Measurements):
     by: tuple[int, ...]
     members: tuple[Measurements, ...]
     chosen: Integers
-
-    @property
-    def noise(self) -> Noise:
-        """Normal."""
-        return NORMAL
 
     @cached_property
     def counts(self) -> tuple[int, ...]:
@@ -117,12 +118,14 @@ class StrataMeasurements(Measurements):
     @classmethod
     def added(cls, several: Sequence[Self]) -> Fraction:
         """The most expensive group's."""
-        return price.largest(_kinds(several))[0]
+        return _largest_two(_kinds(several))[0]
 
     @classmethod
     def replaced(cls, several: Sequence[Self]) -> Fraction:
         """Within a group, or from a group to another, which costs both."""
-        return price.replaced(_kinds(several))
+        kinds = _kinds(several)
+        within = [price(kind, ReplaceOne()) for kind, _ in kinds if kind]
+        return max([sum(_largest_two(kinds), Fraction(0)), *within])
 
     @classmethod
     def limited(cls, several: Sequence[Self], reach: Reach) -> Fraction:
@@ -131,7 +134,9 @@ class StrataMeasurements(Measurements):
 
     def profile(self) -> Profile:
         """The most expensive cell of each group."""
-        return price.group_profile(self.members, self.chosen, self.by)
+        costs = [even(each.price(AddRemove())).everywhere for each in self.members]
+        whole = np.array([0, *costs], dtype=object)
+        return Profile(Grouping(self.by, np.arange(len(self.chosen))), whole[self.chosen + 1], 0, crossed=True)
 
     @property
     def most_records(self) -> int:
@@ -210,9 +215,17 @@ class StrataMeasurements(Measurements):
         self.of_member(out, k)[part, rows.start : rows.start + rows.cells] = measured
 
 
-def _kinds(several: Sequence[StrataMeasurements]) -> price.Kinds:
+def _kinds(several: Sequence[StrataMeasurements]) -> list[tuple[list[Measurements], int]]:
     """For each kind of group all that is measured in it, by all of these, and how many groups are of it."""
     rows = np.stack([one.chosen for one in several], axis=1)
     kinds, counts = np.unique(rows, axis=0, return_counts=True)
     held = [[one.members[k] for one, k in zip(several, kind, strict=True) if k >= 0] for kind in kinds.tolist()]
     return list(zip(held, counts.tolist(), strict=True))
+
+
+def _largest_two(kinds: Sequence[tuple[Sequence[Measurements], int]]) -> tuple[Fraction, Fraction]:
+    """What the most expensive cell of each of the two most expensive groups costs."""
+    costs = [price(kind, AddRemove()) if kind else Fraction(0) for kind, _ in kinds]
+    each = sorted(cost for cost, (_, count) in zip(costs, kinds, strict=True) for _ in range(min(count, 2)))
+    second, first = [Fraction(0), Fraction(0), *each][-2:]
+    return first, second

@@ -9,29 +9,26 @@ Reference: common-mechanism, §7.5: one-way or two-way tables, decided for each 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Self, overload
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import block_diag
 from scipy.sparse import csr_array
 
-from residua.domain import Domain, domain_of_settings
+from residua.domain import domain_of_settings
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
-from residua.plans.bodies import check_claims, head_of_body, head_to_body
 from residua.plans.cells import MOST_COLUMNS, Grouping, refine
 from residua.plans.contract import Plan
 from residua.plans.measurements import Measurements
-from residua.plans.questions import Query
+from residua.plans.statements import check_claims, head_of_body, head_to_body
 from residua.plans.strata.asked import GroupQueries, only, parts_of
 from residua.plans.strata.estimator import StrataEstimator
 from residua.plans.strata.measurements import StrataMeasurements
-from residua.privacy import AddRemove, Guarantee, Unit
-from residua.privacy.exact import round_up
 from residua.workload import Workload
 from residua.workload.files import workload_of_body, workload_to_body
 
@@ -58,15 +55,9 @@ class StrataPlan(Plan):
 
     kinds: ClassVar[tuple[str, ...]] = ("groups",)
 
-    domain: Domain
     by: tuple[int, ...]
     members: tuple[Plan, ...]
     chosen: Integers
-    guarantee: Guarantee | None
-    unit: Unit = field(default_factory=AddRemove)
-    workload: Workload | None = None
-    objective: str = ""
-    gap: float = np.inf
 
     def __post_init__(self) -> None:
         chosen = np.array(self.chosen, dtype=np.int64)
@@ -107,11 +98,6 @@ class StrataPlan(Plan):
         """The privacy cost for one record added or removed: that of the most expensive group."""
         return max((plan.pcost for plan, count in zip(self.members, self.counts, strict=True) if count), default=0.0)
 
-    @cached_property
-    def unit_pcost(self) -> float:
-        """The privacy cost for the plan's unit of protection."""
-        return round_up(self.measurements.cost(self.unit)) if self.pcost else 0.0
-
     @property
     def slack(self) -> float:
         """0 where the price is exact; infinite for persons with limits, of whom a bound alone is known."""
@@ -119,27 +105,6 @@ class StrataPlan(Plan):
         return math.inf if reach is not None and reach.limits else 0.0
 
     # ---- accuracy
-
-    @overload
-    def variance(self, asked: Query) -> float: ...
-
-    @overload
-    def variance(self, asked: Sequence[str]) -> Floats: ...
-
-    def variance(self, asked: Sequence[str] | Query) -> float | Floats:
-        """The variance of every cell of a marginal, or of one query; infinite in groups that cannot tell.
-
-        Raises:
-            PlanError: no group can tell.
-        """
-        if isinstance(asked, Mapping):
-            return super().variance(asked)
-        names = self._names(asked)
-        positions = self.domain.positions(names)
-        variances = self._cell_variances(tuple(sorted(positions)))
-        if not np.isfinite(variances).any():
-            raise PlanError(f"no group answers the marginal on {names!r}; plan for a workload that asks for it.")
-        return np.asarray(variances.transpose(np.argsort(np.argsort(positions))))
 
     def kinds_of(self, part: GroupQueries) -> tuple[Integers, Floats]:
         """The kind of each group, and the variances of the queries within a group of each kind."""
@@ -217,7 +182,6 @@ class StrataPlan(Plan):
         """Rows L with `LᵀL = Γ`, on small domains: each group's own rows over its own cells."""
         own = [plan.over_cells() for plan in self.members]
         cells = refine(self.domain.sizes, [grouping for grouping, _ in own])
-        inside = tuple(i for i in cells.attributes)
         width = len(cells.sizes)
         if self.groups * width > MOST_COLUMNS:
             raise PlanError(
@@ -226,20 +190,8 @@ class StrataPlan(Plan):
             )
         lifted = [np.asarray(cells.lifted(rows, k), dtype=np.float64) for k, (_, rows) in enumerate(own)]
         rows = block_diag(*(lifted[k] if k >= 0 else np.zeros((0, width)) for k in self.chosen.tolist()))
-        members = tuple(sorted({*self.by, *inside}))
-        shape = [int(self.domain.sizes[i]) for i in members]
-        codes = np.indices(shape).reshape(len(shape), -1)
-        group = np.ravel_multi_index(
-            tuple(codes[members.index(i)] for i in self.by), tuple(int(self.domain.sizes[i]) for i in self.by)
-        )
-        cell = (
-            np.ravel_multi_index(
-                tuple(codes[members.index(i)] for i in inside), tuple(int(self.domain.sizes[i]) for i in inside)
-            )
-            if inside
-            else np.zeros(codes.shape[1], dtype=np.int64)
-        )
-        inner = cells.columns[cell]
+        members, sizes = tuple(sorted({*self.by, *cells.attributes})), self.domain.sizes
+        group, inner = Grouping(self.by, np.arange(self.groups)).over(members, sizes), cells.over(members, sizes)
         return Grouping(members, np.where(inner >= 0, group * width + inner, -1)), rows
 
     # ---- what people are shown

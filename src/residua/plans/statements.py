@@ -1,34 +1,70 @@
-"""What files say of plans, as plain values: domain, guarantee, unit, objective and gap."""
+"""What plans of every form state beside their noise: to files, as plain values, and to people."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, cast
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from residua.domain import settings_of_domain
-from residua.plans.contract import Plan
 from residua.plans.noise import LAPLACE
-from residua.privacy import GDP, ZCDP, AddRemove, ApproxDP, Guarantee, Person, PureDP, ReplaceOne, Unit
+from residua.plans.tolerances import PRICE_TOLERANCE
+from residua.privacy import AddRemove, Person, PureDP, ReplaceOne, Unit
+from residua.privacy.guarantees import guarantee_of_body, guarantee_to_body
 
-_GUARANTEES = {"zcdp": ZCDP, "gdp": GDP, "approx": ApproxDP, "pure": PureDP}
-
-
-def guarantee_to_body(guarantee: Guarantee | None) -> dict[str, Any] | None:
-    """A guarantee as plain values."""
-    if guarantee is None:
-        return None
-    kind = next(kind for kind, cls in _GUARANTEES.items() if isinstance(guarantee, cls))
-    return {"kind": kind, **vars(guarantee)}
+_SHOWN = 4
 
 
-def guarantee_of_body(body: dict[str, Any] | None) -> Guarantee | None:
-    """The guarantee that plain values describe."""
-    if body is None:
-        return None
-    parameters = {key: value for key, value in body.items() if key != "kind"}
-    return cast("Guarantee", _GUARANTEES[body["kind"]](**parameters))
+@dataclass(frozen=True)
+class Candidate:
+    """A strategy that was tried.
+
+    Args:
+        name: which one.
+        loss: the plan's objective under it, at the plan's budget.
+    """
+
+    name: str
+    loss: float
+
+
+def candidates_to_body(candidates: Sequence[Candidate]) -> list[dict[str, Any]]:
+    """The strategies that were tried as plain values."""
+    return [{"name": each.name, "loss": each.loss} for each in candidates]
+
+
+def candidates_of_body(body: list[dict[str, Any]]) -> tuple[Candidate, ...]:
+    """The strategies that plain values describe."""
+    return tuple(Candidate(str(each["name"]), float(each["loss"])) for each in body)
+
+
+def tried(candidates: Sequence[Candidate], gap: float) -> tuple[tuple[str, str], ...]:
+    """The strategies that were tried, by their loss beside the best; nothing where none were."""
+    if not candidates:
+        return ()
+    others = [f"{each.name} {each.loss / candidates[0].loss - 1:+.0%}" for each in candidates[1:]]
+    shown = "; ".join(others[:_SHOWN]) or "none"
+    rest = f"; {len(others) - _SHOWN} more are worse" if len(others) > _SHOWN else ""
+    strategy = (("Strategy", f"{candidates[0].name}. Others by their loss: {shown}{rest}"),)
+    if not math.isfinite(gap):
+        return strategy
+    return (*strategy, ("", "the bound behind the gap holds for every strategy, and is loose"))
+
+
+def price_remarks(unit: Unit, slack: float) -> tuple[tuple[str, str], ...]:
+    """What people should know of a price that can be above what the unit really costs, with a heading."""
+    if slack <= PRICE_TOLERANCE:
+        return ()
+    if math.isinf(slack):
+        return (("Price", "a bound; what it really costs is not computed and may be much less"),)
+    change = "replacing some record" if unit.contribution is None else "some person"
+    return (("Price", f"at most {100 * slack:.2g}% above what {change} really costs"),)
+
+
+# ---- files
 
 
 def unit_to_body(unit: Unit) -> dict[str, Any]:
@@ -45,7 +81,7 @@ def unit_of_body(body: dict[str, Any]) -> Unit:
     return ReplaceOne() if body["kind"] == "replace" else AddRemove(body["records"])
 
 
-def head_to_body(kind: str, plan: Plan) -> dict[str, Any]:
+def head_to_body(kind: str, plan: Any) -> dict[str, Any]:
     """What all kinds of plans have."""
     return {
         "kind": kind,
@@ -67,7 +103,7 @@ def head_of_body(body: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def check_claims(plan: Plan) -> None:
+def check_claims(plan: Any) -> None:
     """Refuses a plan that costs more than it claims.
 
     Raises:
