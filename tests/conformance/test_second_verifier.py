@@ -17,12 +17,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from residua.plans.bodies import unit_to_body
 
 import residua as rs
 from residua.cli.auditing import print_audit
 from residua.folders import archive_of
 from residua.plans import MatrixPlan
-from residua.plans.bodies import unit_to_body
 from residua.plans.noise import LAPLACE, NORMAL
 from residua.plans.operators.tree import TreeNodes
 from residua.plans.product.set_measurements import ResidualMeasurements

@@ -40,7 +40,7 @@ from residua.plans.planners.offers import (
 from residua.plans.planners.products import like_strategies, plan_products
 from residua.plans.product.plan import ProductPlan
 from residua.plans.product.residual_costs import replacement_cost, replacement_value, table_prices
-from residua.plans.saddle import Effort, Game, Solution, Steps
+from residua.plans.saddle import Effort, Solution, Steps
 from residua.plans.search.split import EpsilonSplit, exchanged, families, starts
 from residua.plans.solver.closed_form import MarginalGame
 from residua.plans.strategy import Strategy, plain_strategies
