@@ -17,7 +17,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from residua.plans.bodies import unit_to_body
 
 import residua as rs
 from residua.cli.auditing import print_audit
@@ -26,6 +25,7 @@ from residua.plans import MatrixPlan
 from residua.plans.noise import LAPLACE, NORMAL
 from residua.plans.operators.tree import TreeNodes
 from residua.plans.product.set_measurements import ResidualMeasurements
+from residua.plans.statements import unit_to_body
 from tests.laws.every_plan import NAMES, made
 from tests.laws.product_plans import random_plan
 from tests.resealed import reseal, reseal_document
@@ -94,7 +94,8 @@ def test_both_price_random_matrices_alike():
         if not rows.any():
             continue
         noise, guarantee = (LAPLACE, rs.PureDP(9.0)) if number % 3 == 0 else (NORMAL, rs.ZCDP(9.0))
-        plan = MatrixPlan(domain, (0, 1), columns, rows, float(numbers.uniform(1, 50)), guarantee, noise=noise)
+        scale = float(numbers.uniform(1, 50))
+        plan = MatrixPlan(domain, (0, 1), columns, rows, scale, guarantee=guarantee, noise=noise)
         compared(plan, random_unit(chance, domain))
 
 

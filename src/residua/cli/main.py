@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from residua import cli
-from residua.cli import quoting_commands, session_commands
+from residua.cli import account_commands, quoting_commands, session_commands
 from residua.cli.options import (
     AsJson,
     Confidence,
@@ -37,6 +37,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help: flags as flags, brackets as brackets
     pretty_exceptions_enable=False,
 )
+app.add_typer(account_commands.app)
 app.add_typer(session_commands.app, name="session")
 
 
@@ -318,61 +319,6 @@ def compare(
         return
     with cli.show.killable():
         cli.comparing.print_comparison(cli.spec.read_spec(first), as_json=json)
-
-
-@app.command()
-def audit(
-    subject: Annotated[Path, typer.Argument(metavar="PLAN|DIR", help="A saved plan, or a release folder.")],
-    json: AsJson = False,
-) -> None:
-    """Price what a plan or release measures, for every unit, beside the guarantee it states.
-
-    Exits with 1 if that does not cover the price. Reads no data and costs nothing.
-    """
-    from residua.cli.auditing import print_audit
-
-    if not print_audit(subject, as_json=json):
-        raise typer.Exit(1)
-
-
-@app.command()
-def persons(
-    spec: SpecPath,
-    rho: Annotated[float | None, typer.Option(help="Spend this on counts with noise, which may be published.")] = None,
-    epsilon: Annotated[float | None, typer.Option(help="The same with Laplace noise.")] = None,
-    most: Annotated[int, typer.Option(help="Persons with so many records or more are counted together.")] = 1024,
-    share: Annotated[float, typer.Option(help="The share of records that a recommended bound should count.")] = 0.9,
-    json: AsJson = False,
-    show_values: ShowValues = False,
-) -> None:
-    """Show how many records people have, to bound them.
-
-    With --rho or --epsilon: with noise, paid for. Without: exactly, on a terminal, for the curator's eyes only.
-    """
-    read = cli.spec.read_spec(spec)
-    if rho is None and epsilon is None:
-        cli.persons.print_true(read, show_values=show_values)
-    else:
-        cli.persons.print_looked(read, rho, epsilon, most, share, as_json=json, show_values=show_values)
-
-
-@app.command()
-def ledger(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A ledger file.")],
-    json: AsJson = False,
-    accept: Annotated[
-        Path | None,
-        typer.Option(metavar="SPEC.toml", help="Declare that the data of this specification holds the same people."),
-    ] = None,
-    why: Annotated[str | None, typer.Option(help="Why it is another dataset, such as: corrected codes.")] = None,
-) -> None:
-    """Show what was spent of a budget, and what is left.
-
-    With --accept: corrected data of the same people is put on record.
-    """
-    if accept is not None or why is not None:
-        cli.accounts.accept_data(file, accept, why)
-    cli.accounts.print_ledger(file, as_json=json)
 
 
 @app.command()

@@ -1,0 +1,66 @@
+"""The commands that say what was or would be spent: `residua audit`, `persons`, `ledger`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from residua import cli
+from residua.cli.options import AsJson, ShowValues, SpecPath
+
+app = typer.Typer()
+
+
+@app.command()
+def audit(
+    subject: Annotated[Path, typer.Argument(metavar="PLAN|DIR", help="A saved plan, or a release folder.")],
+    json: AsJson = False,
+) -> None:
+    """Price what a plan or release measures.
+
+    For every unit, beside the guarantee it states; exits with 1 if that does not cover the price. Reads no data and costs nothing.
+    """
+    if not cli.auditing.print_audit(subject, as_json=json):
+        raise typer.Exit(1)
+
+
+@app.command()
+def persons(
+    spec: SpecPath,
+    rho: Annotated[float | None, typer.Option(help="Spend this on counts with noise, which may be published.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="The same with Laplace noise.")] = None,
+    most: Annotated[int, typer.Option(help="Persons with so many records or more are counted together.")] = 1024,
+    share: Annotated[float, typer.Option(help="The share of records that a recommended bound should count.")] = 0.9,
+    json: AsJson = False,
+    show_values: ShowValues = False,
+) -> None:
+    """Show how many records people have, to bound them.
+
+    With --rho or --epsilon: with noise, paid for. Without: exactly, on a terminal, for the curator's eyes only.
+    """
+    read = cli.spec.read_spec(spec)
+    if rho is None and epsilon is None:
+        cli.persons.print_true(read, show_values=show_values)
+    else:
+        cli.persons.print_looked(read, rho, epsilon, most, share, as_json=json, show_values=show_values)
+
+
+@app.command()
+def ledger(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A ledger file.")],
+    json: AsJson = False,
+    accept: Annotated[
+        Path | None,
+        typer.Option(metavar="SPEC.toml", help="Declare that the data of this specification holds the same people."),
+    ] = None,
+    why: Annotated[str | None, typer.Option(help="Why it is another dataset, such as: corrected codes.")] = None,
+) -> None:
+    """Show what was spent of a budget, and what is left.
+
+    With --accept: corrected data of the same people is put on record.
+    """
+    if accept is not None or why is not None:
+        cli.accounts.accept_data(file, accept, why)
+    cli.accounts.print_ledger(file, as_json=json)
