@@ -20,7 +20,7 @@ def audit(
 ) -> None:
     """Price what a plan or release measures.
 
-    For every unit, beside the guarantee it states; exits with 1 if that does not cover the price. Reads no data and costs nothing.
+    For every unit, beside the guarantee it states; exits with 1 if that does not cover the price. Reads no data.
     """
     if not cli.auditing.print_audit(subject, as_json=json):
         raise typer.Exit(1)
