@@ -1,4 +1,4 @@
-"""Thousands of mutations of every kind of file: `python benchmarks/fuzzing.py [MUTATIONS [DOOR …]] [--seed N]`.
+"""Thousands of mutations of every kind of file: `python -m benchmarks.fuzzing [MUTATIONS [DOOR …]] [--seed N]`.
 
 Prints how the readings ended, and every wrong ending with its seed; exits with 1 if there is one. Memory is limited, so
 that a file that claims too much fails rather than fills the machine.

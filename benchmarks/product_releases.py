@@ -46,13 +46,13 @@ def released(ways: list[int]) -> list[str]:
         begun = time.perf_counter()
         release = rs.measure(plan, pa.table(codes), ledger=ledger, progress=progress)
         measured = time.perf_counter()
-    squares, read, estimator = 0.0, 0, 0.0
+    squares, read, reading = 0.0, 0, 0.0
     stated = 0.0
     tables = release.tables()
     while read < MOST_READ:
         start = time.perf_counter()
         table = next(tables, None)
-        estimator += time.perf_counter() - start
+        reading += time.perf_counter() - start
         if table is None:
             break
         squares += float(((table.estimates - _truth(table, codes)) ** 2).sum())
@@ -65,7 +65,7 @@ def released(ways: list[int]) -> list[str]:
         f"{planned:.1f}",
         f"{clock['counting'] - begun:.1f}",
         f"{noise:.1f}",
-        f"{estimator:.1f}",
+        f"{reading:.1f}",
         f"{(stated / max(read, 1)) ** 0.5:.3f}",
         f"{(squares / max(read, 1)) ** 0.5:.3f}",
         f"{measured - begun:.1f}",

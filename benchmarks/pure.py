@@ -72,7 +72,7 @@ def long_axes(sizes: list[int]) -> list[list[str]]:
                     f"{kind} {n:,}",
                     f"{np.sqrt(plan.total_variance(workload) / workload.queries):.3f}",
                     *(f"{np.sqrt(loss / workload.queries):.3f}" for loss in known),
-                    " · ".join(f"{count:,}" for count in plan.counts[::-1]),
+                    " · ".join(f"{count:,}" for count in plan.parts[()].counts[::-1]),
                     f"{seconds:.1f}",
                 ]
             )

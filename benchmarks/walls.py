@@ -328,8 +328,8 @@ def targets() -> dict[str, Any]:
     mapping = {names: 1.0 + len(names) for names in asked.sets}
     objective = rs.MaxVariance(mapping)
     rs.plan(rs.marginals(rs.Domain.of_sizes([3] * 3), ways=1), targets=1.0)  # libraries
-    estimator, _, _ = clocked(lambda: objective.scales(asked))
-    return {"cpu": estimator, "said": f"{len(mapping):,} sets read"}
+    reading, _, _ = clocked(lambda: objective.scales(asked))
+    return {"cpu": reading, "said": f"{len(mapping):,} sets read"}
 
 
 @line("a specification with 19,900 [[workload]] entries, each a pair of 200 attributes with its target", "")

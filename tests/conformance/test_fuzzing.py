@@ -1,7 +1,7 @@
 """Every door answers in one sentence, whatever is done to the file: a few hundred mutations of each kind.
 
 They are the same in every run, so that a change is judged and not luck (only the noise in what is measured is new);
-RESIDUA_FUZZ_SEED gives others, and `python benchmarks/fuzzing.py` tries thousands of new ones. The figures are printed
+RESIDUA_FUZZ_SEED gives others, and `python -m benchmarks.fuzzing` tries thousands of new ones. The figures are printed
 at the end of the run.
 """
 

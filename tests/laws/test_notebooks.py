@@ -150,5 +150,5 @@ def test_a_terminal_gets_a_bar_of_rich(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     with showing.drawn_bar("working") as report:
         report(3, 0.25)
-        report("estimator", 5, 10)
+        report("reading", 5, 10)
     assert "working" in screen.getvalue() or "reading" in screen.getvalue()

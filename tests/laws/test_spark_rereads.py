@@ -80,16 +80,16 @@ BEFORE, AFTER = table_of(90, 1), table_of(90, 2)
 
 def changing(after: int) -> tuple[DataFrame, list[int]]:
     """A frame of three partitions, of which one is read as another table from some reading of it on."""
-    estimators = [0]
+    readings = [0]
 
     def steady(start: int) -> Iterator[Any]:
         return iter(BEFORE[start : start + 30].to_batches())
 
     def changes() -> Iterator[Any]:
-        estimators[0] += 1
-        return iter((BEFORE if estimators[0] <= after else AFTER)[:30].to_batches())
+        readings[0] += 1
+        return iter((BEFORE if readings[0] <= after else AFTER)[:30].to_batches())
 
-    return DataFrame([changes, lambda: steady(30), lambda: steady(60)], BEFORE.column_names), estimators
+    return DataFrame([changes, lambda: steady(30), lambda: steady(60)], BEFORE.column_names), readings
 
 
 def counted(source: Source, persons: bool) -> Any:
@@ -112,12 +112,12 @@ def test_all_tables_count_the_records_of_one_reading_or_there_are_none(
     for table in (BEFORE, pa.concat_tables([AFTER[:30], BEFORE[30:]])):
         judge = counted(source_of(table, **options), persons)
         wanted[judge.fingerprint] = judge.tables.tolist()
-    frame, estimators = changing(10**6)
+    frame, readings = changing(10**6)
     counted(Source.spark(frame, **options), persons)
-    assert estimators[0] > 1 or not (blocks or persons)
-    for after in range(estimators[0] + 1):
+    assert readings[0] > 1 or not (blocks or persons)
+    for after in range(readings[0] + 1):
         frame, _ = changing(after)
-        if 0 < after < estimators[0]:
+        if 0 < after < readings[0]:
             with pytest.raises(SourceError, match="the data changed while it was counted"):
                 counted(Source.spark(frame, **options), persons)
             continue
@@ -138,9 +138,9 @@ def test_what_fails_on_an_executor_is_told_as_data_and_quotes_no_value(monkeypat
 
 
 def test_the_data_is_read_twice_once_to_check_and_once_to_count() -> None:
-    frame, estimators = changing(10**6)
+    frame, readings = changing(10**6)
     domain = rs.Domain.of_sizes(SIZES)
     found = Source.spark(frame).checked(domain)
-    assert estimators == [1]
+    assert readings == [1]
     tables = found.count(layout_of(closure([], 2), domain.sizes), None, None).tables
-    assert (estimators, tables.tolist(), found.records) == ([2], [90], 90)
+    assert (readings, tables.tolist(), found.records) == ([2], [90], 90)

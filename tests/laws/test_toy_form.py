@@ -84,7 +84,7 @@ class ToyBlocks(Measurements):
 
 
 @dataclass(frozen=True, eq=False)
-class ToyReading(Estimator):
+class ToyEstimator(Estimator):
     plan: Any
     noisy: Any
 
@@ -151,8 +151,8 @@ class ToyPlan(Plan):
     def saved_measurements(self, arrays: Mapping[str, Any]) -> ToyBlocks:
         return self.compile()
 
-    def estimator(self, measurements: Measurements, noisy: Any) -> ToyReading:
-        return ToyReading(self, noisy)
+    def estimator(self, measurements: Measurements, noisy: Any) -> ToyEstimator:
+        return ToyEstimator(self, noisy)
 
     @property
     def measured_attributes(self) -> tuple[int, ...]:

@@ -225,7 +225,7 @@ def show_records_per_person(
     """
     data = source_of(source)
     require_agreement(data.options, _ANY, domain)
-    step, bound = step_of("estimator", progress), _any_bound(domain)
+    step, bound = step_of("reading", progress), _any_bound(domain)
     notice(without_records(lambda: _loss(data.count(domain, _total(domain), step, bound))))
 
 

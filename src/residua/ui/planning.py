@@ -88,12 +88,12 @@ class PlanningProcesses:
         with contextlib.suppress(ConnectionError):
             process.stdin.write(pickle.dumps(dict(request)))
             await process.stdin.drain()
-        started, estimator = time.monotonic(), asyncio.ensure_future(process.stdout.readline())
+        started, reading = time.monotonic(), asyncio.ensure_future(process.stdout.readline())
         try:
-            while not estimator.done():
-                await asyncio.wait([estimator], timeout=_PAUSE)
+            while not reading.done():
+                await asyncio.wait([reading], timeout=_PAUSE)
                 passed = time.monotonic() - started
-                if estimator.done():
+                if reading.done():
                     break
                 if passed > limit:
                     raise SlowError
@@ -101,9 +101,9 @@ class PlanningProcesses:
                     await self._begin()  # warm, should this one be ended
                 if passed > _GRACE and self._latest[page] != mine:
                     raise SupersededError
-            line = estimator.result()
+            line = reading.result()
         except (SlowError, SupersededError, asyncio.CancelledError):
-            estimator.cancel()
+            reading.cancel()
             await self._replace(process)
             raise
         if not line:
