@@ -38,7 +38,7 @@ def domain() -> rs.Domain:
     return rs.Domain({"gender": ["Female", "Male"], "age": [str(age) for age in FINE]})
 
 
-def workload(name: str) -> rs.explicit:
+def workload(name: str) -> rs.Workload:
     """Counts by gender and bucket."""
     return rs.explicit(domain(), np.kron(np.eye(2), bucket_matrix(BUCKETS[name], FINE)))
 

@@ -117,7 +117,7 @@ def adult_codes() -> tuple[np.ndarray, list[int]]:
     return np.array(codes), sizes
 
 
-def workload_of(domain: rs.Domain, kind: str, ways: int) -> rs.Marginals | rs.Products:
+def workload_of(domain: rs.Domain, kind: str, ways: int) -> rs.Workload:
     """All tables of up to so many attributes: cells, or prefixes of the five numeric attributes and cells of others."""
     if kind == "marginals":
         return rs.marginals(domain, ways=range(ways + 1))

@@ -97,7 +97,7 @@ def marginals() -> list[list[str]]:
                 f"{attributes} × {size} values, ways {ways}",
                 f"{found:,.1f}",
                 f"{baseline:,.1f}",
-                f"{len(plan.measured):,} of {len(workload):,}",
+                f"{len(plan.measurements.measured):,} of {len(workload):,}",
                 f"{seconds:.1f}",
             ]
         )

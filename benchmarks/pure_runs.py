@@ -55,7 +55,7 @@ def main(sizes: list[int]) -> None:
                     f"{error:.3f}",
                     f"{100 * (1 - error / known):.1f} %",
                     "" if searched is None else f"{searched:.3f} (+{100 * (error / searched - 1):.1f} %)",
-                    " · ".join(str(b) for b in best.shape.parts[::-1]),
+                    " · ".join(str(b) for b in best.parts[()].shape.parts[::-1]),
                     f"{seconds:.1f}",
                 ]
             )
