@@ -396,3 +396,28 @@ def test_a_loss_with_more_kinks_than_cuts_is_solved():
     assert least * (1 - 2e-4) <= found <= 1.02 * least * (1 + 2e-4)
     assert found / (1 + plan.gap) <= least * (1 + 1e-9)  # what was proven is true
     assert [done for done, _ in rounds] == list(range(1, len(rounds) + 1))
+
+
+def test_standard_deviations_and_margins_are_targets_in_other_words():
+    workload = rs.marginals(rs.Domain.of_sizes({"a": 3, "b": 2}), [("a", "b"), ("b",)])
+    for variances, stddevs in [
+        (25.0, 5.0),
+        ({("a", "b"): 25.0, ("b",): 100.0}, {("a", "b"): 5, ("b",): 10.0}),
+        ([25.0] * 6 + [100.0] * 2, np.array([5.0] * 6 + [10.0] * 2)),
+    ]:
+        plan = rs.plan(workload, targets=variances)
+        assert rs.plan(workload, stddev=stddevs).guarantee == plan.guarantee
+    strict, usual = (rs.plan(workload, margin=10.0, **options) for options in ({"confidence": 0.99}, {}))
+    assert float(plan.guarantee.rho) > 0
+    assert np.sqrt(usual.variances(workload)).max() == pytest.approx(10.0 / 1.959964, rel=1e-6)
+    assert np.sqrt(strict.variances(workload)).max() == pytest.approx(10.0 / 2.575829, rel=1e-6)
+    relaxed = rs.plan(workload, rs.ZCDP(rho=0.1), stddev={("a", "b"): 5.0, ("b",): 10.0})
+    assert relaxed.guarantee == rs.ZCDP(rho=0.1)
+
+
+def test_the_print_says_what_targets_were_taken_for():
+    workload = rs.marginals(rs.Domain.of_sizes({"a": 3, "b": 2}), ways=1)
+    assert "targets (variances of 10: a standard deviation of 3.16)" in str(rs.plan(workload, targets=10))
+    assert "targets (variances of 25: a standard deviation of 5)" in str(rs.plan(workload, stddev=5.0))
+    uneven = rs.plan(workload, stddev={("a",): 3.0, ("b",): 10.0})
+    assert "targets (variances of 9 to 100: standard deviations of 3 to 10)" in str(uneven)

@@ -10,6 +10,7 @@ from residua.errors import PlanError, SpecError
 from residua.plans import LargestVariances, MaxVariance, PNormVariance, TotalVariance
 from residua.plans.objectives import Objective
 from residua.plans.tails import width
+from residua.plans.targets import USUAL_CONFIDENCE
 
 # Name → what makes the objective, and the key of its number with the usual value, if it has one.
 OBJECTIVES: dict[str, tuple[Callable[..., Objective], dict[str, float]]] = {
@@ -20,7 +21,6 @@ OBJECTIVES: dict[str, tuple[Callable[..., Objective], dict[str, float]]] = {
 }
 NUMBERS = {key: name for name, (_, usual) in OBJECTIVES.items() for key in usual}
 TARGETS = frozenset({"variance", "stddev", "margin", "confidence"})
-USUAL_CONFIDENCE = 0.95
 _MOST = 1e150  # its square is still a number
 SPENDING = ("rho", "mu", "epsilon", "delta")
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from residua.cli.objectives import USUAL_CONFIDENCE
 from residua.cli.options import OutputForm
 from residua.cli.quoting import split_attribute
 from residua.cli.show import command_name, err, out, print_json, print_published, progress_bar
@@ -21,6 +20,7 @@ from residua.folders import require_free
 from residua.formats.cube import Cube
 from residua.formats.export import export
 from residua.formats.long import NAMES, numbered
+from residua.plans.targets import USUAL_CONFIDENCE
 from residua.projection import Projected, project
 from residua.projection.accuracy import METRICS, WARNING
 from residua.projection.folder import is_projection

@@ -1,4 +1,7 @@
-"""Target variances as people state them: one for all, a mapping from names, or one for every query."""
+"""Target variances as people state them: one for all, a mapping from names, or one for every query.
+
+Whoever thinks in standard deviations, or in margins of error that hold with a confidence, states those instead.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,76 @@ import numpy as np
 
 from residua.errors import DomainError, PlanError
 from residua.linalg.arrays import Floats, Integers
+from residua.plans.tails import width
 from residua.workload import Workload
 
 Targets = float | Mapping[Sequence[str], float] | Sequence[float] | Floats
 Names = str | tuple[str, ...]  # what a part is called: a set of names, of attributes and levels, or a label
+USUAL_CONFIDENCE = 0.95
+_MOST = 1e150  # its square is still a number
 _SHOWN = 8
+
+
+def as_variances(
+    targets: Targets | None, stddev: Targets | None, margin: Targets | None, confidence: float | None, *, laplace: bool
+) -> Targets | None:
+    """Target variances, from whichever of the three is given; None where none is.
+
+    Raises:
+        PlanError: more than one, a confidence without a margin, a margin of Laplace noise, or no positive number.
+    """
+    stated = {"targets": targets, "stddev": stddev, "margin": margin}
+    given = [word for word, value in stated.items() if value is not None]
+    if len(given) > 1:
+        raise PlanError(
+            f"{given[0]} and {given[1]} both say how accurate to be; give one: targets=25.0, variances, is stddev=5.0."
+        )
+    if confidence is not None and margin is None:
+        raise PlanError("confidence belongs to a margin; give margin=10.0 beside it, or leave it out.")
+    if stddev is not None:
+        return _squared("stddev", stddev, 1.0)
+    if margin is not None:
+        if laplace:
+            raise PlanError(
+                "margin is worked out for normal noise; Laplace noise has heavier tails: give stddev instead."
+            )
+        return _squared("margin", margin, width(USUAL_CONFIDENCE if confidence is None else confidence))
+    return targets
+
+
+def targets_in_words(targets: Targets) -> str:
+    """Valid targets as variances and as standard deviations.
+
+    Example:
+        >>> targets_in_words(10.0), targets_in_words({("a",): 9.0, ("b",): 100.0})
+        ('variances of 10: a standard deviation of 3.16', 'variances of 9 to 100: standard deviations of 3 to 10')
+    """
+    values = np.asarray([*targets.values()] if isinstance(targets, Mapping) else targets, dtype=np.float64)
+    ends = sorted({float(values.min()), float(values.max())})
+    variances, stddevs = (" to ".join(f"{end:,.3g}" for end in each) for each in (ends, np.sqrt(ends)))
+    return (
+        f"variances of {variances}: {'a standard deviation' if len(ends) == 1 else 'standard deviations'} of {stddevs}"
+    )
+
+
+def _squared(word: str, wanted: Targets, reach: float) -> Targets:
+    """What is given as so many standard deviations, as variances."""
+    try:
+        values = np.asarray([*wanted.values()] if isinstance(wanted, Mapping) else wanted)
+    except ValueError:  # rows of several lengths
+        values = np.asarray(None)
+    if values.dtype.kind not in "iuf":
+        raise PlanError(f"{word}={wanted!r} is not a number, a mapping to numbers or an array of numbers.")
+    wrong = np.flatnonzero(~((values > 0) & (values < _MOST)))
+    if len(wrong):
+        of = f" for {[*wanted][wrong[0]]!r}" if isinstance(wanted, Mapping) else ""
+        raise PlanError(
+            f"{word}: {values.flat[wrong[0]].item()!r}{of} is not a positive number below 1e150; correct it."
+        )
+    variances = (values / reach) ** 2
+    if isinstance(wanted, Mapping):
+        return dict(zip(wanted, variances.tolist(), strict=True))
+    return variances if variances.ndim else float(variances)
 
 
 def targets_of(workload: Workload, targets: Targets) -> Floats:
@@ -97,14 +165,18 @@ def _key(name: Any) -> frozenset[str]:
 
 
 def _no_variance(value: Any, name: Any) -> PlanError:
-    return PlanError(f"targets: {value!r} for {name!r} is not a positive finite variance; correct it.")
+    return PlanError(
+        f"targets: {value!r} for {name!r} is not a positive finite variance; correct it, or give stddev or margin."
+    )
 
 
 def _by_queries(targets: Any, count: int, names: Callable[[], Sequence[Sequence[Names]]], numbers: Integers) -> Floats:
     try:
         values = np.asarray(targets, dtype=np.float64)
     except (TypeError, ValueError):
-        raise PlanError(f"targets={targets!r} is not a number, a mapping or an array of variances.") from None
+        raise PlanError(
+            f"targets={targets!r} is not a number, a mapping or an array of variances; 25.0 is stddev=5.0."
+        ) from None
     if values.shape != numbers.shape:
         raise PlanError(
             f"targets has shape {values.shape}; give one for each of the workload's {len(numbers):,} queries."

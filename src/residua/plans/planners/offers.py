@@ -23,6 +23,7 @@ from residua.plans.noise import guarantee_like
 from residua.plans.objectives import Objective, TotalVariance, described
 from residua.plans.saddle import Effort
 from residua.plans.statements import Candidate
+from residua.plans.targets import targets_in_words
 from residua.plans.tolerances import BUDGET_SLACK, PROOF_SLACK
 from residua.privacy import ZCDP, AddRemove, Guarantee, PureDP, Unit
 from residua.privacy.costs import Reach, by_cells, reach_of
@@ -70,9 +71,9 @@ class Task:
     @property
     def stated(self) -> Stated:
         """What the plan keeps of it."""
-        return Stated(
-            guarantee=self.guarantee, unit=self.unit, workload=self.workload, objective=described(self.objective)
-        )
+        name, targets = described(self.objective), getattr(self.objective, "targets", None)
+        name += "" if targets is None else f" ({targets_in_words(targets)})"
+        return Stated(guarantee=self.guarantee, unit=self.unit, workload=self.workload, objective=name)
 
     @property
     def allowed(self) -> float | None:

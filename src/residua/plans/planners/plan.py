@@ -24,7 +24,7 @@ from residua.plans.planners.matrix import Matrix, independent_pure
 from residua.plans.planners.offers import UNBEATABLE, Forecast, Offer, Planner, Task, register, registered
 from residua.plans.planners.tree import Tree
 from residua.plans.saddle import Effort, Progress
-from residua.plans.targets import Targets
+from residua.plans.targets import Targets, as_variances
 from residua.plans.tolerances import MARGINAL_TOLERANCE, PRODUCT_TOLERANCE
 from residua.privacy import AddRemove, Guarantee, PureDP, Unit
 from residua.privacy.costs import reach_of
@@ -47,6 +47,9 @@ class _Options(TypedDict, total=False):
 
     minimise: Objective | None
     targets: Targets | None
+    stddev: Targets | None
+    margin: Targets | None
+    confidence: float | None
     at_most: float | None
     unit: Unit
     noise: NoiseName | None
@@ -77,6 +80,9 @@ def plan(
     *,
     minimise: Objective | None = None,
     targets: Targets | None = None,
+    stddev: Targets | None = None,
+    margin: Targets | None = None,
+    confidence: float | None = None,
     at_most: float | None = None,
     unit: Unit = _RECORD,
     noise: NoiseName | None = None,
@@ -86,9 +92,9 @@ def plan(
 ) -> Plan:
     """The best plan for a workload: least loss for a budget, or least privacy for a wanted accuracy.
 
-    With a `guarantee`: the plan minimises the objective within it. Without one: `targets` asks for the least
-    privacy at which every marginal meets its own target variance, and `at_most` for the least privacy at which the
-    objective's loss is no larger.
+    With a `guarantee`: the plan minimises the objective within it. Without one: `stddev`, `margin` or `targets` asks
+    for the least privacy at which every marginal meets its own standard deviation, margin of error or variance, and
+    `at_most` for the least privacy at which the objective's loss is no larger.
 
     With `PureDP(epsilon)` the noise is Laplace: the plan is a `MatrixPlan` (marginals, and along many values: a
     `ProductPlan`), its strategy is the best of those tried, and its `gap` is relative to a loose bound.
@@ -103,6 +109,10 @@ def plan(
         guarantee: the budget, such as `ZCDP(rho=0.5)` or `PureDP(epsilon=1.0)`.
         minimise: the objective, `TotalVariance()` by default, `MaxVariance(targets)` where targets are given.
         targets: wanted variances: one number, a mapping from attribute sets (or query labels), or one for each query.
+        stddev: wanted standard deviations, in place of targets: `stddev=5.0` is `targets=25.0`.
+        margin: wanted margins of error, in place of targets: each number is within its margin of the truth with this
+            `confidence`; for normal noise alone.
+        confidence: of a margin, 0.95 if left out.
         at_most: the largest acceptable loss, instead of a budget.
         unit: whom the guarantee protects, by default one record added or removed.
         tolerance: stop when the gap is proven to be at most this; 1e-4 for marginals, 1e-3 for other queries.
@@ -124,7 +134,7 @@ def plan(
         >>> plan = rs.plan(rs.marginals(domain, ways=[1, 2]), rs.ZCDP(rho=0.5))
         >>> round(plan.variance({"a": 0}), 3), plan.variance(["a", "b"]).shape
         (2.211, (10, 3))
-        >>> least = rs.plan(rs.marginals(domain, ways=[1, 2]), targets=25.0)
+        >>> least = rs.plan(rs.marginals(domain, ways=[1, 2]), stddev=5.0)
         >>> least.guarantee
         ZCDP(rho=0.0448...)
     """
@@ -132,6 +142,7 @@ def plan(
     if form is not None and not isinstance(form, Planner):
         raise PlanError(f"form={form!r} is not a form of plan; use one such as rs.Lattice() or rs.Matrix().")
     laplace = _is_laplace(guarantee, noise)
+    targets = as_variances(targets, stddev, margin, confidence, laplace=laplace)
     objective = _objective(minimise, targets)
     loss = _accuracy(guarantee, targets, at_most)
     _check_unit(unit, workload.domain)
@@ -241,7 +252,8 @@ def _accuracy(guarantee: Guarantee | None, targets: Targets | None, at_most: flo
         raise PlanError("guarantee and at_most both fix the plan; give one, or targets with the guarantee.")
     if guarantee is None and targets is None and at_most is None:
         raise PlanError(
-            "say what to spend or how accurate to be: a guarantee such as ZCDP(rho=0.5), targets, or at_most."
+            "say what to spend or how accurate to be: a guarantee such as ZCDP(rho=0.5), stddev, margin, targets "
+            "(variances), or at_most."
         )
     if at_most is None:
         return 1.0
