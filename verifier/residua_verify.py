@@ -40,11 +40,19 @@ ONE = 2**768  # a cost of 1
 AXIS = 2**192  # what entries of the cost matrix of correlated noise are counted in
 MOST = 400_000  # blocks that are evaluated at two cells, before closed forms are used
 DENSE = 40  # values of an attribute whose correlated noise is written out as a matrix
+LARGEST = 2**22  # values of an attribute, or cells of a block, that are listed
 PLAN_MARGIN = Fraction(1, 2**40)  # the page, "What it prints"
+SAME_NOISE = Fraction(1, 2**20)  # by so much a release may state more noise than its plan
 
 
 class Refused(Exception):  # noqa: N818
     """The file is not what the page says."""
+
+
+def require(holds: bool, problem: str) -> None:
+    """Refuses a file of which something does not hold."""
+    if not holds:
+        raise Refused(problem)
 
 
 # ---- intervals: decimal numbers are rational, and these contexts round them down and up
@@ -92,15 +100,16 @@ class Factor:
         self.inner = cache(self.inner)
 
     @cached_property
-    def extremes(self) -> tuple[int, int]:
-        """The largest norm, and the least inner product of any two columns."""
-        keys = list(dict.fromkeys(self.keys)) if self.bounds is None else []
-        return self.bounds or (max(self.inner(a, a) for a in keys), min(self.inner(a, b) for a in keys for b in keys))
+    def norm(self) -> int:
+        """The largest norm of a column."""
+        return self.bounds[0] if self.bounds else max(self.inner(key, key) for key in set(self.keys))
 
-    @property
+    @cached_property
     def ratio(self) -> Fraction:
-        """The least inner product over the largest norm."""
-        return Fraction(self.extremes[1], self.extremes[0] or 1)
+        """The least inner product of two columns over the largest norm."""
+        keys = set(self.keys) if self.bounds is None else set()
+        least = self.bounds[1] if self.bounds else min(self.inner(a, b) for a in keys for b in keys)
+        return Fraction(least, self.norm or 1)
 
 
 Block = tuple[int, list[Factor]]  # a weight in whole numbers of 2^-768, and factors
@@ -110,30 +119,27 @@ Columns = list[tuple[Fraction, list[tuple[int, tuple[int, ...]]]]]  # a weight, 
 def plain(i: int, n: int) -> Factor:
     """Columns of n I − 11ᵀ."""
     bounds = (n * (n - 1), -n if n > 1 else 0)
-    return Factor((i,), range(n), lambda a, b: bounds[0] if a == b else -n, [0] * n, bounds)
-
-
-def matrix(attributes: Sequence[int], columns: Sequence[int], rows: Sequence[Sequence[int]]) -> Factor:
-    """The columns of a matrix, by the column of every point, −1 for none."""
-    whole = [*zip(*rows, strict=True), (0,) * len(rows)] if rows else [()] * (max(columns) + 2)
-    if not all(type(x) is int for row in rows for x in row) or not -1 <= min(columns) <= max(columns) < len(whole) - 1:
-        raise Refused("a matrix is not made of whole numbers, or does not fit its cells")
-    return Factor(tuple(attributes), [whole[k] for k in columns], lambda a, b: sum(map(int.__mul__, a, b)))
+    return Factor((i,), range(n), lambda a, b: bounds[0] if a == b else -n, bytes(n), bounds)
 
 
 # ---- the domain, and packed numbers
 
 
 def inflated(packed: bytes) -> bytes:
-    """Decompressed bytes, no more than a gigabyte."""
-    return zlib.decompressobj().decompress(packed, 2**30)
+    """Decompressed bytes, no more than 64 MB."""
+    stream = zlib.decompressobj()
+    raw = stream.decompress(packed, 2**26)
+    require(stream.eof, "packed numbers are incomplete, or more than 64 MB")
+    return raw
 
 
 def floats(text: str) -> list[float]:
-    """Packed floats."""
+    """Packed floats: all first bytes, then all second bytes, and so on."""
     raw = inflated(base64.b85decode(text))
-    n = len(raw) // 8
-    return [x for (x,) in struct.iter_unpack("<d", bytes(raw[k * n + i] for i in range(n) for k in range(8)))]
+    whole = bytearray(len(raw))
+    for k in range(8):
+        whole[k::8] = raw[k * len(raw) // 8 : (k + 1) * len(raw) // 8]
+    return [x for (x,) in struct.iter_unpack("<d", whole)]
 
 
 def unit_of(day: date, unit: str) -> str:
@@ -149,16 +155,21 @@ class Attribute:
     def __init__(self, declared: dict[str, Any]) -> None:
         self.declared, policies = declared, (declared.get("unknown"), declared.get("missing"))
         self.drops, self.other = "drop" in policies, "other" in policies
-        self.labels = declared.get("values") or declared.get("labels")
-        if "first" in declared:
+        kinds = {"values", "edges", "size", "codes", "first", "high"} & declared.keys()
+        require(len(kinds) == 1, "an attribute is declared in no way that the page lists, or in several")
+        if kinds == {"first"}:
             first, last = (date.fromisoformat(declared[name]) for name in ("first", "last"))
             days = [first + timedelta(n) for n in range((last - first).days, -1, -1)]
             self.days = {unit_of(day, declared["unit"]): day for day in days}  # the first day of each
-            self.labels = list(self.days)[::-1]
-        elif self.labels is None:
-            number = declared["codes"]["labels"]["number"] if "codes" in declared else declared.get("size")
+            self.labels: Sequence[Any] = list(self.days)[::-1]
+        elif kinds <= {"values", "edges"}:
+            self.labels = declared["values" if "values" in kinds else "labels"]
+        else:
+            number = declared["codes"]["labels"]["number"] if "codes" in kinds else declared.get("size")
             self.labels = range(declared.get("low", 0), declared["high"] + 1 if number is None else number)
         self.size = len(self.labels) + self.other
+        fits = "edges" not in kinds or len(self.labels) == len(declared["edges"]) - 1
+        require(fits and 1 <= self.size <= LARGEST, f"an attribute has not from 1 to {LARGEST:,} values")
 
     def levels(self) -> list[list[int]]:
         """The group of every value on every declared level, finest first."""
@@ -186,6 +197,7 @@ class Attribute:
         """The node of every value on every level of a tree, from the values to the root."""
         nodes = [list(range(self.size)), *(self.levels() if counts is None else [])]
         for few, many in [] if counts is None else zip([*counts, 1], [self.size, *counts], strict=True):
+            require(type(few) is int and 1 <= few <= many and len(nodes) < 64, "the levels of a tree do not narrow")
             nodes.append([node * few // many for node in nodes[-1]])
         return nodes if len(nodes) > 1 and not max(nodes[-1]) else [*nodes, [0] * self.size]
 
@@ -199,60 +211,58 @@ class Axis:
     def __init__(self, attribute: int, n: int, body: dict[str, Any]) -> None:
         self.attribute, self.n, asked = attribute, n, body["asked"]
         q, self.a, p = floats(body["q"]), body["weights"], body["poles"]
-        positive = all(0 < x < math.inf for x in (*q, *p, *self.a))
-        if len(q) != n or len(p) != len(self.a) or not positive or sorted(set(p)) != p:
-            raise Refused("the noise along an attribute is incomplete")
+        fits = len(q) == n and len(p) == len(self.a) and sorted(set(p)) == p
+        require(fits and all(0 < x < math.inf for x in (*q, *p, *self.a)), "noise along an attribute is incomplete")
         self.q, self.weights, self.poles = ([Interval(x) for x in each] for each in (q, self.a, p))
-        w, r, v = asked.get("prefixes", 0.0), asked.get("ranges", 0.0), asked.get("values", 0.0)
+        w, r = asked.get("prefixes", 0.0), asked.get("ranges", 0.0)
         each = floats(w) if isinstance(w, str) else [w] * n
-        values, chords, self.first = [v] * n, dict[tuple[int, int], float](), None
+        grounds, self.first = [x + r * (n + 1) for x in each], None
         self.nested = "groups" in asked or "singles" in asked
         if self.nested:
-            values = [v + single for single in (floats(asked["singles"]) if "singles" in asked else [0.0] * n)]
-            groups = floats(asked["groups"]) if "groups" in asked else []
-            k = len(groups) // 3
-            for low, high, weight in zip(groups[:k], groups[k : 2 * k], groups[2 * k :], strict=True):
-                if low == high:
-                    values[int(low)] += weight
-                else:
-                    chords[int(low) - 1, int(high)] = chords.get((int(low) - 1, int(high)), 0.0) + weight
-            self.grounds = [Interval(x + r * (n + 1)) for x in each]
-            self.first = Interval((each[0] + r * (n + 1)) * (1 + each[0] / r)) if r else None
+            self.grounds = [Interval(x) for x in grounds]
+            self.first = Interval(grounds[0] * (1 + each[0] / r)) if r else None
         elif "ends" in asked:
             each, around = floats(asked["ends"]), Interval(1 - 2.0**-48, 1 + 2.0**-48)  # added in any order
             self.first, *self.grounds = (around / Interval(1 / (u * math.fsum(each))) for u in each)
         else:
-            self.grounds = [UNIT / Interval(1 / (x + r * (n + 1))) for x in each]
-            self.first = UNIT / Interval(1 / (w + r * (n + 1)) * r / (w + r)) if r else None
-        self.values, self.chords = [Interval(x) for x in values], {at: Interval(x) for at, x in chords.items()}
-        if not len(self.grounds) == len(values) == n:
-            raise Refused("what is asked along an attribute does not fit it")
+            self.grounds = [UNIT / Interval(1 / x) for x in grounds]
+            self.first = UNIT / Interval(1 / grounds[0] * r / (w + r)) if r else None
+        singles = floats(asked["singles"]) if "singles" in asked else [0.0] * n
+        chords = {(i - 1, i): asked.get("values", 0.0) + singles[i] for i in range(n)}
+        groups = floats(asked["groups"]) if "groups" in asked else []
+        k = len(groups) // 3
+        for low, high, weight in zip(groups[:k], groups[k : 2 * k], groups[2 * k :], strict=True):
+            chords[int(low) - 1, int(high)] = chords.get((int(low) - 1, int(high)), 0.0) + weight
+        inside = all(-1 <= a < b < n and x >= 0 for (a, b), x in chords.items())
+        fits = len(self.grounds) == len(singles) == n and all(each.low >= 0 for each in self.grounds)
+        require(inside and fits, "what is asked along an attribute does not fit it")
+        self.chords = {at: Interval(x) for at, x in chords.items()}
+        self.wide = [(a, b, conductance) for (a, b), conductance in self.chords.items() if b - a > 1]
         self.before = list(accumulate(self.grounds, initial=self.first or ZERO))
         self.after = list(accumulate(reversed(self.grounds), initial=ZERO))[::-1]
 
     def gram(self, i: int, j: int) -> Interval:
         """G(i, j), i ≤ j."""
         star = self.after[j] if self.first is None else self.after[j] * self.before[i] / self.before[-1]
-        chords = (c for (a, b), c in self.chords.items() if a < i and j <= b)
-        return sum(chords, star if i < j else star + self.values[i])
+        return sum((c for a, b, c in self.wide if a < i and j <= b), star if i < j else star + self.chords[i - 1, i])
 
     def covariances(self, z: Interval) -> Callable[[int, int], Interval]:
         """Cov(C_i, C_j) in the network of G + z Q⁻¹; of neighbours alone along a long attribute."""
         n, ground = self.n, -1
         hub = ground if self.first is None else n
         links: dict[int, dict[int, Interval]] = {v: {} for v in range(-1, n + 1)}
+        joined = [(i - 1, i, z / self.q[i]) for i in range(n)] + [(i, hub, self.grounds[i]) for i in range(n)]
+        joined += [(a, b, c) for (a, b), c in self.chords.items()] + ([(ground, hub, self.first)] if self.first else [])
 
         def link(a: int, b: int, conductance: Interval) -> None:
             links[a][b] = links[b][a] = links[a].get(b, ZERO) + conductance
 
-        for i in range(n):
-            link(i - 1, i, self.values[i] + z / self.q[i])
-            link(i, hub, self.grounds[i])
-        for (a, b), conductance in {**self.chords, **({(ground, hub): self.first} if self.first else {})}.items():
-            link(a, b, conductance)
+        for each in joined:
+            link(*each)
         steps, order = [], [*range(n), *([hub] if self.first else [])]
         for v in order:
             near = links.pop(v)
+            require(len(near) <= 64, "groups along an attribute are not nested")
             t = sum(near.values(), ZERO)
             for a, b in combinations(near, 2):
                 link(a, b, near[a] * near[b] / t)
@@ -288,37 +298,35 @@ class Axis:
             left, right = (z, right) if sign.high < 0 else (left, z)
         return Interval(left, right)
 
-    @cached_property
-    def gamma(self) -> Callable[[int, int], Interval]:
+    def gamma(self) -> dict[tuple[int, int], Interval]:
         """Γ(i, j), i ≤ j; of a long attribute i = j alone."""
         c = UNIT / sum((a / p for a, p in zip(self.weights, self.poles, strict=True)), ZERO)
-        b, parts = UNIT / sum(self.weights, ZERO), []
+        b, parts, entries = UNIT / sum(self.weights, ZERO), [], {}
         for low, high in pairwise(self.poles):
             z = self.zero(low.low, high.low)
             squares = ((p - z) * (p - z) if p.low > z.high else (z - p) * (z - p) for p in self.poles)
             d = UNIT / (z * sum((a / square for a, square in zip(self.weights, squares, strict=True)), ZERO))
             parts.append((d, z, self.covariances(z)))
-
-        def entry(i: int, j: int) -> Interval:
-            whole = b * self.gram(i, j)
+        own = sum((d for d, _, _ in parts), c)
+        last = self.n if self.n <= DENSE else 0
+        for i, j in [(k, j) for k in range(self.n) for j in range(k, max(last, k + 1))]:
+            entry = b * self.gram(i, j) if i < j else b * self.gram(i, i) + own / self.q[i]
             for d, z, cov in parts:
                 share = d * z / (self.q[i] * self.q[j])
-                whole = whole + share * (cov(i, j - 1) + cov(i - 1, j)) - share * (cov(i, j) + cov(i - 1, j - 1))
-            return whole if i < j else whole + sum((d for d, _, _ in parts), c) / self.q[i]
-
-        return entry
+                entry = entry + share * (cov(i, j - 1) + cov(i - 1, j)) - share * (cov(i, j) + cov(i - 1, j - 1))
+            entries[i, j] = entry
+        return entries
 
     @cached_property
     def factor(self) -> Factor:
         """Γ times 2^192 in whole numbers, above Γ in every direction: what is uncertain is added to the diagonal."""
-        n, places = self.n, range(self.n)
-        entries = {(i, j): self.gamma(i, j) for i in places for j in (places[i:] if n <= DENSE else [i])}
-        whole = {at: math.ceil(Fraction(entry.high) * AXIS) for at, entry in entries.items()}
-        more = n * max(whole[at] + 1 - math.floor(Fraction(entry.low) * AXIS) for at, entry in entries.items())
-        if n <= DENSE:
-            return Factor((self.attribute,), places, lambda i, j: whole[min(i, j), max(i, j)] + more * (i == j))
-        bounds = (max(whole.values()), -max(whole.values()) if self.nested else 0)
-        return Factor((self.attribute,), places, lambda i, j: whole[i, i], bounds=bounds, partial=True)
+        entries, at = self.gamma(), (self.attribute,)
+        whole = {place: math.ceil(Fraction(entry.high) * AXIS) for place, entry in entries.items()}
+        if self.n > DENSE:
+            bounds = (max(whole.values()), -max(whole.values()) if self.nested else 0)
+            return Factor(at, range(self.n), lambda i, j: whole[i, i], bounds=bounds, partial=True)
+        more = self.n * max(whole[at] + 1 - math.floor(Fraction(entry.low) * AXIS) for at, entry in entries.items())
+        return Factor(at, range(self.n), lambda i, j: whole[min(i, j), max(i, j)] + more * (i == j))
 
     def weight(self, f: Fraction, axes: int) -> int:
         """1/f' for so many axes."""
@@ -329,7 +337,7 @@ class Axis:
 # ---- the forms
 
 
-class Ratios:
+class Scales:
     """Hands out noise scales over grids in their order: as a release keeps them, or those of a plan's rules."""
 
     def __init__(self, arrays: dict[str, list[Any]] | None) -> None:
@@ -337,19 +345,17 @@ class Ratios:
 
     def __call__(self, rules: Sequence[float], measured: Sequence[int] = (), grids: bool = True) -> list[Fraction]:
         """The next ones; along an axis f, which has no grid."""
-        pairs = [(rule, 1) for rule in rules]
+        pairs: list[tuple[Any, Any]] = [(rule, 1) for rule in rules]
         if self.left is not None:
-            if list(islice(self.left.get("measured", iter(())), len(measured))) != list(measured):
-                raise Refused("the release lists other sets or groups than its plan measures")
+            listed = list(islice(self.left.get("measured", iter(())), len(measured)))
+            require(listed == list(measured), "the release lists other sets or groups than its plan measures")
             pairs = list(islice(zip(self.left["scales"], self.left.get("grids", repeat(1)), strict=False), len(rules)))
-        if len(pairs) != len(rules) or not all(0 < s < math.inf and t >= 1 for s, t in pairs):
-            raise Refused("noise scales are missing, or no positive numbers")
-        return [Fraction(s) / (t if grids else 1) for s, t in pairs]
-
-    def end(self) -> None:
-        """Refuses what was not asked for."""
-        if any(next(left, None) is not None for left in (self.left or {}).values()):
-            raise Refused("the release lists more than its plan measures")
+        positive = len(pairs) == len(rules) and all(0 < s < math.inf and 1 <= t < math.inf for s, t in pairs)
+        require(positive, "noise scales are missing, or no positive numbers")
+        ratios = [Fraction(s) / (Fraction(t) if grids else 1) for s, t in pairs]
+        same = all(ratio <= Fraction(rule) * (1 + SAME_NOISE) for ratio, rule in zip(ratios, rules, strict=True))
+        require(same, "the release states more noise than its plan")
+        return ratios
 
 
 def squared(ratio: Fraction) -> int:
@@ -360,18 +366,34 @@ def squared(ratio: Fraction) -> int:
 class Measured:
     """What a plan without groups measures: blocks under normal noise, columns under Laplace noise."""
 
-    def __init__(self, body: dict[str, Any], attributes: list[Attribute], read: Ratios) -> None:
+    def __init__(self, body: dict[str, Any], attributes: list[Attribute], read: Scales) -> None:
         self.body, self.attributes, self.read = body, attributes, read
         self.sizes = [attribute.size for attribute in attributes]
         self.blocks, self.columns = list[Block](), Columns()
-        product_form = self.along if "parts" in body else self.sets
-        forms = {"dense": self.matrix, "pure": self.matrix, "blockwise": self.blockwise, "product": product_form}
+        product_form = self.tables if "shares" in body else self.along if "parts" in body else self.sets
+        forms = {"dense": self.one, "pure": self.one, "blockwise": self.blockwise, "product": product_form}
         forms[body["kind"]]()
+        require(not (self.blocks and self.columns), "normal and Laplace noise cannot be added up")
 
-    def matrix(self) -> None:
+    def positions(self, listed: Sequence[int]) -> tuple[int, ...]:
+        """Positions of attributes, which increase."""
+        known = [i for i in range(len(self.sizes)) if i in listed]
+        require(known == list(listed), "attributes are listed out of order, or are not in the domain")
+        return tuple(known)
+
+    def matrix(self, attributes: Sequence[int], columns: Sequence[int], rows: Sequence[Sequence[int]]) -> Factor:
+        """The columns of a whole matrix, by the column of every point, −1 for none."""
+        own, used = self.positions(attributes), range(-1, max(columns) + 1)
+        whole = [*zip(*rows, strict=True), (0,) * len(rows)] if rows else [()] * len(used)
+        fits = len(columns) == math.prod(self.sizes[i] for i in own) and len(used) <= len(whole)
+        fits = fits and all(type(x) is int for row in rows for x in row) and all(k in used for k in columns)
+        require(fits, "a matrix is not made of whole numbers, or does not fit its cells")
+        return Factor(own, [whole[k] for k in columns], lambda a, b: sum(map(int.__mul__, a, b)))
+
+    def one(self) -> None:
         """One integer matrix."""
         (ratio,) = self.read([self.body["scale"]])
-        factor = matrix(self.body["attributes"], self.body["columns"], self.body["strategy"])
+        factor = self.matrix(self.body["attributes"], self.body["columns"], self.body["strategy"])
         if self.body["kind"] == "dense":
             self.blocks.append((squared(ratio), [factor]))
         else:
@@ -380,93 +402,101 @@ class Measured:
     def blockwise(self) -> None:
         """Integer rows over classes of values."""
         for block, number, tau in zip(*(self.body[key] for key in ("blocks", "numbers", "precisions")), strict=True):
-            if tau > 0:
-                columns, strategy = [0], self.body["strategies"][number]
-                for i, level in block:
-                    classes = self.body["axes"][i][level - 1]
-                    columns = [at * (max(classes) + 1) + own for at in columns for own in classes]
+            require(tau >= 0, "a precision is negative")
+            columns, strategy = [0], self.body["strategies"][number]
+            for i, level in block if tau else []:
+                classes = self.body["axes"][i][level - 1]
+                require(len(columns) * len(classes) <= LARGEST and min(classes) >= 0 < level, "a block is too large")
+                columns = [at * (max(classes) + 1) + own for at in columns for own in classes]
+            if tau:
                 raw, form = inflated(base64.b85decode(strategy["rows"])), f"<{strategy['shape'][1]}q"
-                factor = matrix([i for i, _ in block], columns, list(struct.iter_unpack(form, raw)))
-                most = factor.extremes[0]
-                weight = squared(*self.read([(math.sqrt(most) or 1.0) * math.sqrt(1.0 / tau) * (1.0 + 2.0**-46)]))
-                self.blocks.append((weight, [factor]) if block else (weight * most, []))
+                factor = self.matrix([i for i, _ in block], columns, list(struct.iter_unpack(form, raw)))
+                rule = (math.sqrt(factor.norm) or 1.0) * math.sqrt(1.0 / tau) * (1.0 + 2.0**-46)
+                weight = squared(*self.read([rule]))
+                self.blocks.append((weight, [factor]) if block else (weight * factor.norm, []))
+
+    def listed_sets(self, key: str) -> dict[tuple[int, ...], float]:
+        """The sets of a product and their precisions or shares, in order."""
+        of_size = ((level["members"], level["size"]) for level in self.body["sets"])
+        sets = [self.positions(m[k : k + n]) for m, n in of_size for k in range(0, max(len(m), 1), max(n, 1))]
+        known = dict(zip(sets, self.body[key], strict=True))
+        require(len(known) == len(sets) and min(known.values(), default=0) >= 0, f"sets repeat, or have {key} below 0")
+        return known
+
+    def tables(self) -> None:
+        """Whole tables with Laplace noise: two cells that differ in all attributes stand for all."""
+        for k, (S, share) in enumerate(self.listed_sets("shares").items()):
+            if share:
+                (ratio,) = self.read([1 / share * (1.0 + 2.0**-48)], [k])
+                self.columns.append((1 / ratio, [(0, (1,)), (int(math.prod(self.sizes[i] for i in S) > 1), (1,))]))
 
     def sets(self) -> None:
-        """Residuals of sets, some of them along axes; or whole tables with Laplace noise."""
-        sizes, factors, units, axes = self.sizes, list[Factor](), list[float](), dict[int, Axis]()
-        of_size = ((level["members"], level["size"]) for level in self.body["sets"])
-        sets = [tuple(m[k : k + n]) for m, n in of_size for k in range(0, max(len(m), 1), max(n, 1))]
-        for k, (share, S) in enumerate(zip(self.body.get("shares", []), sets, strict=False)):
-            if share > 0:  # two cells that differ in all attributes stand for all
-                (ratio,) = self.read([1 / share * (1.0 + 2.0**-48)], [k])
-                self.columns.append((1 / ratio, [(0, (1,)), (int(math.prod(sizes[i] for i in S) > 1), (1,))]))
-        if "shares" in self.body:
-            return
-        given = self.body["strategies"] or [{"rows": None}] * len(sizes)
-        for i, (n, each) in enumerate(zip(sizes, given, strict=True)):
+        """Residuals of sets, some of them along axes."""
+        factors, units, axes, own = list[Factor](), list[float](), dict[int, Axis](), dict[tuple[int, ...], float]()
+        given = self.body["strategies"] or [{"rows": None}] * len(self.sizes)
+        for i, (n, each) in enumerate(zip(self.sizes, given, strict=True)):
             if "axis" in each:
                 axes[i] = Axis(i, n, each["axis"])
-            rows = () if i in axes else each["rows"]
-            factors.append(
-                axes[i].factor if i in axes else plain(i, n) if rows is None else matrix([i], range(n), rows)
-            )
-            units.append(1.0 if i in axes else float(n) if rows is None else math.sqrt(factors[i].extremes[0]) or 1.0)
-        up = 1.0 + (2.0**-48 if all(each == {"rows": None} for each in given) else 2.0**-46)
-        own = to_measure(
-            dict(zip(sets, self.body["precisions"], strict=True)), {i: each.tells for i, each in axes.items()}
+                factors.append(axes[i].factor)
+            else:
+                factors.append(plain(i, n) if each["rows"] is None else self.matrix([i], range(n), each["rows"]))
+            units.append(1.0 if i in axes else float(n) if each["rows"] is None else math.sqrt(factors[i].norm) or 1.0)
+        known, up = (
+            self.listed_sets("precisions"),
+            2.0**-48 if all(each == {"rows": None} for each in given) else 2.0**-46,
         )
-        for k, S in enumerate(sets):
-            noisy = [axes[i] for i in S if i in axes]
-            if own[S] > 0 and all(factors[i].extremes[0] for i in S):
+        require(len(axes) <= 8, "noise is correlated along more than eight attributes")
+        for S in sorted(known, key=lambda each: -len(axes.keys() & set(each))):  # what is measured: most axes first
+            free = axes.keys() - set(S)
+            more = ({*S, *A} for k in range(len(free)) for A in combinations(free, k + 1))
+            told = (own.get(tuple(sorted(U)), 0.0) * math.prod(axes[i].tells for i in U.difference(S)) for U in more)
+            lacking = known[S] - sum(told)
+            own[S] = lacking if lacking > 1e-12 * known[S] else 0.0
+        for k, S in enumerate(known):
+            noisy, unit = [axes[i] for i in S if i in axes], math.prod(units[i] for i in S)
+            if own[S] and all(factors[i].norm for i in S):
                 if noisy:
                     rule = math.prod(units[i] ** 2 for i in S) / own[S] * (1.0 + 2.0**-40)
                     weight = noisy[0].weight(*self.read([rule], [k], grids=False), len(noisy))
                 else:
-                    weight = squared(*self.read([math.prod(units[i] for i in S) * math.sqrt(1.0 / own[S]) * up], [k]))
+                    weight = squared(*self.read([unit * math.sqrt(1.0 / own[S]) * (1.0 + up)], [k]))
                 self.blocks.append((weight, [factors[i] for i in S]))
 
     def along(self) -> None:
         """Sets of short attributes, each by an operator along one attribute."""
-        at = self.body["attribute"]
-        axis_of = cache(lambda text: Axis(at, self.sizes[at], json.loads(text)))
+        (at,), axis_of = self.positions([self.body["attribute"]]), cache(lambda text: Axis(at, n, json.loads(text)))
+        n = self.sizes[at]
         for part in self.body["parts"]:
-            sizes = [self.sizes[i] for i in part["members"]]
-            operator, short = with_texts(part["operator"], self.body["texts"]), list(map(plain, part["members"], sizes))
-            N, kind = math.prod(sizes), operator["kind"]
+            short = [plain(i, self.sizes[i]) for i in self.positions(part["members"])]
+            operator, N = with_texts(part["operator"], self.body["texts"]), math.prod(len(each.keys) for each in short)
+            kind, laplace = operator["kind"], operator["kind"] == "buckets" or operator.get("noise") == "laplace"
+            require(at not in part["members"] and not (laplace and short), "a set has members that it cannot have")
             if kind == "path":
                 axis = axis_of(json.dumps(operator["axis"]))
-                rule = operator["factor"] * math.prod(float(n) ** 2 for n in sizes) * (1.0 + 2.0**-40)
+                rule = operator["factor"] * math.prod(float(len(each.keys)) ** 2 for each in short) * (1.0 + 2.0**-40)
                 self.blocks.append((axis.weight(*self.read([rule], grids=False), 1), [*short, axis.factor]))
             elif kind == "total":
                 rule = math.sqrt(operator["variance"]) * N * (1.0 + 2.0**-48)
                 self.blocks.append((squared(*self.read([rule])), short))
             elif kind == "buckets":
-                self.columns += buckets(self.sizes[at], operator["strategies"], self.read(operator["scales"]))
+                self.columns += buckets(n, operator["strategies"], self.read(operator["scales"]))
             else:
-                times = {"normal": 1.0, "laplace": 2.0}[operator["noise"]]
-                levels = [each if any(each) else [] for each in map(floats, operator["precisions"])]
-                rules = [[1.0 / math.sqrt(times * tau) * (N * (1.0 + 2.0**-50)) for tau in each] for each in levels]
-                own, nodes = (
-                    list(map(self.read, rules)),
-                    self.attributes[at].nodes(operator["counts"])[operator["start"] :],
+                levels, times = (
+                    [each if any(each) else [] for each in map(floats, operator["precisions"])],
+                    1.0 + laplace,
                 )
-                if len(nodes) != len(own) or (times > 1 and max(map(len, own)) > 1):
-                    raise Refused("a tree has other levels than its attribute, or with Laplace noise several scales")
-                if times > 1:
+                rules = [[1.0 / math.sqrt(times * tau) * (N * (1.0 + 2.0**-50)) for tau in each] for each in levels]
+                own, start = list(map(self.read, rules)), range(64)[operator["start"]]
+                nodes = self.attributes[at].nodes(operator["counts"])[start:]
+                most = [max(nodes[min(1, len(nodes) - 1)]), *(max(each) for each in nodes[1:])]
+                fits = [len(each) in (0, 1, top + 1) for each, top in zip(own, most, strict=True)]
+                require(all(fits) and operator["start"] >= 0, "a tree has other nodes than its attribute")
+                if laplace:
+                    require(max(map(len, own)) <= 1, "a tree has several scales on one level, with Laplace noise")
                     measured = ((each, places) for each, places in zip(own, nodes, strict=True) if each)
                     self.columns += [(1 / each[0], [(node, (1,)) for node in places]) for each, places in measured]
                 else:
                     self.blocks.append((1, [*short, tree(at, nodes, own)]))
-
-
-def to_measure(known: dict[tuple[int, ...], float], tells: dict[int, float]) -> dict[tuple[int, ...], float]:
-    """What is measured of each set, from what shall be known of it: those with most axes first."""
-    own = dict.fromkeys(known, 0.0) if tells else known
-    for S in sorted(known, key=lambda each: -len(tells.keys() & set(each))) if tells else []:
-        above = (U for U in known if own[U] and set(U) > set(S) and set(U) - set(S) <= tells.keys())
-        lacking = known[S] - sum(own[U] * math.prod(tells[i] for i in set(U) - set(S)) for U in above)
-        own[S] = lacking if lacking > 1e-12 * known[S] else 0.0
-    return own
 
 
 def with_texts(body: Any, texts: list[str]) -> Any:
@@ -480,11 +510,9 @@ def tree(at: int, nodes: list[list[int]], ratios: list[list[Fraction]]) -> Facto
     """Every node from the finest measured level to the root: of two values, the weights of the nodes that hold both."""
     weights, above = [list(map(squared, each)) or [0] for each in ratios], nodes[min(1, len(nodes) - 1)]
     ways: dict[int, list[tuple[int, int]]] = {}
-    for value, finest in enumerate(nodes[0]):
-        if finest not in ways:
-            index = [above[value], *(places[value] for places in nodes[1:])]  # of the finest level one per parent
-            own = [w[0] if len(w) == 1 else w[k] for w, k in zip(weights, index, strict=True)]
-            ways[finest] = list(zip((places[value] for places in nodes), own, strict=True))
+    for finest, *index in zip(nodes[0], above, *nodes[1:], strict=True):  # of the finest level one scale per parent
+        own = (w[0] if len(w) == 1 else w[k] for w, k in zip(weights, index, strict=True))
+        ways[finest] = list(zip([finest, *index[1:]], own, strict=True))
 
     def shared(a: int, b: int) -> int:
         return sum(weight for (one, weight), (other, _) in zip(ways[a], ways[b], strict=True) if one == other)
@@ -497,11 +525,11 @@ def buckets(n: int, strategies: list[list[list[int]]], ratios: list[Fraction]) -
     runs, columns = [n], Columns()
     for level, (rows, ratio) in reversed(list(enumerate(zip(strategies, ratios, strict=True)))):
         whole, parts, keys = list(zip(*rows, strict=True)), list[int](), list[tuple[int, tuple[int, ...]]]()
+        require(all(type(x) is int for row in rows for x in row), "rows over buckets are not whole numbers")
         for bucket, size in enumerate(runs):
             b = len(whole)
             sizes = [size // b + (k < size % b) for k in range(b)] if level else [1] * size
-            if len(sizes) > b or min(sizes) < 1:
-                raise Refused("the buckets do not hold the values")
+            require(len(sizes) <= b and min(sizes) >= 1, "the buckets do not hold the values")
             keys += [(bucket, whole[part]) for part, length in enumerate(sizes) for _ in range(length)]
             parts += sizes
         columns, runs = [*columns, (1 / ratio, keys)], parts
@@ -554,7 +582,7 @@ class Cells:
         """The most expensive cell."""
         costs = [self.shared(cell, cell) for cell in self.kinds(1)]
         self.exact = bool(costs) or len(set(self.seen)) == len(self.factors)
-        return max(costs or [sum(weight * math.prod(f.extremes[0] for f in own) for weight, own in self.blocks)])
+        return max(costs or [sum(weight * math.prod(f.norm for f in own) for weight, own in self.blocks)])
 
     def replaced(self) -> int:
         """The most expensive pair of cells."""
@@ -564,19 +592,19 @@ class Cells:
             norms = [self.shared(cell, cell) for cell in others]
             pairs = ((one, other, norm) for one in ones for other, norm in zip(others, norms, strict=True))
             return max(self.shared(one, one) + norm - 2 * self.shared(one, other) for one, other, norm in pairs)
-        alike = [f for f in self.factors if len(f.attributes) == 1 == self.seen.count(f.attributes[0])]
-        alike, terms, self.exact = alike if len(alike) <= 16 else [], [], False
-        for weight, own in self.blocks:
-            least = min([f.ratio for f in own if f not in alike], default=Fraction(1))
-            cost = weight * math.prod(f.extremes[0] for f in own)
-            terms.append((frozenset(f for f in own if f in alike), Fraction(cost), least))
-        return min(2 * self.added + 2 * math.ceil(opposed(alike, terms)), 4 * self.added)
+        self.exact = False
+        costs = [(weight * math.prod(f.norm for f in own), own) for weight, own in self.blocks]
+        if len(self.factors) <= 16:
+            below = opposed(self.factors, [(frozenset(own), Fraction(cost)) for cost, own in costs])
+        else:
+            below = sum(cost * max([-f.ratio for f in own] + [Fraction(0)]) for cost, own in costs)
+        return min(2 * self.added + 2 * math.ceil(below), 4 * self.added)
 
     def persons(self, records: int) -> int:
         """The most expensive person with limits."""
         kinds, bounds = self.kinds(records, math.sqrt(MOST)) if not self.partial else [], [records**2 * self.added]
         gamma = [[self.shared(one, other) for other in kinds] for one in kinds]
-        if kinds and math.comb(len(kinds) + records, records) * len(kinds) <= MOST:
+        if kinds and math.comb(len(kinds) + records, len(kinds)) * len(kinds) <= MOST:
             return everyone(gamma, kinds, records, self.limits)
         self.exact = False
         if kinds and len(self.blocks) == 1:
@@ -592,7 +620,7 @@ class Cells:
         for i, alone in product(limits.keys() & of.keys() - flat, (True, False)):
             grams = ([of[i].inner(a, b) for b in of[i].keys] for a in of[i].keys)
             met = [placed([max(x, 0) if alone else abs(x) for x in row], records, limits[i]) for row in grams]
-            most[i, alone] = Fraction(placed(met, records, limits[i]), of[i].extremes[0] or 1)
+            most[i, alone] = Fraction(placed(met, records, limits[i]), of[i].norm or 1)
         for weight, own in self.blocks:
             S = frozenset(f.attributes[0] for f in own)
             for B in (frozenset(B) for k in range(len(S & flat) + 1) for B in combinations(S & flat, k)):
@@ -600,23 +628,20 @@ class Cells:
                 tables[S - flat, B] = tables.get((S - flat, B), 0) + signed
         for (T, B), weight in tables.items():
             pairs = [pairs_agreeing(records, [limits[i] for i in B]), *(most[i, len(T) == 1] for i in T if i in limits)]
-            bound += max(weight, 0) * math.prod(of[i].extremes[0] for i in T) * min(pairs)
+            bound += max(weight, 0) * math.prod(of[i].norm for i in T) * min(pairs)
         return bound
 
 
-def opposed(alike: list[Factor], terms: list[tuple[frozenset[Factor], Fraction, Fraction]]) -> Fraction:
-    """The largest −Γ(c, c') at any corner: ratios that blocks share at 1 or their least, others as they are worst."""
-    if not alike:
-        return sum((-min(cost * least, cost) for _, cost, least in terms), Fraction(0))
-    factor, *rest = alike
-    worst = []
-    for times in (Fraction(1), factor.ratio):
-        merged: dict[Any, Fraction] = {}
-        for n, (members, cost, least) in enumerate(terms):
-            key = members - {factor}, least, n * (least < 1)
-            merged[key] = merged.get(key, Fraction(0)) + (cost * times if factor in members else cost)
-        worst.append(opposed(rest, [(members, cost, least) for (members, least, _), cost in merged.items()]))
-    return max(worst)
+def opposed(factors: list[Factor], terms: Iterable[tuple[frozenset[Factor], Fraction]]) -> Fraction:
+    """The largest −Γ(c, c') at any corner: every factor's ratio at 1 or its least."""
+    if not factors:
+        return -sum((cost for _, cost in terms), Fraction(0))
+    (factor, *rest), corners = factors, [dict[frozenset[Factor], Fraction](), dict[frozenset[Factor], Fraction]()]
+    for members, cost in terms:
+        for merged, ratio in zip(corners, (Fraction(1), factor.ratio), strict=True):
+            left = members - {factor}
+            merged[left] = merged.get(left, Fraction(0)) + cost * (ratio if factor in members else 1)
+    return max(opposed(rest, merged.items()) for merged in corners)
 
 
 def placed(numbers: Sequence[int], records: int, limit: int) -> int:
@@ -653,51 +678,46 @@ def everyone(gamma: list[list[int]], kinds: list[dict[Any, Any]], records: int, 
 
 
 def laplace_price(columns: Columns, records: int | None, limited: bool, drops: bool) -> tuple[Fraction, bool]:
-    """By L1 norms; records None: one is replaced."""
-
-    def apart(one: tuple[int, tuple[int, ...]], other: tuple[int, tuple[int, ...]]) -> int:
-        return sum(map(abs, map(int.__sub__, one[1], other[1]) if one[0] == other[0] else one[1] + other[1]))
-
-    n = len(columns[0][1])
+    """By L1 norms, of a pair by the sum of each block's largest; records None: one is replaced."""
+    n, moved = len(columns[0][1]), Fraction(0)
     norms = [sum(weight * sum(map(abs, cells[k][1])) for weight, cells in columns) for k in range(n)]
     if records is not None:
         alike = min(norms) == max(norms) and all(x >= 0 for _, cells in columns for _, column in cells for x in column)
         return records * max(norms), alike or not limited
-    if n**2 * len(columns) <= MOST:
-        moved = max(sum(w * apart(cells[i], cells[j]) for w, cells in columns) for i in range(n) for j in range(i + 1))
-        return max(moved, max(norms) * drops), True
-    moved = Fraction(0)  # a bound: each block's own largest, of two places the two largest columns
     for weight, cells in columns:
-        kinds = {column: (k, column) for k, column in cells}
-        places = range(min(len({place for place, _ in cells}), 2))
-        moved += weight * max(apart((0, a), (k, b)) for a in kinds for b in kinds for k in places)
-    return max(moved, max(norms) * drops), False
+        kinds, places = {column for _, column in cells}, {place for place, _ in cells}
+        within = max(sum(map(abs, map(int.__sub__, a, b))) for a in kinds for b in kinds)
+        moved += weight * max(within, 2 * max(sum(map(abs, a)) for a in kinds) if len(places) > 1 else 0)
+    return max(moved, max(norms) * drops), len(columns) == 1
 
 
 def price(body: dict[str, Any], arrays: Any = None, unit: Any = None) -> tuple[Fraction, bool, bool]:
     """The price for a unit (the plan's own if left out), whether it is exact, and whether it is an epsilon."""
-    declared, unit, read = (
-        {k: v for k, v in body["domain"].items() if isinstance(v, dict)},
-        unit or body["unit"],
-        Ratios(arrays),
-    )
-    attributes = [Attribute(each) for each in declared.values()]
+    declared, unit = {k: v for k, v in body["domain"].items() if isinstance(v, dict)}, unit or body["unit"]
+    attributes, read = [Attribute(each) for each in declared.values()], Scales(arrays)
     sizes, drops = [each.size for each in attributes], any(each.drops for each in attributes)
-    per = {list(declared).index(name): most for name, most in unit.get("per", {}).items()}
-    records = min([unit.get("records", 1), *(most * sizes[i] for i, most in per.items())])
-    limits = {i: most for i, most in per.items() if most < records}
     groups, replaces = body["kind"] == "groups", unit["kind"] == "replace"
-    chosen = read([], body["chosen"]) or body["chosen"] if groups else [0]
+    per = {list(declared).index(name): most for name, most in unit.get("per", {}).items()}
+    numbers = [1 if replaces else unit["records"], *per.values()]
+    known = unit["kind"] in ("add-remove", "replace", "person") and all(type(x) is int and x >= 1 for x in numbers)
+    require(known, "the unit is not one that the page lists")
+    records = min([numbers[0], *(most * sizes[i] for i, most in per.items())])
+    limits = {i: most for i, most in per.items() if most < records}
+    chosen = body["chosen"] if groups else [0]
+    if groups:
+        read([], chosen)
+        fits = len(chosen) == math.prod(sizes[i] for i in body["by"]) and min(chosen) >= -1
+        require(fits, "the groups are not as many as those of their attributes")
     members = [Measured(each, attributes, read) for each in (body["members"] if groups else [body])]
-    read.end()
-    if members and members[0].columns:
+    require(not any(next(left, None) for left in (read.left or {}).values()), "the release lists more than its plan")
+    if members[0].columns and not groups:
         return (*laplace_price(members[0].columns, None if replaces else records, bool(limits), drops), True)
+    require(not any(each.columns for each in members), "groups have normal noise")
     cells = {k: Cells(members[k].blocks, sizes, limits) for k in set(chosen) if k >= 0 and members[k].blocks}
     ranked = sorted((cells[k].added if k in cells else 0 for k in chosen), reverse=True)
     if replaces:  # within a group; out of every table; from a group to another, of which both pay
-        cost = max(
-            [each.replaced() for each in cells.values()] + [ranked[0] * drops, sum(ranked[:2]) * (len(ranked) > 1)]
-        )
+        between = [ranked[0] * drops, sum(ranked[:2]) * (len(ranked) > 1)]
+        cost = max([each.replaced() for each in cells.values()] + between)
     elif groups or not limits:
         cost = pairs_agreeing(records, [limits[i] for i in body.get("by", []) if i in limits]) * ranked[0]
     else:
@@ -708,59 +728,63 @@ def price(body: dict[str, Any], arrays: Any = None, unit: Any = None) -> tuple[F
 # ---- guarantees, files, and what is printed
 
 
-def delta_of(pcost: Fraction, epsilon: float) -> Decimal:
-    """Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ) with μ = √pcost, from above."""
-    with decimal.localcontext() as context:
-        context.prec = 400
-        mu, e = (Decimal(pcost.numerator) / Decimal(pcost.denominator)).sqrt(), Decimal(epsilon)
-        arctan = {x: sum((-1) ** k / (Decimal(x) ** (2 * k + 1) * (2 * k + 1)) for k in range(300)) for x in (5, 239)}
-        root = (8 * (4 * arctan[5] - arctan[239])).sqrt()  # √(2π), by Machin's formula
-
-        def phi(x: Decimal) -> Decimal:
-            term, series, k = abs(x), abs(x), 0
-            while term > Decimal("1e-380") and abs(x) < 35:  # beyond, less than 10^-250 is left
-                k += 1
-                term = term * x * x / (2 * k + 1)
-                series += term
-            half = series * (-x * x / 2).exp() / root if abs(x) < 35 else Decimal("0.5")
-            return Decimal("0.5") + half.copy_sign(x)
-
-        return phi(mu / 2 - e / mu) - e.exp() * phi(-mu / 2 - e / mu) + Decimal("1e-200")
-
-
-def covers(guarantee: dict[str, Any] | None, cost: Fraction, epsilon: bool) -> bool:
-    """Whether a guarantee covers a price."""
+def covers(guarantee: dict[str, Any] | None, cost: Fraction, epsilon: bool) -> tuple[bool, float | None]:
+    """Whether a guarantee covers a price, and its slack: how much more it allows, relatively."""
     if guarantee is None or not cost:
-        return not cost
-    if epsilon or guarantee["kind"] == "pure":
-        return epsilon and guarantee["kind"] == "pure" and cost <= Fraction(guarantee["epsilon"])
-    if guarantee["kind"] == "approx":
-        return delta_of(cost, guarantee["epsilon"]) <= Decimal(guarantee["delta"])
-    return cost <= (2 * Fraction(guarantee["rho"]) if guarantee["kind"] == "zcdp" else Fraction(guarantee["mu"]) ** 2)
+        return not cost, None
+    kind, numbers = guarantee["kind"], {name: x for name, x in guarantee.items() if name != "kind"}
+    known = all(type(x) in (int, float) and 0 < x < math.inf for x in numbers.values()) and numbers.get("delta", 0) < 1
+    require(known, "the guarantee is not made of positive numbers")
+    if kind == "approx":  # in floats, to one part in 2^40 of the first term; an exponential cut off lowers the second
+        mu, above = math.sqrt(cost), numbers["epsilon"] / math.sqrt(cost)
+        first, second = (math.erfc((above - side * mu / 2) / math.sqrt(2)) / 2 for side in (1, -1))
+        delta = first * (1 + 2.0**-40) - math.exp(min(numbers["epsilon"], 700)) * second
+        return not epsilon and delta <= numbers["delta"] + first * 2.0**-39, None
+    allowed = {"zcdp": ("rho", 2, 1), "gdp": ("mu", 1, 2), "pure": ("epsilon", 1, 1)}[kind]
+    most = allowed[1] * Fraction(numbers[allowed[0]]) ** allowed[2]
+    return epsilon == (kind == "pure") and cost <= most, float(most / cost - 1)
 
 
-def document(content: bytes, kind: str) -> Any:
+def content(path: Path) -> bytes:
+    """The bytes of a file that is one, and not too large."""
+    require(path.is_file(), f"there is no file {str(path)!r}: give a saved plan, or the folder of a release")
+    require(path.stat().st_size <= 2**28, f"{str(path)!r} is larger than 256 MB")
+    return path.read_bytes()
+
+
+def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object that says everything once."""
+    require(len(dict(pairs)) == len(pairs), "a key stands twice in the file")
+    return dict(pairs)
+
+
+def document(raw: bytes, kind: str) -> Any:
     """The body of a document whose digest is right."""
-    whole, raw = json.loads(content), content[content.index(b'"body":') + 7 : -1]
-    if whole["format"] != kind or hashlib.sha256(raw).hexdigest() != whole["sha256"]:
-        raise Refused(f"this is no {kind}, or it was changed after it was written")
-    return whole["body"]
+    start = raw.index(b'"body":') + 7
+    header = json.loads(raw[:start] + b"null}", object_pairs_hook=distinct)
+    right = header["format"] == kind and hashlib.sha256(raw[start:-1]).hexdigest() == header["sha256"]
+    require(right, f"this is no {kind}, or it was changed after it was written")
+    return json.loads(
+        raw[start:-1], object_pairs_hook=distinct, parse_constant=lambda name: require(False, f"{name} is no number")
+    )
 
 
 def load(path: Path) -> tuple[dict[str, Any], dict[str, list[Any]] | None, dict[str, Any]]:
     """The body of a plan, and of a release its arrays and receipt."""
     if not path.is_dir():
-        return document(path.read_bytes(), "residua plan"), None, {}
-    release, arrays = document((path / "release.json").read_bytes(), "residua release"), {}
-    files = {name: (path / name).read_bytes() for name in ("plan.json", "measured.npz")}
-    if any(hashlib.sha256(content).hexdigest() != release["files"][name] for name, content in files.items()):
-        raise Refused("a file of the release was changed after it was written")
+        return document(content(path), "residua plan"), None, {}
+    release, arrays = document(content(path / "release.json"), "residua release"), {}
+    files = {name: content(path / name) for name in ("plan.json", "measured.npz")}
+    same = all(hashlib.sha256(raw).hexdigest() == release["files"][name] for name, raw in files.items())
+    require(same, "a file of the release was changed after it was written")
     with zipfile.ZipFile(io.BytesIO(files["measured.npz"])) as archive:
-        for name in archive.namelist():
-            raw = archive.read(name)
+        for entry in archive.infolist():
+            name, raw = entry.filename, archive.read(entry) if entry.compress_type == zipfile.ZIP_STORED else b""
             start = 10 + int.from_bytes(raw[8:10], "little")
-            form = "<q" if b"'<i8'" in raw[:start] else "<d"
-            arrays[name.removesuffix(".npy")] = [x for (x,) in struct.iter_unpack(form, raw[start:])]
+            forms = [form for word, form in ((b"'<i8'", "<q"), (b"'<f8'", "<d")) if word in raw[:start]]
+            known = name in ("measured.npy", "grids.npy", "scales.npy") and name[:-4] not in arrays and len(forms) == 1
+            require(known, "'measured.npz' is not what a release keeps")
+            arrays[name[:-4]] = [x for (x,) in struct.iter_unpack(forms[0], raw[start:])]
     return document(files["plan.json"], "residua plan"), arrays, release["receipt"]
 
 
@@ -774,15 +798,9 @@ def verify(path: str) -> dict[str, Any]:
         ratio = receipt["left_out_most"] / math.sqrt(square)
         beside = Fraction(ratio if epsilon else ratio**2) * Fraction(9999, 10000)
     margin = PLAN_MARGIN if arrays is None or "pooled" in receipt else 0
-    covered, stated = covers(body["guarantee"], cost * (1 - margin), epsilon), receipt.get(currency)
+    covered, slack = covers(body["guarantee"], cost * (1 - margin), epsilon)
+    stated = None if arrays is None else receipt[currency]
     paid = stated is None or (cost + beside) * (1 - margin) <= Fraction(stated)
-    guarantee = body["guarantee"] or {"kind": ""}
-    most = (
-        2 * guarantee.get("rho", 0)
-        or guarantee.get("mu", 0) ** 2
-        or ("delta" not in guarantee and guarantee.get("epsilon"))
-    )
-    slack = float(Fraction(most) / cost - 1) if most and cost else None  # what the guarantee has left
     price_of = {currency: float(cost), "exact": exact, "receipt": stated, "slack": slack}
     return {"path": path, "unit": body["unit"], "guarantee": body["guarantee"], **price_of, "covered": covered and paid}
 
@@ -795,8 +813,9 @@ def main() -> int:
     given = parser.parse_args()
     try:
         verdict = verify(given.path)
-    except (Refused, OSError, ValueError, LookupError, TypeError, ArithmeticError, zlib.error, struct.error) as problem:
-        sys.stderr.write(f"residua_verify: cannot tell: {problem!r}\n")
+    except Exception as problem:  # whatever a forged file provokes: no verdict
+        what = str(problem) if isinstance(problem, Refused) else f"the file is not what the page says: {problem!r:.200}"
+        sys.stderr.write(f"residua_verify: cannot tell: {what}\n")
         return 2
     lines = [f"{key:10} {json.dumps(value)}" for key, value in verdict.items()]
     end = "The guarantee covers the price." if verdict["covered"] else "THE GUARANTEE DOES NOT COVER THE PRICE."

@@ -4,12 +4,15 @@ A thousand random plans of every kind are priced by both. Where residua's price 
 bound, the other is no larger; and a defect in either, or in the file, is found.
 """
 
+import base64
 import importlib.util
 import json
+import math
 import random
 import shutil
 import subprocess
 import sys
+import zlib
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -26,6 +29,7 @@ from residua.plans.noise import LAPLACE, NORMAL
 from residua.plans.operators.tree import TreeNodes
 from residua.plans.product.set_measurements import ResidualMeasurements
 from residua.plans.statements import unit_to_body
+from residua.release import pooled
 from tests.laws.every_plan import NAMES, made
 from tests.laws.product_plans import random_plan
 from tests.resealed import reseal, reseal_document
@@ -126,22 +130,47 @@ def test_the_stated_guarantee_covers_the_price_of_every_plan(name, tmp_path):
 # ---- releases, and the command
 
 
-RELEASED = ("marginals", "products, limited", "matrix, queries", "blockwise", "axis, crossed", "by group", "tables")
+LEFT_OUT = {"marginals, limited": rs.ZCDP(0.1), "tables, limited": rs.PureDP(0.3)}
+POOLED = ("matrix, queries", "by group", "axis, crossed")
+RELEASED = (
+    *("marginals", "products, limited", "matrix, queries", "blockwise", "axis, crossed", "by group", "tables"),
+    *("tree, crossed", "pure tree", "runs", "axis, levels", "two axes", *LEFT_OUT),
+)
+RECORDS = {
+    "t": pa.table({"t": ["0", "1", "5", "2"], "b": [0, 1, 2, 0], "one": ["only"] * 4}),
+    "day": pa.table({"day": [0, 3, 6, 7], "b": ["x", "y"] * 2, "one": ["only"] * 4}),
+    "sex": pa.table({"sex": ["F", "M"] * 2, "a": [0, 1, 2, 3], "b": [0, 1, 2, 4]}),
+    "a": pa.table({"a": [0, 1, 2, 6] * 5, "b": [0, 1, 2, 0] * 5, "one": ["only"] * 20, "who": list(range(20))}),
+}
+
+
+def released(name, ledger, **options):
+    plan = made(name)
+    data = next(table for column, table in RECORDS.items() if column in plan.domain.names)
+    return rs.measure(
+        plan,
+        rs.Source.frame(data, person="who") if isinstance(plan.unit, rs.Person) else data,
+        ledger=ledger,
+        **options,
+    )
 
 
 @pytest.fixture(scope="module")
 def releases(tmp_path_factory):
     folder = tmp_path_factory.mktemp("releases")
-    data = pa.table({"a": [0, 1, 2, 6] * 5, "b": [0, 1, 2, 0] * 5, "one": ["only"] * 20, "who": list(range(20))})
     for name in RELEASED:
         plan = made(name)
-        ledger = rs.Ledger(folder / f"{name}.ledger", plan.guarantee, unit=plan.unit)
-        source = rs.Source.frame(data, person="who") if isinstance(plan.unit, rs.Person) else data
-        rs.measure(plan, source, ledger=ledger).save(folder / name)
+        most = rs.PureDP(99.0) if isinstance(plan.guarantee, rs.PureDP) else rs.ZCDP(99.0)
+        ledger = rs.Ledger(folder / f"{name}.ledger", most, unit=plan.unit)
+        options = {"left_out": LEFT_OUT[name]} if name in LEFT_OUT else {}
+        first = released(name, ledger, **options)
+        first.save(folder / name)
+        if name in POOLED:
+            pooled([first, released(name, ledger)]).save(folder / f"{name}, pooled")
     return folder
 
 
-@pytest.mark.parametrize("name", RELEASED)
+@pytest.mark.parametrize("name", [*RELEASED, *(f"{name}, pooled" for name in POOLED)])
 def test_a_release_is_priced_by_what_it_keeps_of_its_measurements(name, releases):
     verdict = second.verify(str(releases / name))
     assert verdict["covered"]
@@ -215,6 +244,79 @@ def test_a_forged_plan_is_found(name, change, tmp_path):
     assert not forged(tmp_path, name, change)["covered"]
 
 
+FORGED = {
+    "no records": ("marginals, k records", lambda body: body["unit"].update(records=0)),
+    "negative records": ("marginals, limited", lambda body: body["unit"].update(records=-1)),
+    "a fraction of a record": ("marginals, k records", lambda body: body["unit"].update(records=0.1)),
+    "no limit": ("marginals, limited", lambda body: body["unit"].update(per={"a": -1})),
+    "an unknown unit": ("marginals, k records", lambda body: body.update(unit={"kind": "nobody", "records": 1})),
+    "no number": ("marginals", lambda body: body.update(precisions=[math.nan] * len(body["precisions"]))),
+    "negative precisions": ("marginals", lambda body: body.update(precisions=[-x for x in body["precisions"]])),
+    "negative shares": ("tables", lambda body: body.update(shares=[-x for x in body["shares"]])),
+    "a share too many": ("tables", lambda body: body["shares"].append(9.0)),
+    "a set twice": (
+        "marginals",
+        lambda body: (body["sets"].append({"size": 1, "members": [0]}), body["precisions"].append(1e-9)),
+    ),
+    "an attribute declared twice": ("marginals", lambda body: body["domain"]["a"].update(values=["x"])),
+    "no values": ("marginals", lambda body: body["domain"].update(a={"size": 0})),
+    "too many values": ("marginals", lambda body: body["domain"]["a"].update(high=10**12)),
+    "a huge number": ("marginals", lambda body: body["domain"]["a"].update(high=10**400)),
+    "too few groups": ("by group", lambda body: body.update(chosen=[-1])),
+    "groups with Laplace noise": ("by group", lambda body: body.update(members=[made("tables").to_body()] * 2)),
+    "two kinds of noise": (
+        "runs",
+        lambda body: body["parts"].append({"members": [], "operator": {"kind": "total", "variance": 1e-12}}),
+    ),
+    "a Laplace tree by members": ("pure tree", lambda body: body["parts"][0].update(members=[0])),
+    "levels from the end": ("tree", lambda body: body["parts"][0]["operator"].update(start=-1)),
+    "levels that widen": ("tree", lambda body: body["parts"][0]["operator"].update(counts=[10**9] * 3)),
+    "a text for a number": ("marginals", lambda body: body["guarantee"].update(rho="1e9")),
+    "a negative guarantee": ("marginals, crossed", lambda body: body["guarantee"].update(mu=-1.0)),
+    "a delta of 2": ("marginals, k records", lambda body: body["guarantee"].update(delta=2.0)),
+    "a list for a table": ("marginals", lambda body: body.update(domain=[1, 2])),
+    "a text for a table": ("marginals", lambda body: body.update(unit="x")),
+    "a bomb": ("axis", lambda body: body["parts"][0]["operator"]["axis"].update(q=BOMB)),
+}
+BOMB = base64.b85encode(zlib.compress(bytes(2**28), 9)).decode()
+BODIES = {"nested": b"[" * 200_000, "empty": b"", "null": b"null", "twice": b'{"kind":"dense","kind":"pure"}'}
+
+
+def refused(capsys, monkeypatch, path):
+    """Whether the command ends with exit code 2 and one sentence, without another word."""
+    monkeypatch.setattr(sys, "argv", ["residua_verify.py", str(path)])
+    code, said = second.main(), capsys.readouterr()
+    return code == 2 and not said.out and said.err.startswith("residua_verify: cannot tell: ") and said.err[-1:] == "\n"
+
+
+@pytest.mark.parametrize("forgery", [*FORGED, *BODIES])
+def test_a_file_that_no_plan_writes_is_refused_in_a_sentence(forgery, tmp_path, capsys, monkeypatch):
+    path = tmp_path / "plan.json"
+    made("axis").save(path)
+    raw = BODIES.get(forgery)
+    if raw is None:
+        name, change = FORGED[forgery]
+        body = json.loads(json.dumps(made(name).to_body()))
+        change(body)
+        raw = json.dumps(body).encode()
+    reseal_document(path, raw)
+    assert refused(capsys, monkeypatch, path)
+
+
+def test_a_key_that_is_missing_is_never_covered(tmp_path, capsys, monkeypatch):
+    path = tmp_path / "plan.json"
+    made("marginals").save(path)
+    needed = {"kind", "domain", "unit", "guarantee", "sets", "precisions", "strategies"}
+    for key in needed:
+        body = json.loads(json.dumps(made("marginals").to_body()))
+        assert needed <= body.keys()
+        del body[key]
+        reseal_document(path, json.dumps(body).encode())
+        assert refused(capsys, monkeypatch, path), key
+    assert refused(capsys, monkeypatch, tmp_path)
+    assert refused(capsys, monkeypatch, tmp_path / "nothing")
+
+
 def rewritten(folder, copy, change):
     shutil.copytree(folder, copy)
     with np.load(copy / "measured.npz") as kept:
@@ -228,6 +330,46 @@ def test_halved_noise_in_a_release_is_found(releases, tmp_path):
     change = lambda arrays: {**arrays, "scales": arrays["scales"] / 2}  # noqa: E731
     for name in RELEASED:
         assert not second.verify(rewritten(releases / name, tmp_path / name, change))["covered"], name
+
+
+def test_grids_that_are_not_those_of_the_plan_are_found(releases, tmp_path):
+    coarser = {
+        "halved": lambda arrays: {**arrays, "grids": np.maximum(arrays["grids"] // 2, 1)},
+        "left out": lambda arrays: {name: array for name, array in arrays.items() if name != "grids"},
+    }
+    for name, change in coarser.items():
+        with pytest.raises(second.Refused, match="more noise than its plan"):
+            second.verify(rewritten(releases / "marginals", tmp_path / name, change))
+
+
+def test_a_receipt_below_the_cost_is_found(releases, tmp_path):
+    for name in ("marginals", *LEFT_OUT):
+        shutil.copytree(releases / name, tmp_path / name)
+        release = tmp_path / name / "release.json"
+        body = json.loads(release.read_bytes())["body"]
+        currency = "epsilon" if "epsilon" in body["receipt"] else "pcost"
+        body["receipt"][currency] *= 0.999
+        reseal_document(release, json.dumps(body).encode())
+        assert not second.verify(str(tmp_path / name))["covered"]
+        del body["receipt"][currency]
+        reseal_document(release, json.dumps(body).encode())
+        assert run(str(tmp_path / name)).returncode == 2
+
+
+def test_archives_that_no_release_writes_are_refused(releases, tmp_path):
+    """A compressed entry can be a bomb, a repeated one says two things, another type other numbers."""
+    shutil.copytree(releases / "marginals", tmp_path / "forged")
+    file = tmp_path / "forged" / "measured.npz"
+    with np.load(file) as kept:
+        arrays = {name: kept[name] for name in kept.files}
+    np.savez_compressed(file, **arrays, more=np.zeros(2**24))
+    forgeries = [file.read_bytes(), b"PK\x05\x06", archive_of({**arrays, "scales": arrays["scales"].astype("<f4")})]
+    for content in [*forgeries, archive_of({**arrays, "more": arrays["scales"]})]:
+        file.write_bytes(content)
+        reseal(tmp_path / "forged")
+        done = run(str(tmp_path / "forged"))
+        assert done.returncode == 2
+        assert done.stderr.count("\n") == 1
 
 
 def test_a_dropped_measurement_is_found(releases, tmp_path):
@@ -259,4 +401,4 @@ def test_the_file_stands_alone_and_is_short():
     imported = {line.split()[1].split(".")[0] for line in code.splitlines() if line.startswith(("import ", "from "))}
     assert imported <= set(sys.stdlib_module_names) | {"__future__"}
     own = [line for line in code.splitlines() if line.strip() and not line.strip().startswith(("#", '"""'))]
-    assert len(own) <= 640
+    assert len(own) <= 700
