@@ -18,6 +18,7 @@ import pyarrow as pa
 
 import residua as rs
 from benchmarks.show import print_rows
+from residua.workload import Workload
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "adult.csv"
 OTHERS = ("workclass", "marital-status", "race", "sex", "income")
@@ -40,7 +41,7 @@ def adult() -> tuple[rs.Domain, pa.Table]:
     return rs.Domain(attributes), pa.table(data)
 
 
-def asked(domain: rs.Domain) -> rs.Workload:
+def asked(domain: rs.Domain) -> Workload:
     """All single attributes and pairs, and gains by two others, ordered attributes by prefixes."""
     prefixes = dict.fromkeys(LONG, "prefixes")
     triples = [("capital-gain", a, b) for k, a in enumerate(OTHERS) for b in OTHERS[k + 1 :]]
@@ -78,7 +79,7 @@ def adult_rows(measured: bool) -> list[tuple[str, ...]]:
             truth = np.zeros((100_000, 2))
             sexes = np.searchsorted(domain["sex"].labels, np.array(data["sex"]))
             np.add.at(truth, (np.array(data["capital-gain"]), sexes), 1)
-            off = (answers.estimate - truth.cumsum(axis=0).ravel()) / answers.stddev
+            off = (answers.estimates - truth.cumsum(axis=0).ravel()) / answers.stddev
             rows.append(("all gains by sex, read, CPU s", f"{clock() - start:.1f}"))
             rows.append(("their error over the stated deviation, rms", f"{np.sqrt((off**2).mean()):.2f}"))
     rows.append(("memory at most, MB", f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024:,}"))

@@ -19,6 +19,7 @@ import numpy as np
 import residua as rs
 from benchmarks.show import print_rows
 from benchmarks.tracts import BUCKETS, bucket_matrix, in_buckets, tracts
+from residua.workload import Workload
 
 SHARE, SNR = 0.5, 20.0
 PUBLISHED = {  # rho: share of each choice, accuracy, budget saved (common-mechanism, Table 7)
@@ -38,7 +39,7 @@ def domain() -> rs.Domain:
     return rs.Domain({"gender": ["Female", "Male"], "age": [str(age) for age in FINE]})
 
 
-def workload(name: str) -> rs.Workload:
+def workload(name: str) -> Workload:
     """Counts by gender and bucket."""
     return rs.explicit(domain(), np.kron(np.eye(2), bucket_matrix(BUCKETS[name], FINE)))
 

@@ -22,6 +22,7 @@ import pyarrow as pa
 import residua as rs
 from benchmarks.show import print_rows
 from residua.projection.simplex import nearest_histogram
+from residua.workload import Workload
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "adult.csv"
 PLOT = Path(__file__).resolve().parents[1] / "docs" / "projection.svg"
@@ -117,7 +118,7 @@ def adult_codes() -> tuple[np.ndarray, list[int]]:
     return np.array(codes), sizes
 
 
-def workload_of(domain: rs.Domain, kind: str, ways: int) -> rs.Workload:
+def workload_of(domain: rs.Domain, kind: str, ways: int) -> Workload:
     """All tables of up to so many attributes: cells, or prefixes of the five numeric attributes and cells of others."""
     if kind == "marginals":
         return rs.marginals(domain, ways=range(ways + 1))

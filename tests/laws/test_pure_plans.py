@@ -38,6 +38,14 @@ def test_the_variance_of_rounded_laplace_noise_is_exact(scale):
     assert rounded_laplace_variance(scale) == pytest.approx(summed, rel=1e-12)
 
 
+def test_shares_whose_noise_cannot_be_sampled_are_refused_and_tiny_scales_overflow_nothing():
+    assert rounded_laplace_variance(1e-12) == 0
+    plan = rs.plan(MARGINALS, rs.PureDP(1.0))
+    for share in (2.0**53, 2.0**-53):
+        with pytest.raises(PlanError, match="so large or so small"):
+            _ = plan.replaced(shares=np.where(plan.shares > 0, share, 0.0)).measurements
+
+
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("kind", ASKED)
 def test_the_price_is_what_the_noise_costs_the_unit(kind, unit):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, TypeVar
@@ -79,10 +78,9 @@ def rounded_laplace_variance(scale: Scale) -> Scale:
         >>> round(rounded_laplace_variance(10.0) - 200, 6)
         0.08326
     """
-    u = 0.5 / scale
-    if isinstance(u, float):
-        return math.cosh(u) / (2 * math.sinh(u) ** 2)
-    return np.asarray(np.cosh(u) / (2 * np.sinh(u) ** 2))
+    u = 0.5 / scale  # written in e^(−u), which cannot overflow
+    variance = np.exp(-u) * (1 + np.exp(-2 * u)) / np.expm1(-2 * u) ** 2
+    return float(variance) if isinstance(scale, float) else np.asarray(variance)
 
 
 def guarantee_like(example: Guarantee | None, pcost: float) -> Guarantee | None:

@@ -25,7 +25,7 @@ from residua.plans.product.set_measurements import SetMeasurements
 from residua.plans.verifier import WORD, Profile, even, require_scales, rounded_up
 
 _FEWEST_RECORDS = 2**20
-_LARGEST_SHARE = 2.0**60
+_LARGEST_SHARE = 2.0**40  # a finer grid than 2^40 is not used, and no larger scale is sampled
 _MOST_CELLS = 2**31
 
 
