@@ -32,7 +32,7 @@ def test_demo_runs_twice_in_an_empty_folder(tmp_path: Path) -> None:
         for part in ("Female", "Bachelors", ">50K", "estimate", "Where to look next", f"{name}/release/PRIVACY.md"):
             assert part in done.out
         advised = re.findall(r"^  \S*residua (.*?)(?:   .*)?$", done.out, flags=re.MULTILINE)
-        assert len(advised) == 7
+        assert len(advised) == 8
         for line in advised:  # every command that it advises works
             assert inside(*line.split(), cwd=tmp_path).code == 0
 
