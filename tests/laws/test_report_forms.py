@@ -147,7 +147,7 @@ def test_estimates_tell_their_errors_as_a_table():
 def test_words_for_gaps_are_never_too_small(gap):
     told = nearness(gap, "the best")
     said = float(re.findall(r"[\d.]+", told)[0])
-    stated = said - 1 if "factor" in told else said / 100
+    stated = said - 1 if "times" in told else said / 100
     assert gap * (1 - 1e-9) <= stated <= max(gap, 1e-6) * 1.1 + (0.06 if gap >= 1 else 0)
 
 

@@ -29,14 +29,18 @@ PROOF_SLACK = 1.0 - 2.0**-30  # of what is claimed to be proven of Laplace noise
 
 
 def nearness(gap: float, comparison_class: str) -> str:
-    """How far from its comparison_class a plan can be; two digits, rounded up, and no less than a millionth.
+    """How far from its comparison_class a plan can be, as proven; two digits, rounded up, and no less than a millionth.
 
     Example:
-        >>> nearness(5.578e-05, "the best possible"), nearness(1.016, "the best possible")
-        ('within 0.0056 % of the best possible', 'within a factor of 2.1 of the best possible')
+        >>> nearness(5.578e-05, "the best possible")
+        'proven within 0.0056 % of the best possible'
+        >>> nearness(1.016, "the best possible")
+        'not proven the best; the best possible is at most 2.1 times better'
     """
     share = gap + 1 if gap >= 1 else 100 * max(gap, 1e-6)
     digits = 1 - math.floor(math.log10(share))
     rate = f"{math.ceil(share * 10.0**digits - 1e-6) / 10.0**digits:.{max(digits, 0)}f}"
     rate = rate.rstrip("0").rstrip(".") if "." in rate else rate
-    return f"within a factor of {rate} of {comparison_class}" if gap >= 1 else f"within {rate} % of {comparison_class}"
+    if gap >= 1:
+        return f"not proven the best; {comparison_class} is at most {rate} times better"
+    return f"proven within {rate} % of {comparison_class}"

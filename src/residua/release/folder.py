@@ -303,7 +303,7 @@ def privacy_statement(release: Release) -> str:
         "the same measurements: they agree with each other, and publishing more of them costs nothing.",
         "",
         f"Planned for: {plan.objective}"
-        + (f", stated to be {nearness(plan.gap, plan.comparison_class)}." if 0 < plan.gap < math.inf else "."),
+        + (f", stated as {nearness(plan.gap, plan.comparison_class)}." if 0 < plan.gap < math.inf else "."),
         "",
         *bias,
         *_of_persons(release),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import singledispatch
 from itertools import islice
@@ -21,6 +21,7 @@ from residua.published.table import what_is_counted
 from residua.release import Release
 from residua.release.folder import privacy_statement
 from residua.report.accuracy import LISTED, Accuracy, ListedTable, accuracy, curves, listing, rms, tally
+from residua.report.alternatives import alternatives
 from residua.report.budget import budget
 from residua.report.charts import draw_bars, draw_relative
 from residua.report.odds import Protection, hundred, odds_of, protection, spent_protection
@@ -70,7 +71,7 @@ def _(plan: Plan, title: str | None, beside: Plan | None) -> Page:
         _protected(protection(plan), what_if=True),
         None if beside is None else _compared(plan, beside),
         _accurate(plan, accuracy(plan), verb="would be"),
-        _spent(plan, "What the budget would go to"),
+        _spent(plan, "What the budget would go to", alternatives(plan)),
     )
 
 
@@ -241,7 +242,7 @@ def _drawn(published: Any, note: str) -> Section | None:
     return section("pictures", "Pictures", pictures=drawn, note=note) if drawn else None
 
 
-def _spent(plan: Plan, title: str) -> Section:
+def _spent(plan: Plan, title: str, instead: Iterable[tuple[str, str]] = ()) -> Section:
     spending = budget(plan)
     largest = () if spending is None else spending.largest
     series = Series(("part",), (tuple(one.title for one in largest),), np.array([100 * one.share for one in largest]))
@@ -254,6 +255,7 @@ def _spent(plan: Plan, title: str) -> Section:
         picture=both_widths(draw_bars, series, name) if largest else None,
         objective=objective(plan),
         proof=proof(plan),
+        instead=[f"{remark[0].upper()}{remark[1:]}." for _, remark in instead],
     )
 
 

@@ -16,6 +16,7 @@ from residua.plans.tolerances import nearness
 from residua.privacy import ZCDP, PureDP, describe
 from residua.privacy.costs import brief
 from residua.privacy.guarantees import guarantee_to_body
+from residua.report.alternatives import alternatives
 from residua.screen import PlainTable, text_of
 from residua.workload import Workload, term_title
 
@@ -55,6 +56,7 @@ def plan_lines(plan: Plan, *, everything: bool = False, hint: str = "--all shows
     if plan.workload is not None:
         yield from _error_lines(plan, plan.workload, everything, hint)
     yield from privacy_lines(plan)
+    yield from (f"{word:<12}{remark}" for word, remark in alternatives(plan))
 
 
 def privacy_lines(plan: Plan) -> Iterator[str]:
@@ -73,11 +75,9 @@ def proof(plan: Plan) -> str:
     """How far from optimal a plan can be, in words."""
     if plan.gap == 0:
         return f"proven {plan.comparison_class}"
-    return (
-        f"proven {nearness(plan.gap, plan.comparison_class)}"
-        if math.isfinite(plan.gap)
-        else f"not compared with {plan.comparison_class}"
-    )
+    if not math.isfinite(plan.gap):
+        return f"not compared with {plan.comparison_class}"
+    return nearness(plan.gap, plan.comparison_class)
 
 
 def objective(plan: Plan) -> str:

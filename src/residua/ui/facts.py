@@ -17,6 +17,7 @@ from residua.plans.contract import Plan
 from residua.privacy import PureDP, describe
 from residua.privacy.costs import brief
 from residua.report.accuracy import Accuracy, ListedTable, accuracy, curves
+from residua.report.alternatives import alternatives
 from residua.report.odds import Odds, hundred, normal_odds, pure_odds, secret
 from residua.report.plan_text import proof, side_by_side
 
@@ -69,7 +70,7 @@ def _protection(plan: Plan, spent: Mapping[str, float]) -> dict[str, Any]:
         "found": [] if odds is None else [[round(1 / a), hundred(share)] for a, share in odds.recognised.items()],
         "amounts": spent,
         "proof": proof(plan),
-        "remarks": [f"{word}: {remark}" if word else remark for word, remark in plan.remarks],
+        "remarks": [f"{word}: {remark}" if word else remark for word, remark in (*plan.remarks, *alternatives(plan))],
     }
 
 

@@ -180,7 +180,7 @@ class BlockwisePlan(Plan):
             f"{len(self.blocks_of):,} blocks of attributes and levels, measured by {kinds:,} strategies of their own"
         )
         left = self._soon_known
-        far = (("All plans", f"proven {nearness(left, 'the best of all plans')}"),) if math.isfinite(left) else ()
+        far = (("All plans", nearness(left, "the best of all plans")),) if math.isfinite(left) else ()
         return (("Measurements", parts), *far, *super().remarks)
 
     @property
