@@ -37,6 +37,7 @@ from tests.resealed import reseal, reseal_document
 FILE = Path(__file__).parents[2] / "verifier" / "residua_verify.py"
 ROUNDING = Fraction(1, 2**100)
 OF_EACH, PRODUCTS, MATRICES, TREES = 12, 300, 150, 60
+LINES = 830  # in all; 600 is the aim
 
 
 def _load():
@@ -396,9 +397,19 @@ def test_a_defect_in_the_second_verifier_is_found(name, monkeypatch):
         compared(made("marginals"), rs.AddRemove())
 
 
+def test_a_replaced_record_is_not_underpriced_where_factors_are_many():
+    """Two columns of every factor have half their norm in common: two cells a quarter, which was taken for a half."""
+    domain = {f"a{i}": {"size": 2} for i in range(17)}
+    sets = [{"size": 1, "members": list(range(17))}, {"size": 2, "members": [0, 1]}]
+    rows = {"rows": [[1, 0], [1, 1], [0, 1]]}
+    body = {"kind": "product", "domain": domain, "sets": sets, "strategies": [rows] * 17}
+    body["precisions"] = [1e-9] * 17 + [1.0]
+    price, _, _ = second.price(body, unit={"kind": "replace"})
+    assert price >= Fraction(3, 2) * (1 - Fraction(1, 10**9))  # (4 + 4 - 2 * 1) / 4 by the pair alone
+
+
 def test_the_file_stands_alone_and_is_short():
     code = FILE.read_text()
     imported = {line.split()[1].split(".")[0] for line in code.splitlines() if line.startswith(("import ", "from "))}
     assert imported <= set(sys.stdlib_module_names) | {"__future__"}
-    own = [line for line in code.splitlines() if line.strip() and not line.strip().startswith(("#", '"""'))]
-    assert len(own) <= 700
+    assert len(code.splitlines()) <= LINES
