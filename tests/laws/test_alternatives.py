@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 import residua as rs
+from residua.cli.spec import spec_of
 from residua.report import alternatives as module
 from residua.report import report_html
+from residua.ui.facts import facts_of
 
 DOMAIN = rs.Domain.of_sizes({"a": 10, "b": 3, "c": 50, "s": 2})
 WORKLOAD = rs.marginals(DOMAIN, ways=[1, 2])
@@ -60,7 +62,7 @@ def test_what_would_take_long_is_not_planned(monkeypatch):
     monkeypatch.setattr(module, "_MOST_TABLES", 3)
     monkeypatch.setattr(module, "best_plan", None)  # whoever calls it fails
     normal, laplace = map(str, plans)
-    assert 'errors are more alike with MaxVariance or weight="1/cells"' in normal
+    assert 'MaxVariance or weight="1/cells" would weigh small tables more' in normal
     assert "epsilon comes without a delta; with a delta the noise would be normal" in laplace
 
 
@@ -87,3 +89,14 @@ def test_a_loose_bound_is_not_called_a_proof_of_the_best():
     assert plan.gap + 1 <= float(times) <= (plan.gap + 1) * 1.05
     assert "Objective   TotalVariance: proven the best possible" in str(rs.plan(WORKLOAD, BUDGET))
     assert "it is not proven the best; the best possible is at most" in report_html(plan)
+
+
+def test_the_planner_page_says_the_same(tmp_path):
+    content = {
+        "domain": {"a": {"values": ["x", "y"]}, "b": {"values": ["p", "q", "r"]}},
+        "workload": [{"ways": [1, 2]}],
+        "privacy": {"epsilon": 1.0},
+    }
+    remarks = facts_of(spec_of(content, tmp_path), {})["remarks"]
+    assert any(remark.startswith(f"Sizes: {FEW}") for remark in remarks)
+    assert any(remark.startswith("Noise: Laplace, because epsilon comes without a delta") for remark in remarks)

@@ -51,7 +51,7 @@ def _of_sizes(plan: Plan, workload: Workload) -> Iterator[tuple[str, str]]:
     if figures:
         yield "", f"largest standard deviation {' or '.join(figures)}, instead of {_figures(plan, workload)}"
     else:
-        yield "", f"errors are more alike with {' or '.join(choices)}"
+        yield "", f"{' or '.join(choices)} would weigh small tables more"
 
 
 def _of_delta(plan: Plan, workload: Workload, guarantee: PureDP) -> str:
