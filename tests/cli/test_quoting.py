@@ -87,13 +87,15 @@ def test_projections_have_no_intervals(place: Path) -> None:
 
 
 def test_before_any_data(place: Path) -> None:
-    told = json.loads(inside("mean", "spec.toml", "age", "--by", "sex", "--records", "500", "--json", cwd=place).out)
+    told = json.loads(inside("mean", "spec.toml", "age", "--by", "sex", "--people", "500", "--json", cwd=place).out)
     plan = rs.Release.load(place / "out").planned
     wanted = plan.assuming(500).mean("age", by=["sex"])
     assert [row["stddev"] for row in told["rows"]] == pytest.approx(wanted.stddev.tolist())
     plan.save(place / "plan.json")
-    saved = inside("mean", "plan.json", "age", "--by", "sex", "--records", "500", "--json", cwd=place)
+    saved = inside("mean", "plan.json", "age", "--by", "sex", "--people", "500", "--json", cwd=place)
     assert json.loads(saved.out) == told
+    printed = inside("mean", "spec.toml", "age", "--people", "500", cwd=place).out
+    assert "500 records are assumed, spread evenly" in " ".join(printed.split())
 
 
 @pytest.mark.parametrize(
@@ -104,8 +106,8 @@ def test_before_any_data(place: Path) -> None:
         ("mean out age --where sex", "not attribute=label"),
         ("mean out age --where sex=G", "'G' is not a value of 'sex'"),
         ("mean out age --values 3", "not label=number"),
-        ("mean out age --records 5", "--records is for plans"),
-        ("mean spec.toml age", "say how many records"),
+        ("mean out age --people 5", "--people is for plans"),
+        ("mean spec.toml age", "say how many to assume: --people"),
         ("mean nowhere age", "nowhere"),
         ("difference out sex F=x", "not label=number"),
         ("difference out sex --values 3=1", "--values are numbers for a mean"),

@@ -23,15 +23,15 @@ class Asking(Asked):
         """What answers.
 
         Raises:
-            PlanError: records for a release, or a plan without.
+            PlanError: a number of people for a release, or a plan without.
         """
         if self.place.is_dir() or not self.place.exists():
-            if self.records is not None:
-                raise PlanError("--records is for plans, before any data; leave it out for a release.")
+            if self.people is not None:
+                raise PlanError("--people is for plans, before any data; leave it out for a release.")
             return load_published(self.place)
-        if self.records is None:
-            raise PlanError(f"{str(self.place)!r} is a plan, without data; say how many records to assume: --records.")
-        return plan_at(self.place).assuming(self.records)
+        if self.people is None:
+            raise PlanError(f"{str(self.place)!r} is a plan, without data; say how many to assume: --people 10000.")
+        return plan_at(self.place).assuming(self.people)
 
     @property
     def domain(self) -> Domain:

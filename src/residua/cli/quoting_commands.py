@@ -31,7 +31,7 @@ class Asked:
     place: Annotated[
         Path,
         typer.Argument(
-            metavar="DIR", help="A release folder or a projection's; or SPEC.toml or a saved plan, and --records."
+            metavar="DIR", help="A release folder or a projection's; or SPEC.toml or a saved plan, and --people."
         ),
     ]
     by: Annotated[list[str] | None, typer.Option(help="Groups: an attribute, or county=LEVEL. Repeatable.")] = None
@@ -45,9 +45,9 @@ class Asked:
     ] = None
     confidence: Confidence = None
     simultaneous: Annotated[bool, typer.Option("--simultaneous", help="Intervals that all hold together.")] = False
-    records: Annotated[
+    people: Annotated[
         float | None,
-        typer.Option(help="Before any data: how accurate it would be with so many records, spread evenly."),
+        typer.Option(help="Before any data: how accurate it would be with a table of so many, spread evenly."),
     ] = None
 
 

@@ -277,6 +277,15 @@ class AssumedAnswers(PlanAnswers, Quotable):
     def _answering(self) -> Answering:
         return self
 
+    @property
+    def remark(self) -> str:
+        """What is assumed, and what is counted."""
+        names = self.domain.names
+        given = [names[i] for members, weights in self.factors if np.ptp(weights) > 0 for i in members]
+        spread = f"evenly but for {', '.join(given)}" if given else "evenly"
+        assumed = f"before any data: {self.records:,.10g} records are assumed, spread {spread}"
+        return "; ".join(filter(None, (assumed, super().remark)))
+
     def estimates(self, term: Term) -> Floats:
         """The assumed counts."""
         self.require(term)

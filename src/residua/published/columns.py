@@ -109,6 +109,11 @@ class Columns(Shown, ABC):
         """How many decimals people are shown."""
         return 1
 
+    @property
+    def doubtful(self) -> NDArray[np.bool_] | None:
+        """Which numbers are not reliable whatever their standard error; None if none is."""
+        return None
+
     def flagged(
         self,
         thresholds: Sequence[float] = THRESHOLDS,
@@ -318,7 +323,10 @@ class Flagged(Columns):
 
     @cached_property
     def _quality(self) -> NDArray[Any]:
-        return qualities(self.table.columns["estimate"], self.table.columns["stddev"], self.thresholds)
+        flags = qualities(self.table.columns["estimate"], self.table.columns["stddev"], self.thresholds)
+        if self.table.doubtful is not None:
+            flags[self.table.doubtful & (flags == FLAGS[0])] = FLAGS[1]
+        return flags
 
     @cached_property
     def _hidden(self) -> NDArray[np.bool_]:

@@ -11,6 +11,10 @@ matters,
 unbounded brings its whole range. For a ratio of two rates the same distances stand in Fieller's inequality in place of
 standard errors.
 
+Means of values in bins have intervals that hold wherever in their bins values lie (`question.py`). Of K such means all
+hold together if each is missed with a K-th of the chance, and then any combination lies between what the ends of their
+intervals make of it.
+
 Reference: Zou and Donner (2008); Donner and Zou (2012), for ratios.
 """
 
@@ -18,7 +22,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +30,7 @@ import numpy as np
 from residua.domain import Domain, Label
 from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Floats
-from residua.quoting.intervals import Figures, Moments, Pair, divided, fieller, unknown
+from residua.quoting.intervals import Figures, Moments, Pair, divided, fieller, unknown, widened
 from residua.quoting.question import Question, Rate, RateRows, Values, rate_rows
 from residua.quoting.quoted import Quoted
 from residua.quoting.terms import place_of
@@ -58,9 +62,8 @@ def difference(
         row = np.zeros((1, question.domain[between].size))
         row[0, list(weights)] = list(weights.values())
         return question.quoted(f"difference of counts by {between}", question.linear(groups.term({position: row})))
-    rate = rate_rows(groups.holding(position), of, values)
-    rates = rates_of(question, position, list(weights), rate)
-    figures = combined(rates, np.array(list(weights.values())), rate)
+    rate = rate_rows(question, groups.holding(position), of, values)
+    figures = _combination(question, position, weights, rate)
     return question.quoted(f"difference of {rate.what} by {between}", figures, rate.remark)
 
 
@@ -78,8 +81,10 @@ def relative_difference(
     if of is None:
         one, other = (groups.term({position: row[None, :]}) for row in np.eye(attribute.size)[codes])
         return question.quoted(f"{what}, counts", question.ratio(one, other, 0.0, np.inf).shifted(-1.0))
-    rate = rate_rows(groups.holding(position), of, values)
+    rate = rate_rows(question, groups.holding(position), of, values)
     figures = compared(rates_of(question, position, codes, rate), rate)
+    if rate.edges:
+        figures = _quotient_over_bins(figures, enclosed(question, position, codes, rate), rate)
     return question.quoted(f"{what}, {rate.what}", figures.shifted(-1.0), rate.remark)
 
 
@@ -92,11 +97,60 @@ def standardised(
     sizes = np.array(list(given.values()))
     if (sizes < 0).any() or not sizes.sum() > 0:
         raise PlanError("weights must not be negative, and not all 0; give the standard population's counts or shares.")
-    rate = rate_rows(question.groups.holding(position), of, values)
-    figures = combined(rates_of(question, position, list(given), rate), sizes / sizes.sum(), rate)
+    rate = rate_rows(question, question.groups.holding(position), of, values)
+    shares = dict(zip(given, (sizes / sizes.sum()).tolist(), strict=True))
+    figures = _combination(question, position, shares, rate)
     declared = question.domain[over].declared
     left = f"{declared - len(given)} values of {over} have no weight" if len(given) < declared else ""
     return question.quoted(f"{rate.what}, standardised by {over}", figures, rate.remark, left)
+
+
+def _combination(question: Question, position: int, weights: Mapping[int, float], rate: RateRows) -> Figures:
+    """`Σ c_k r_k`, code → c_k, with its interval; of values in bins between what the ends of their intervals make."""
+    codes, c = list(weights), np.array(list(weights.values()))
+    rates = rates_of(question, position, codes, rate)
+    if not rate.edges:
+        return combined(rates, c, rate)
+    [row] = rate.above.values()
+    figures = combined(rates, c, replace(rate, lowest=float(row.min()), highest=float(row.max())))
+    each = enclosed(question, position, codes, rate)
+    lower, upper = (
+        np.where(c == 0, 0.0, c * np.where(c > 0, *ends)).sum(axis=-1)
+        for ends in ((each.lower, each.upper), (each.upper, each.lower))
+    )
+    assert each.bins is not None
+    return widened(figures, lower, upper, np.where(c == 0, 0.0, np.abs(c) * each.bins).sum(axis=-1))
+
+
+def _quotient_over_bins(figures: Figures, each: Figures, rate: RateRows) -> Figures:
+    """The quotient of two means of values in bins, between the quotients of the ends of their intervals."""
+    assert each.bins is not None
+    lower, upper = _quotients(each.lower, each.upper, rate)
+    least, most = _quotients(each.estimate - each.bins, each.estimate + each.bins, rate)
+    bins = np.nan_to_num(np.maximum(figures.estimate - least, most - figures.estimate), nan=np.inf, posinf=np.inf)
+    return widened(figures, lower, upper, bins)
+
+
+def _quotients(lower: Floats, upper: Floats, rate: RateRows) -> tuple[Floats, Floats]:
+    """The least and the largest quotient of two numbers between given ends, (…, 2); unbounded where 0 divides."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        corners = np.stack([one[..., 0] / two[..., 1] for one in (lower, upper) for two in (lower, upper)])
+        divides = ~((lower[..., 1] > 0) | (upper[..., 1] < 0)) | np.isnan(corners).any(axis=0)
+    lowest = 0.0 if rate.lowest >= 0 else -np.inf
+    return np.where(divides, lowest, corners.min(axis=0)), np.where(divides, np.inf, corners.max(axis=0))
+
+
+def enclosed(question: Question, position: int, codes: list[int], rate: RateRows) -> Figures:
+    """The rates of some labels with intervals that all hold together, wherever in their bins values lie."""
+    groups, rows = question.groups, np.eye(int(question.domain.sizes[position]))[codes]
+    level = question.level().apart(len(codes))
+
+    def at(above: Mapping[int, Floats]) -> Figures:
+        first, second = groups.term({**above, position: rows}), groups.term({**rate.below, position: rows})
+        pair = Pair(question.answering, first, second)
+        return pair.ratio(level, rate.lowest, rate.highest).arranged(groups, first, position)
+
+    return rate.over_bins(at)
 
 
 def rates_of(question: Question, position: int, codes: list[int], rate: RateRows) -> Rates:

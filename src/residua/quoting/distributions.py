@@ -19,7 +19,16 @@ M_Q − g M_P`; it is estimated by `4 x̂ᵀ M Σ M x̂`, which is larger by `2 
 skewness of squares where counts are as small as their noise. The interval is Fieller's for `Q/P`, unbounded (hence 0 to
 1) where the noise of P reaches zero.
 
-Values within a bin are taken for its midpoint, so that inequality within bins is left out.
+Values in bins may lie anywhere in them. Bins do not overlap, so that `|v_i − v_j|` of two bins is a difference, and
+with s_i the sum of a bin's values, C_i the count at or below it,
+
+    Q = Σ_i s_i (C_{i−1} + C_i − N) + Σ_i (half the absolute differences within bin i),     P = N Σ_i s_i.
+
+For a given g the bins therefore part in `Q − g P`. It is least with all values of a bin at one of its edges, and
+largest with a share p of them at the upper edge and the rest at the lower: within a bin of width w nothing exceeds
+`x² p (1 − p) w`, which is reached there. The best p is in closed form, and g the root (Dinkelbach's steps). For exact
+counts these are the least and the largest Gini coefficient that the bins allow. With noise, the placement is that of
+the estimated counts (another one is better by an amount of second order in the noise), and its interval as above.
 
 Reference: Woodruff (1952), for inverting intervals of a distribution function; Šidák (1967), for the band.
 """
@@ -34,13 +43,14 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Floats
-from residua.quoting.intervals import Confidence, Figures, Moments, divided, fieller, linear, stacked, unknown
+from residua.quoting.intervals import Confidence, Figures, Moments, divided, fieller, linear, stacked, unknown, widened
 from residua.quoting.question import Numbers, Question, Values
 from residua.quoting.quoted import Quoted
 from residua.quoting.terms import Axis, Running, Term
 
 _MOST_VALUES = 4096
 _MOST_ENTRIES = 2**27
+_STEPS = 50  # each at least halves how far a share of values is from the best one
 
 
 def quantile(question: Question, attribute: str, q: float | Sequence[float], values: Values | None) -> Quoted:
@@ -56,14 +66,14 @@ def quantile(question: Question, attribute: str, q: float | Sequence[float], val
     else:
         terms = [groups.term({position: _rows(numbers, order, each)}) for each in shares]
         sums = [linear(question.answering, term, level).arranged(groups, term, position) for term in terms]
-    parts = [_inverted(each, numbers, order) for each in sums]
+    parts = [_inverted(each, numbers, order, share) for each, share in zip(sums, shares, strict=True)]
     one = isinstance(q, int | float | np.number)
     axes: tuple[Axis, ...] = groups.axes if one else (*groups.axes, ("quantile", tuple(f"{each:g}" for each in shares)))
     what = f"quantile {shares[0]:g}" if one else "quantiles"
     what = f"{'median' if one and shares[0] == 0.5 else what} of {attribute}"
-    remark = "between bin edges, the estimate by interpolation" if (numbers.lowest < numbers.highest).any() else ""
+    remark = "between bin edges, the estimate by interpolation" if numbers.edges else ""
     figures = parts[0] if one else stacked(parts)
-    return question.quoted(what, figures, numbers.remark, remark, axes=axes, dates=numbers.dates)
+    return question.quoted(what, figures, numbers.basis, remark, axes=axes, dates=numbers.dates)
 
 
 def _along(question: Question, attribute: str, q: float, level: Confidence, alone: bool) -> Figures:
@@ -98,15 +108,16 @@ def _rows(numbers: Numbers, order: Any, q: float) -> Floats:
     return below - q * numbers.counted
 
 
-def _inverted(D: Figures, numbers: Numbers, order: Any) -> Figures:
-    """The quantile from D_1, …, D_k and their intervals, (…, k)."""
+def _inverted(D: Figures, numbers: Numbers, order: Any, q: float) -> Figures:
+    """The q-quantile from D_1, …, D_k and their intervals, (…, k)."""
     lowest, highest, values = (part[order] for part in (numbers.lowest, numbers.highest, numbers.values))
     # Non-decreasing, between the running maximum and the running minimum from the end.
     up = np.maximum.accumulate(D.estimate, axis=-1)
     down = np.minimum.accumulate(D.estimate[..., ::-1], axis=-1)[..., ::-1]
     smooth = (up + down) / 2
     at = _first(smooth >= 0)
-    estimate = _inside(smooth, at, lowest, highest, values)
+    none = -q / (1 - q) * smooth[..., -1]  # D before the first value, −q N: the last one is (1 − q) N
+    estimate = _inside(smooth, at, none, lowest, highest, values)
     if np.isnan(D.stddev).all():
         return unknown(estimate)
     above, below = D.upper < 0, D.lower > 0  # surely negative; surely positive
@@ -118,7 +129,8 @@ def _inverted(D: Figures, numbers: Numbers, order: Any) -> Figures:
     with np.errstate(divide="ignore", invalid="ignore"):
         reach = np.nanmax((D.upper - D.lower) / 2 / D.stddev, axis=-1)
     stddev = np.where(upper > lower, (upper - lower) / 2, 0.0) / np.where(np.isfinite(reach) & (reach > 0), reach, 1.0)
-    return Figures(estimate, stddev, lower, upper)
+    bins = None if (lowest == highest).all() else (highest[at] - lowest[at]) / 2
+    return Figures(estimate, stddev, lower, upper, bins=bins)
 
 
 def _first(true: Booleans) -> Any:
@@ -128,11 +140,11 @@ def _first(true: Booleans) -> Any:
     return held.argmax(axis=-1)
 
 
-def _inside(smooth: Floats, at: Any, lowest: Floats, highest: Floats, values: Floats) -> Floats:
+def _inside(smooth: Floats, at: Any, none: Floats, lowest: Floats, highest: Floats, values: Floats) -> Floats:
     """The value at a place; in a bin, as far from its lower edge as the count is from the one before."""
     here = np.take_along_axis(smooth, at[..., None], axis=-1)[..., 0]
     before = np.take_along_axis(smooth, np.maximum(at - 1, 0)[..., None], axis=-1)[..., 0]
-    before = np.where(at > 0, before, np.minimum(here, 0.0))
+    before = np.where(at > 0, before, np.minimum(none, 0.0))
     low, high = lowest[at], highest[at]
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.clip(np.nan_to_num(-before / (here - before), nan=0.5, posinf=1.0, neginf=0.0), 0.0, 1.0)
@@ -153,7 +165,7 @@ def gini(question: Question, attribute: str, values: Values | None) -> Quoted:
     groups, answering = question.groups, question.answering
     position, numbers = question.numbers(attribute, values)
     v = numbers.values[numbers.counted]
-    if numbers.dates or v.min() < 0 or not v.max() > 0:
+    if numbers.dates or numbers.bounds[0] < 0 or not v.max() > 0:
         raise PlanError(
             f"the values of {attribute!r} are not all positive or 0, so that no sum is shared; give values."
         )
@@ -161,17 +173,70 @@ def gini(question: Question, attribute: str, values: Values | None) -> Quoted:
         raise PlanError(f"{groups.count:,} groups of {len(v):,} values are too many; ask for fewer groups.")
     term = groups.term({position: np.eye(len(numbers.values))[numbers.counted]})
     x = groups.arranged(answering.estimates(term), term, position)
-    covariance = answering.covariances(term, term, (position,))
-    figures = (
-        _points(x, v)
-        if covariance is None
-        else _with_errors(x, groups.arranged(covariance, term, position, pairs=True), v, question.level())
-    )
+    pairs = answering.covariances(term, term, (position,))
+    if pairs is None:
+        figures = _points(x, v)
+    else:
+        covariance = groups.arranged(pairs, term, position, pairs=True)
+        figures = _with_errors(x, covariance, _forms(v), question.level())
+        if numbers.edges:
+            edges = numbers.lowest[numbers.counted], numbers.highest[numbers.counted]
+            figures = _over_bins(figures, x, covariance, edges, question.level().apart())
     return question.quoted(f"Gini coefficient of {attribute}", figures, numbers.remark)
 
 
 def _forms(v: Floats) -> tuple[Floats, Floats]:
-    return np.abs(v[:, None] - v[None, :]) / 2, (v[:, None] + v[None, :]) / 2
+    """M_Q and M_P of values, (…, n, n) each."""
+    return np.abs(v[..., :, None] - v[..., None, :]) / 2, (v[..., :, None] + v[..., None, :]) / 2
+
+
+def _over_bins(
+    figures: Figures, x: Floats, covariance: Floats, edges: tuple[Floats, Floats], level: Confidence
+) -> Figures:
+    """From the least coefficient that bins allow to the largest, with the noise of both.
+
+    Raises:
+        PlanError: given values lie in other bins.
+    """
+    order = np.lexsort(edges[::-1])
+    x, covariance = x[..., order], covariance[..., order, :][..., order]
+    low, high = edges[0][order], edges[1][order]
+    if (high[:-1] > low[1:]).any():
+        raise PlanError("values: a given value lies in the bin of others; give values of all bins, or each in its own.")
+    nothing = np.zeros(figures.estimate.shape)
+    if not np.isfinite(high).all():
+        return widened(figures, nothing, nothing + 1, nothing + np.inf)
+    least, most = (
+        _with_errors(x, covariance, _placed(low, high, extreme_placement(x, low, high, largest=largest)), level)
+        for largest in (False, True)
+    )
+    bins = np.maximum(np.abs(figures.estimate - least.estimate), np.abs(most.estimate - figures.estimate))
+    return widened(figures, least.lower, most.upper, bins)
+
+
+def _placed(low: Floats, high: Floats, share: Floats) -> tuple[Floats, Floats]:
+    """M_Q and M_P with a share of each bin's values at its upper edge and the rest at its lower one."""
+    above, below = _forms(low + share * (high - low))
+    within = np.arange(len(low))
+    above[..., within, within] = share * (1 - share) * (high - low)
+    return above, below
+
+
+def extreme_placement(x: Floats, low: Floats, high: Floats, *, largest: bool) -> Floats:
+    """Which share of each bin's values is at its upper edge where the coefficient is least, or largest, (…, n)."""
+    x, width = np.maximum(x, 0.0), high - low
+    up_to, all_records = np.cumsum(x, axis=-1), x.sum(axis=-1, keepdims=True)
+    lean = 2 * up_to - x - all_records  # C_{i−1} + C_i − N
+    share = np.full(x.shape, 0.5)
+    for _ in range(_STEPS):
+        sums = x * (low + share * width)
+        within = x**2 * share * (1 - share) * width if largest else 0.0
+        above, below = sums * lean + within, all_records * sums
+        g = np.nan_to_num(divided(above.sum(axis=-1, keepdims=True), below.sum(axis=-1, keepdims=True)), nan=0.5)
+        slope = lean - g * all_records
+        steep = (slope > 0) == largest
+        share = np.where(x > 0, np.clip((divided(slope, x) + 1) / 2, 0, 1), steep) if largest else steep * 1.0
+    return np.asarray(share)
 
 
 def _points(x: Floats, v: Floats) -> Figures:
@@ -181,13 +246,17 @@ def _points(x: Floats, v: Floats) -> Figures:
 
 def unbiased(M: Floats, x: Floats, covariance: Floats) -> Floats:
     """`x̂ᵀ M x̂ − tr(M Σ)`, which estimates `xᵀ M x` without bias, (…)."""
-    return np.asarray(np.einsum("...i,...i->...", x @ M, x) - np.einsum("ij,...ji->...", M, covariance))
+    return np.asarray(np.einsum("...i,...i->...", _pushed(M, x), x) - np.einsum("...ij,...ji->...", M, covariance))
 
 
-def _with_errors(x: Floats, covariance: Floats, v: Floats, level: Confidence) -> Figures:
-    forms = _forms(v)
+def _pushed(M: Floats, x: Floats) -> Floats:
+    """`M x`, M symmetric, (…, n)."""
+    return np.asarray((x[..., None, :] @ M)[..., 0, :])
+
+
+def _with_errors(x: Floats, covariance: Floats, forms: tuple[Floats, Floats], level: Confidence) -> Figures:
     centred = [unbiased(M, x, covariance) for M in forms]
-    pushed = [x @ M for M in forms]  # M x
+    pushed = [_pushed(M, x) for M in forms]
     whole = np.empty((*x.shape[:-1], 2, 2))
     for i in range(2):
         half = np.einsum("...i,...ij->...j", pushed[i], covariance)

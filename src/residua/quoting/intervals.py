@@ -46,6 +46,10 @@ class Confidence:
     probability: float
     together: float = 1.0
 
+    def apart(self, numbers: int = 1) -> Confidence:
+        """Of every one of so many numbers, if all miss together as seldom as is asked, however they depend."""
+        return Confidence(1 - (1 - self.probability) / (self.together * numbers))
+
 
 @dataclass(frozen=True, eq=False)
 class Figures:
@@ -57,6 +61,7 @@ class Figures:
         lower: lower ends of the intervals.
         upper: upper ends.
         remarks: what a reader must know, in words.
+        bins: how far from the estimate the truth may lie because of where in their bins values lie; None if exact.
     """
 
     estimate: Floats
@@ -64,26 +69,46 @@ class Figures:
     lower: Floats
     upper: Floats
     remarks: tuple[str, ...] = ()
+    bins: Floats | None = None
 
     def arranged(self, groups: Groups, term: Term, last: int | None = None) -> Figures:
         """With the axes of the groups in the order asked; see `Groups.arranged`."""
         return self.mapped(lambda part: groups.arranged(part, term, last))
 
     def mapped(self, change: Callable[[Floats], Floats]) -> Figures:
-        """All four arrays changed in the same way."""
+        """All arrays changed in the same way."""
         four = [change(part) for part in (self.estimate, self.stddev, self.lower, self.upper)]
-        return Figures(four[0], four[1], four[2], four[3], self.remarks)
+        bins = None if self.bins is None else change(self.bins)
+        return Figures(four[0], four[1], four[2], four[3], self.remarks, bins)
 
     def shifted(self, by: float) -> Figures:
         """All moved by a number."""
         return replace(self, estimate=self.estimate + by, lower=self.lower + by, upper=self.upper + by)
 
 
+def widened(figures: Figures, lower: Floats, upper: Floats, bins: Floats) -> Figures:
+    """Numbers whose values lie anywhere in their bins: intervals that reach as far as the bins let them.
+
+    `stddev` becomes the largest root mean square error, `√(variance + bins²)`. Where the bins have no end, nor has the
+    interval, and there is no estimate.
+
+    Args:
+        figures: the numbers with each value at one place of its bin.
+        lower: lower ends of intervals for the least that the numbers may be.
+        upper: upper ends of intervals for the most.
+        bins: how far the least and the most are from the estimate, without noise.
+    """
+    estimate = np.where(np.isinf(bins), np.nan, figures.estimate)
+    ends = np.minimum(figures.lower, lower), np.maximum(figures.upper, upper)
+    return Figures(estimate, np.hypot(figures.stddev, bins), *ends, figures.remarks, bins)
+
+
 def stacked(parts: list[Figures]) -> Figures:
     """Several with one more axis, the last."""
     names = ("estimate", "stddev", "lower", "upper")
     estimate, stddev, lower, upper = (np.stack([getattr(part, name) for part in parts], axis=-1) for name in names)
-    return Figures(estimate, stddev, lower, upper)
+    bins = [part.bins for part in parts if part.bins is not None]
+    return Figures(estimate, stddev, lower, upper, bins=np.stack(bins, axis=-1) if bins else None)
 
 
 def unknown(estimate: Floats, *remarks: str) -> Figures:

@@ -1,12 +1,16 @@
 """A question: what all quoted numbers are asked with, rates and numbers of values, and how the answer is stated.
 
-The numbers that an attribute's values stand for are whole numbers themselves, bins by midpoint, dates by day.
+The numbers that an attribute's values stand for are whole numbers themselves, bins by midpoint, dates by day. A value
+in a bin may lie anywhere in it: a sum or a mean is at least what it is with every value at the lower edge of its bin,
+and at most with every value at the upper one. Both are linear or ratios, with intervals of their own; from the lower
+end of the first to the upper end of the second is an interval for the truth, since each is missed on that side with
+half the chance of a miss at most.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -17,7 +21,7 @@ import numpy as np
 from residua.domain import Between, Bins, Categories, Dates, Domain, Integers, Label
 from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Floats
-from residua.quoting.intervals import Confidence, Figures, Pair, linear
+from residua.quoting.intervals import Confidence, Figures, Pair, linear, widened
 from residua.quoting.quoted import Quoted
 from residua.quoting.terms import Answering, Axis, By, Groups, Term, condition, groups_of, place_of
 from residua.workload import Where
@@ -82,19 +86,19 @@ class Question:
         probability = USUAL if self.confidence is None else self.confidence
         return Confidence(probability, float(count) if self.simultaneous else 1.0)
 
-    def linear(self, term: Term) -> Figures:
+    def linear(self, term: Term, level: Confidence | None = None) -> Figures:
         """A linear number for each group."""
-        return linear(self.answering, term, self.level()).arranged(self.groups, term)
+        return linear(self.answering, term, level or self.level()).arranged(self.groups, term)
 
-    def ratio(self, first: Term, second: Term, lowest: float, highest: float, total: Floats | None = None) -> Figures:
-        """The ratio of two linear numbers for each group, or that to a public total."""
+    def ratio(self, first: Term, second: Term, lowest: float, highest: float) -> Figures:
+        """The ratio of two linear numbers for each group."""
         pair = Pair(self.answering, first, second)
-        return pair.ratio(self.level(), lowest, highest, total).arranged(self.groups, first)
+        return pair.ratio(self.level(), lowest, highest).arranged(self.groups, first)
 
     def numbers(self, attribute: str, values: Values | None, *, ordered: bool = False) -> tuple[int, Numbers]:
         """The position and the numbers of an attribute that the groups do not hold; see `numbers_of`."""
         position = self.groups.require_free(attribute, "attribute")
-        return position, numbers_of(self.domain, attribute, values, ordered=ordered)
+        return position, numbers_of(self.domain, attribute, values, endless=ordered or not self.answering.note)
 
     def quoted(
         self,
@@ -131,8 +135,9 @@ class RateRows:
         lowest: no rate is below this.
         highest: no rate is above this.
         what: the rate in words.
-        remark: what is left out.
+        remark: what is left out, and what is assumed.
         dates: whether it is a mean of dates.
+        edges: the numerator with every value at the lower edge of its bin, and at the upper one; none if exact.
     """
 
     above: Mapping[int, Floats]
@@ -142,9 +147,43 @@ class RateRows:
     what: str
     remark: str = ""
     dates: bool = False
+    edges: tuple[Mapping[int, Floats], ...] = ()
+
+    def over_bins(self, at: Callable[[Mapping[int, Floats]], Figures]) -> Figures:
+        """A rate, asked for with some numerator, wherever in their bins the values lie."""
+        return over_bins(at, self.above, self.edges, self.lowest, self.highest)
 
 
-def rate_rows(groups: Groups, of: Rate, values: Values | None) -> RateRows:
+def over_bins(
+    at: Callable[[Mapping[int, Floats]], Figures],
+    above: Mapping[int, Floats],
+    edges: tuple[Mapping[int, Floats], ...],
+    lowest: float = -np.inf,
+    highest: float = np.inf,
+) -> Figures:
+    """A number that is asked with some values, wherever in their bins they lie.
+
+    Args:
+        at: asks it.
+        above: position → values.
+        edges: the same with lower edges, and with upper ones; none if values are exact.
+        lowest: it is never below this.
+        highest: it is never above this.
+    """
+    middle = at(above)
+    if not edges:
+        return middle
+    finite = [{i: np.where(np.isfinite(row), row, 0.0) for i, row in rows.items()} for rows in edges]
+    low_end, high_end = (all(np.isfinite(row).all() for row in rows.values()) for rows in edges)
+    low, high = map(at, finite)
+    # Where the noise of a denominator reaches zero nothing is known but the bounds.
+    lower = np.where(np.isfinite(low.stddev) & low_end, low.lower, lowest)
+    upper = np.where(np.isfinite(high.stddev) & high_end, high.upper, highest)
+    bins = np.maximum(np.abs(middle.estimate - low.estimate), np.abs(high.estimate - middle.estimate))
+    return widened(middle, lower, upper, bins if low_end and high_end else np.full_like(bins, np.inf))
+
+
+def rate_rows(question: Question, groups: Groups, of: Rate, values: Values | None) -> RateRows:
     """The rows of a mean (an attribute's name) or of a share (a condition).
 
     Raises:
@@ -153,7 +192,7 @@ def rate_rows(groups: Groups, of: Rate, values: Values | None) -> RateRows:
     domain = groups.domain
     if isinstance(of, str):
         position = groups.require_free(of, "of")
-        return mean_rows(position, of, numbers_of(domain, of, values))
+        return mean_rows(position, of, numbers_of(domain, of, values, endless=not question.answering.note))
     if values is not None:
         raise PlanError("values are numbers of an attribute whose mean is asked; a share has none, leave them out.")
     rows = condition(domain, of, "of")
@@ -168,10 +207,9 @@ def rate_rows(groups: Groups, of: Rate, values: Values | None) -> RateRows:
 def mean_rows(position: int, name: str, numbers: Numbers) -> RateRows:
     """The rows of a mean: values above, ones below."""
     below = None if numbers.counted.all() else numbers.counted[None, :].astype(float)
-    rows = numbers.values[None, :]
-    return RateRows(
-        {position: rows}, {position: below}, *numbers.bounds, f"mean of {name}", numbers.remark, numbers.dates
-    )
+    above, *edges = ({position: row[None, :]} for row in (numbers.values, *numbers.edges))
+    what = f"mean of {name}"
+    return RateRows(above, {position: below}, *numbers.bounds, what, numbers.remark, numbers.dates, tuple(edges))
 
 
 def _spelled(chosen: Any) -> str:
@@ -192,6 +230,7 @@ class Numbers:
         lowest: the least number that a record of each cell may have, (n,); of bins their lower edges.
         highest: the largest, (n,).
         dates: whether they are days since 1970-01-01.
+        assumed: what was said of where values lie, in words.
     """
 
     values: Floats
@@ -199,26 +238,49 @@ class Numbers:
     lowest: Floats
     highest: Floats
     dates: bool = False
+    assumed: str = ""
 
     @property
     def bounds(self) -> tuple[float, float]:
         """Between which every mean of the values lies."""
-        return float(self.values[self.counted].min()), float(self.values[self.counted].max())
+        return float(self.lowest[self.counted].min()), float(self.highest[self.counted].max())
+
+    @property
+    def edges(self) -> tuple[Floats, ...]:
+        """The least and the largest numbers of all cells; nothing if each cell has one number."""
+        return (self.lowest, self.highest) if (self.lowest < self.highest).any() else ()
+
+    @property
+    def endless(self) -> bool:
+        """Whether a bin has no end."""
+        return not all(map(math.isfinite, self.bounds))
+
+    @property
+    def basis(self) -> str:
+        """What is left out and what is assumed, in words."""
+        left_out = "" if self.counted.all() else "records counted as (other) are left out"
+        return "; ".join(filter(None, (left_out, self.assumed)))
 
     @property
     def remark(self) -> str:
-        """What is left out, in words."""
-        return "" if self.counted.all() else "records counted as (other) are left out"
+        """The same, and what bins leave open."""
+        spread = ""
+        if self.endless:
+            spread = "a bin has no end, so that nor has the interval (values= may say where its values lie)"
+        elif self.edges:
+            at = "the first day" if self.dates else "the middle"
+            spread = f"the estimate takes values at {at} of their bins; intervals hold wherever in them values lie"
+        return "; ".join(filter(None, (self.basis, spread)))
 
 
-def numbers_of(domain: Domain, name: str, values: Values | None = None, *, ordered: bool = False) -> Numbers:
+def numbers_of(domain: Domain, name: str, values: Values | None = None, *, endless: bool = False) -> Numbers:
     """The numbers of an attribute's cells.
 
     Args:
         domain: what the table may hold.
         name: the attribute.
         values: label → number, for some or all values; or a number for each declared value.
-        ordered: whether their order alone matters, so that an endless bin may stand at its one edge.
+        endless: whether an endless bin may do without a number, and stand at its one edge.
 
     Raises:
         PlanError: an attribute whose values are not numbers, or that has an endless bin, and no values for them.
@@ -232,22 +294,25 @@ def numbers_of(domain: Domain, name: str, values: Values | None = None, *, order
         lowest[:declared], highest[:declared] = ends.T
         finite = np.isfinite(ends)
         middle[:declared] = np.where(finite, ends, 0.0).sum(axis=1) / np.maximum(finite.sum(axis=1), 1)
-        if not ordered or values is not None:  # an endless bin has no midpoint
+        if not endless:
             middle[:declared][~finite.all(axis=1)] = np.nan
     elif isinstance(attribute, Dates):
         dates = True
         middle[:declared] = [(start - _EPOCH).days for start in attribute.starts]
-        lowest[:] = highest[:] = middle
+        lowest[:] = middle
+        highest[:declared] = [*(middle[1:declared] - 1), (attribute.last - _EPOCH).days]
     elif isinstance(attribute, Integers) or _is_whole(attribute):
         middle[:declared] = [float(label) for label in attribute.declared_labels]
         lowest[:] = highest[:] = middle
+    assumed = ""
     if values is not None:
         given = _given(domain, name, values)
         known = np.isfinite(given)
-        whole = known[:declared].all() or not isinstance(attribute, Bins)
-        middle = np.where(known, given, middle)
-        if whole:
-            lowest, highest, dates = np.where(known, given, lowest), np.where(known, given, highest), False
+        middle, lowest, highest = (np.where(known, given, part) for part in (middle, lowest, highest))
+        dates = dates and not known.any()
+        listed = [f"{attribute.labels[i]} = {given[i]:g}" for i in np.flatnonzero(known)[:_SHOWN]]
+        more = ", …" if known.sum() > _SHOWN else ""
+        assumed = f"assumes the given values of {name}: {', '.join(listed)}{more}"
     lost = np.flatnonzero(np.isnan(middle[:declared]))
     if len(lost) == declared:
         raise PlanError(
@@ -262,9 +327,10 @@ def numbers_of(domain: Domain, name: str, values: Values | None = None, *, order
         )
     counted = np.arange(n) < declared
     middle, lowest, highest = (np.where(counted, part, 0.0) for part in (middle, lowest, highest))
-    return Numbers(middle, counted, lowest, highest, dates)
+    return Numbers(middle, counted, lowest, highest, dates, assumed)
 
 
+_SHOWN = 4  # of given values, in words
 _EPOCH = np.datetime64("1970-01-01").astype(object)
 
 

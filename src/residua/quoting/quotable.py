@@ -57,16 +57,20 @@ class Quotable(ABC):
     def mean(
         self, attribute: str, *, values: Values | None = None, total: Total = None, **asked: Unpack[Groupwise]
     ) -> Quoted:
-        """The mean of a numeric attribute: whole numbers by value, bins by midpoint, dates by their first day.
+        """The mean of a numeric attribute: whole numbers by value, bins by midpoint, months by their first day.
+
+        Intervals hold wherever in its bin (month, year) a value lies; an endless bin makes them endless.
 
         Args:
             attribute: whose mean.
-            values: label → number, or a number per value, in place of the attribute's own (of some or all).
+            values: label → number, or a number per value, in place of the attribute's own (of some or all): where
+                values are assumed to lie, which the output says.
             total: the public number of records (of each group: label → number).
             asked: by, where, confidence, simultaneous.
 
         Raises:
-            PlanError: not numeric, an endless bin without a value, or not measured by these groups.
+            PlanError: not numeric, not measured by these groups, or an endless bin without a value where there are no
+                intervals (a projection).
         """
         return ratios.mean(Question(self._answering(), **asked), attribute, values, total)
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from residua.errors import PlanError
-from residua.linalg.arrays import Floats
+from residua.linalg.arrays import Booleans, Floats
 from residua.published.columns import Columns
 from residua.published.streaming import label_columns
 from residua.quoting.intervals import Figures
@@ -26,8 +26,9 @@ class Quoted(Columns):
     """Numbers with standard errors and intervals, one per group.
 
     `estimate`, `stddev`, `lower` and `upper` are numbers, or arrays with one axis per key. `stddev` is of first order
-    where the number is not linear: the interval is not made from it. Where errors are not known (a projection, a model)
-    the three are NaN and are not among the columns.
+    where the number is not linear: the interval is not made from it. Where values lie in bins it is the largest root
+    mean square error, noise and bins together. Where errors are not known (a projection, a model) the three are NaN and
+    are not among the columns.
 
     Args:
         what: what is quoted, in words.
@@ -96,6 +97,14 @@ class Quoted(Columns):
         held = "all together" if self.simultaneous else "each by itself"
         intervals = "" if self.confidence is None else f"{100 * self.confidence:.10g} % intervals, {held}"
         return "; ".join(filter(None, (self.what, intervals, *self.remarks)))
+
+    @property
+    def doubtful(self) -> Booleans | None:
+        """Numbers that bins leave open at least as much as noise does."""
+        figures = self.figures
+        if figures.bins is None:
+            return None
+        return np.asarray(~(figures.upper - figures.lower > 4 * figures.bins)).ravel()
 
     @property
     def decimals(self) -> int:

@@ -12,8 +12,8 @@ from residua.domain import Domain
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
 from residua.published.streaming import of_one_type
-from residua.quoting.intervals import Confidence, Pair, linear
-from residua.quoting.question import Question, RateRows, Total, Values, mean_rows, rate_rows
+from residua.quoting.intervals import Confidence, Figures, Pair, linear
+from residua.quoting.question import Question, RateRows, Total, Values, mean_rows, over_bins, rate_rows
 from residua.quoting.quoted import Quoted
 from residua.quoting.terms import Axis, By, Groups, Term, condition, groups_of
 from residua.workload import Where
@@ -23,7 +23,7 @@ def share(question: Question, of: By | Where, total: Total) -> Quoted:
     """Which share of the records (within each group) has each value, or meets a condition."""
     domain, groups = question.domain, question.groups
     if isinstance(of, Mapping) and not all(_is_level(domain, name, asked) for name, asked in of.items()):
-        return _rate(question, rate_rows(groups, of, None), total)
+        return _rate(question, rate_rows(question, groups, of, None), total)
     if not of:
         raise PlanError("of is empty; name the attributes whose shares are asked, or a condition {attribute: label}.")
     values = groups_of(domain, cast("By", of), argument="of")
@@ -52,26 +52,35 @@ def mean(question: Question, attribute: str, values: Values | None, total: Total
     """The mean of a numeric attribute."""
     position, numbers = question.numbers(attribute, values)
     rate = mean_rows(position, attribute, numbers)
-    if rate.remark and total is not None:
+    if total is not None and not numbers.counted.all():
         raise PlanError("total: records counted as (other) have no value, so that the number of values is not public.")
     return _rate(question, rate, total)
 
 
 def total_of(question: Question, attribute: str, values: Values | None) -> Quoted:
-    """The sum of a numeric attribute: linear, with its exact interval."""
+    """The sum of a numeric attribute: linear, with its exact interval; of bins between the sums of their edges."""
     groups = question.groups
     position, numbers = question.numbers(attribute, values)
     if numbers.dates:
         raise PlanError(f"a sum of dates, {attribute!r}, means nothing; ask for the mean or a quantile.")
-    figures = question.linear(groups.term({position: numbers.values[None, :]}))
+    above, *edges = ({position: row[None, :]} for row in (numbers.values, *numbers.edges))
+    level = question.level().apart() if edges else question.level()
+    figures = over_bins(lambda rows: question.linear(groups.term(rows), level), above, tuple(edges))
     return question.quoted(f"sum of {attribute}" + _by(groups), figures, numbers.remark)
 
 
 def _rate(question: Question, rate: RateRows, total: Total) -> Quoted:
     groups = question.groups
-    first, second = groups.term(rate.above), groups.term(rate.below)
-    public = known_total(total, question.domain, groups.axes, first)
-    figures = question.ratio(first, second, rate.lowest, rate.highest, public)
+    below = groups.term(rate.below)
+    public = known_total(total, question.domain, groups.axes, below)
+    level = question.level().apart() if rate.edges else question.level()
+
+    def at(rows: Mapping[int, Floats]) -> Figures:
+        above = groups.term(rows)
+        pair = Pair(question.answering, above, below)
+        return pair.ratio(level, rate.lowest, rate.highest, public).arranged(groups, above)
+
+    figures = rate.over_bins(at)
     return question.quoted(rate.what + _by(groups), figures, rate.remark, dates=rate.dates)
 
 
