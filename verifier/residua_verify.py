@@ -241,11 +241,6 @@ class Axis:
         self.before = list(accumulate(self.grounds, initial=self.first or ZERO))
         self.after = list(accumulate(reversed(self.grounds), initial=ZERO))[::-1]
 
-    def gram(self, i: int, j: int) -> Interval:
-        """G(i, j), i ≤ j."""
-        star = self.after[j] if self.first is None else self.after[j] * self.before[i] / self.before[-1]
-        return sum((c for a, b, c in self.wide if a < i and j <= b), star if i < j else star + self.chords[i - 1, i])
-
     def covariances(self, z: Interval) -> Callable[[int, int], Interval]:
         """Cov(C_i, C_j) in the network of G + z Q⁻¹; of neighbours alone along a long attribute."""
         n, ground = self.n, -1
@@ -310,7 +305,9 @@ class Axis:
         own = sum((d for d, _, _ in parts), c)
         last = self.n if self.n <= DENSE else 0
         for i, j in [(k, j) for k in range(self.n) for j in range(k, max(last, k + 1))]:
-            entry = b * self.gram(i, j) if i < j else b * self.gram(i, i) + own / self.q[i]
+            star = self.after[j] if self.first is None else self.after[j] * self.before[i] / self.before[-1]
+            gram = sum((c for low, high, c in self.wide if low < i and j <= high), star)  # G(i, j)
+            entry = b * gram if i < j else b * (gram + self.chords[i - 1, i]) + own / self.q[i]
             for d, z, cov in parts:
                 share = d * z / (self.q[i] * self.q[j])
                 entry = entry + share * (cov(i, j - 1) + cov(i - 1, j)) - share * (cov(i, j) + cov(i - 1, j - 1))
@@ -441,10 +438,7 @@ class Measured:
             else:
                 factors.append(plain(i, n) if each["rows"] is None else self.matrix([i], range(n), each["rows"]))
             units.append(1.0 if i in axes else float(n) if each["rows"] is None else math.sqrt(factors[i].norm) or 1.0)
-        known, up = (
-            self.listed_sets("precisions"),
-            2.0**-48 if all(each == {"rows": None} for each in given) else 2.0**-46,
-        )
+        known, is_plain = self.listed_sets("precisions"), all(each == {"rows": None} for each in given)
         require(len(axes) <= 8, "noise is correlated along more than eight attributes")
         for S in sorted(known, key=lambda each: -len(axes.keys() & set(each))):  # what is measured: most axes first
             free = axes.keys() - set(S)
@@ -459,7 +453,9 @@ class Measured:
                     rule = math.prod(units[i] ** 2 for i in S) / own[S] * (1.0 + 2.0**-40)
                     weight = noisy[0].weight(*self.read([rule], [k], grids=False), len(noisy))
                 else:
-                    weight = squared(*self.read([unit * math.sqrt(1.0 / own[S]) * (1.0 + up)], [k]))
+                    weight = squared(
+                        *self.read([unit * math.sqrt(1.0 / own[S]) * (1.0 + 2.0 ** (-48 if is_plain else -46))], [k])
+                    )
                 self.blocks.append((weight, [factors[i] for i in S]))
 
     def along(self) -> None:
@@ -481,11 +477,11 @@ class Measured:
             elif kind == "buckets":
                 self.columns += buckets(n, operator["strategies"], self.read(operator["scales"]))
             else:
-                levels, times = (
-                    [each if any(each) else [] for each in map(floats, operator["precisions"])],
-                    1.0 + laplace,
-                )
-                rules = [[1.0 / math.sqrt(times * tau) * (N * (1.0 + 2.0**-50)) for tau in each] for each in levels]
+                require(kind == "tree" and operator["noise"] in ("normal", "laplace"), "an operator is not known")
+                levels = [each if any(each) else [] for each in map(floats, operator["precisions"])]
+                rules = [
+                    [1.0 / math.sqrt((1.0 + laplace) * tau) * (N * (1.0 + 2.0**-50)) for tau in each] for each in levels
+                ]
                 own, start = list(map(self.read, rules)), range(64)[operator["start"]]
                 nodes = self.attributes[at].nodes(operator["counts"])[start:]
                 most = [max(nodes[min(1, len(nodes) - 1)]), *(max(each) for each in nodes[1:])]
@@ -764,9 +760,7 @@ def document(raw: bytes, kind: str) -> Any:
     header = json.loads(raw[:start] + b"null}", object_pairs_hook=distinct)
     right = header["format"] == kind and hashlib.sha256(raw[start:-1]).hexdigest() == header["sha256"]
     require(right, f"this is no {kind}, or it was changed after it was written")
-    return json.loads(
-        raw[start:-1], object_pairs_hook=distinct, parse_constant=lambda name: require(False, f"{name} is no number")
-    )
+    return json.loads(raw[start:-1], object_pairs_hook=distinct, parse_constant=lambda x: require(False, f"{x} in it"))
 
 
 def load(path: Path) -> tuple[dict[str, Any], dict[str, list[Any]] | None, dict[str, Any]]:
