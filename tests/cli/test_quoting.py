@@ -137,3 +137,16 @@ def test_tables_and_answers_as_json_are_every_row(place: Path, words: str) -> No
         {name: str(float(v)) if name in ("estimate", "stddev", "lower", "upper") else v for name, v in row.items()}
         for row in printed
     ]
+
+
+def test_a_mean_of_bins_says_what_it_rests_on(tmp_path: Path) -> None:
+    domain = rs.Domain({"pay": rs.Bins([0, 10, 30]), "sex": ["F", "M"]})
+    rs.plan(rs.marginals(domain, ways=[1]), rs.ZCDP(rho=0.5)).save(tmp_path / "plan.json")
+    asked = ("mean", "plan.json", "pay", "--people", "20000")
+    [row] = json.loads(inside(*asked, "--json", cwd=tmp_path).out)["rows"]
+    assert (row["lower"] < 5.0, row["upper"] > 20.0) == (True, True)
+    said = " ".join(inside(*asked, "--quality", cwd=tmp_path).out.split())
+    for words in ("middle of their bins", "20,000 records are assumed, spread evenly", "unreliable"):
+        assert words in said
+    given = " ".join(inside(*asked, "--values", "[0, 10)=4", "--values", "[10, 30]=20", cwd=tmp_path).out.split())
+    assert "assumes the given values of pay: [0, 10) = 4, [10, 30] = 20" in given
