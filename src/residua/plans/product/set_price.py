@@ -14,8 +14,8 @@ of every attribute of A (tables in place of residuals; factors n² apart)
     s_{T,B} = Σ_{B'⊇B} τ_{T∪B'} Π_{i∈B'∖B} (−1/n_i) .
 
 **Theorem.** The price is at most `Σ_{T,B} max(s_{T,B}, 0) · cost_T · F_{T,B}`, with `cost_T = Π_{i∈T} max_j (G_i)_jj`,
-`F_{T,B} = min(D_B, f_i for the limited i ∈ T)`, D_B the most ordered pairs of records that agree on B (`persons.py`)
-and f_i below.
+`F_{T,B} = min(D_B, f_i for the limited i ∈ T)`, D_B the most ordered pairs of records that agree on B
+(`privacy/costs.py`) and f_i below.
 
 *Proof.* `q_{T,B}(z) = zᵀ (⊗_T G_i ⊗_B I ⊗_{A∖B} J) z` is not negative, so that terms with `s < 0` can be left out. It
 is the sum of `Π_{i∈T} G_i(c_a, c_b)` over the ordered pairs a, b of records that agree on B. Each factor is at most
