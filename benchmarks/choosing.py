@@ -131,7 +131,7 @@ def sessions(people: np.ndarray, rho: float, rule: Rule) -> tuple[int, int]:
             "gender": np.array(["Female", "Male"])[codes // 23],
             "age": np.array([str(a) for a in FINE])[codes % 23],
         }
-        data = rs.Source.frame(pa.table({**rows, "n": tract}), weight="n")
+        data = rs.Source.frame(pa.table({**rows, "n": tract}), counts="n")
         with tempfile.TemporaryDirectory() as folder:
             session = rs.Session(data, rs.ZCDP(rho), ledger=f"{folder}/a.ledger")
             choice = session.choose(candidates(rho))

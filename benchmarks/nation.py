@@ -159,7 +159,7 @@ def run(folder: Path, scale: float) -> None:
     accuracy(domain, plan)
     start = now()
     out = folder / "release"
-    source = rs.Source.parquet(data, weight="people")
+    source = rs.Source.parquet(data, counts="people")
     ledger = rs.Ledger(folder / "ledger", rs.ZCDP(rho=2.0))
     rs.measure(plan, source, ledger=ledger, out=out)
     steps("check, debit, count, add noise, save", start, disk(out))

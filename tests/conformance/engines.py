@@ -284,7 +284,7 @@ def duckdb_file(table: pa.Table, folder: Path) -> Any:
 
 
 def duckdb_sum(table: pa.Table, folder: Path) -> Any:
-    """Aggregated in the query, so that the weight is a HUGEINT."""
+    """Aggregated in the query, so that the count is a HUGEINT."""
     database, _ = duckdb_file(table, folder)
     names = ", ".join(NAMES)
     return (database, f"SELECT {names}, sum(n) AS n FROM people GROUP BY ALL")
@@ -309,7 +309,7 @@ def postgresql(table: pa.Table, folder: Path) -> Any:
 
 
 def postgresql_adbc(table: pa.Table, folder: Path) -> Any:
-    """Through an open connection, with a weight that is a numeric and text that is an enumeration."""
+    """Through an open connection, with a count that is a numeric and text that is an enumeration."""
     query = (
         f"SELECT age::numeric(9, 2) AS age, sex, region, income, flag, code, n::numeric FROM {postgres.ingested(table)}"
     )

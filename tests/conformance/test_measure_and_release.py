@@ -211,7 +211,7 @@ def test_nothing_confidential_leaves_the_measuring_step(tmp_path, capsys):
     secrets = [*cells.values(), *rows, *columns, sum(rows)]
     plan = rs.plan(rs.marginals(domain, ways=[0, 1, 2]), rs.ZCDP(rho=0.5))
     ledger = rs.Ledger(tmp_path / "l", rs.ZCDP(rho=0.5))
-    release = rs.measure(plan, rs.Source.frame(data, weight="n"), ledger=ledger)
+    release = rs.measure(plan, rs.Source.frame(data, counts="n"), ledger=ledger)
     release.save(tmp_path / "out")
     release.table(["a", "b"]), release.count({"a": "x"})  # whatever is computed later is walked, too
     # Centred true measurements are as secret as the counts.
@@ -448,5 +448,5 @@ def test_what_goes_wrong_after_the_debit_says_so_and_keeps_no_count(domain, reco
         rs.measure(plan, records, ledger=lambda: None)
     huge = pa.table({"sex": ["F"], "age": [1], "region": ["n"], "one": ["only"], "n": [2**50]})
     with pytest.raises(SourceError, match="more records"):
-        rs.measure(plan, rs.Source.frame(huge, weight="n"), ledger=rs.Ledger(tmp_path / "m", rs.ZCDP(1.0)))
+        rs.measure(plan, rs.Source.frame(huge, counts="n"), ledger=rs.Ledger(tmp_path / "m", rs.ZCDP(1.0)))
     assert rs.Ledger(tmp_path / "m").spent_exactly == 0

@@ -13,7 +13,7 @@ from residua.errors import LedgerError, SessionError, SourceError
 from residua.release.folder import privacy_statement
 
 
-@pytest.mark.parametrize("other", [{"person": "id"}, {"person": ["ssn", "id"]}, {"person": "ssn", "weight": "n"}])
+@pytest.mark.parametrize("other", [{"person": "id"}, {"person": ["ssn", "id"]}, {"person": "ssn", "counts": "n"}])
 def test_a_session_pools_prices_only_while_the_same_records_are_counted(other: dict[str, Any], tmp_path: Path) -> None:
     # Each person has a young and an old record, of which one is counted; another column chooses others, and both would
     # be measured at the price of one.
@@ -81,7 +81,8 @@ def test_a_pool_adds_up_what_persons_pay_unless_the_same_records_were_counted(tm
     source = rs.Source.frame(data, person="who")
     plans = [rs.plan(rs.queries(domain, [asked]), rs.GDP(1.0), unit=unit) for asked in ("age < 5", "age >= 5")]
     ledgers = [rs.Ledger(tmp_path / f"{i}.ledger", rs.GDP(1.0), unit=unit) for i in range(2)]
-    pool = rs.pooled([rs.measure(plan, source, ledger=one) for plan, one in zip(plans, ledgers, strict=True)])
+    releases = [rs.measure(plan, source, ledger=one) for plan, one in zip(plans, ledgers, strict=True)]
+    pool = rs.pooled(releases, same_people=True)
     assert pool.receipt["pcost"] == pytest.approx(2.0)
     assert pool.planned.guarantee.mu == pytest.approx(2**0.5)
     session = rs.Session(source, rs.GDP(1.0), ledger=tmp_path / "c.ledger", unit=unit)

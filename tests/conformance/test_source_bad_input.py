@@ -207,9 +207,10 @@ def test_hive_partitions_that_do_not_fit(tmp_path: Path) -> None:
 
 def test_every_bad_column_is_named_at_once(tmp_path: Path) -> None:
     rows = b"a,b,n\n" + b"1,x,1\n" * 100_000
-    message = refusal(written(tmp_path / "a.csv", rows + b"1,z,1\n1,,1\n,x,-1\n"), weight="n")
+    message = refusal(written(tmp_path / "a.csv", rows + b"1,z,1\n1,,1\n,x,-1\n"), counts="n")
     assert message == (
-        "column 'n' is the weight but holds values that are not whole numbers ≥ 0; correct them. attribute 'b' has "
+        "column 'n' does not count records: it holds values that are not whole numbers ≥ 0; correct them, or leave "
+        "counts out if these are survey weights, which are not counts, rounded or not. attribute 'b' has "
         "values outside its domain; declare them (show_values=True, or --show-values, shows some), or say "
         "unknown='other' or unknown='drop'. attributes 'a', 'b' have absent values; fill them in, or say "
         "missing='other' or missing='drop'."
@@ -251,7 +252,7 @@ def test_frames_that_cannot_be_read() -> None:
     mixed = pd.DataFrame({"a": [1, "x", 2.5], "b": ["x", "y", "x"], "c": [1, 2, 3]}, dtype=object)
     assert "the pandas DataFrame mixes types in 'a' (or" in refusal(mixed)
     for odd in (pd.arrays.SparseArray([0, 1, 2]), pd.Series([2**70, 1, 2]), pd.Series([1j, 2j, 3j])):
-        assert "mixes types in 'a', 'c' (or" in refusal(mixed.assign(a=odd, c=odd), weight="c")
+        assert "mixes types in 'a', 'c' (or" in refusal(mixed.assign(a=odd, c=odd), counts="c")
     assert "has the type list" in refusal(pa.table({"a": [[1]], "b": ["x"]}))
     assert "has the type timestamp" in refusal(pd.DataFrame({"a": pd.to_datetime(["2024-01-01"]), "b": ["x"]}))
     for thing in (3, None, object(), {"a": 1}, np.zeros(3)):
@@ -334,13 +335,24 @@ def test_options_that_mean_nothing(tmp_path: Path) -> None:
     for delimiter in ("ab", "é", "\0", "\n", ""):
         with pytest.raises(SourceError, match="delimiter="):
             Source.csv(path, delimiter=delimiter)
-    with pytest.raises(SourceError, match="weight="):
-        Source.csv(path, weight="")
+    with pytest.raises(SourceError, match="counts="):
+        Source.csv(path, counts="")
     with pytest.raises(SourceError, match="say it where it is made"):
-        source_of(Source.csv(path), weight="n")
-    assert "has no column 'n'" in refusal(path, weight="n")
+        source_of(Source.csv(path), counts="n")
+    assert "has no column 'n'" in refusal(path, counts="n")
     semicolons = written(tmp_path / "s.csv", b"a;b\n1;x\n")
     assert total(Source.csv(semicolons, delimiter=";")) == 1
+
+
+@pytest.mark.parametrize("weight", ["n", "", None])
+def test_a_weight_is_refused_wherever_counts_are_taken(weight: str | None, tmp_path: Path) -> None:
+    path = written(tmp_path / "a.csv", b"a,b,n\n1,x,400\n")
+    says = r'survey weights are not counts: one respondent would change a table by their weight.*say counts = "n"'
+    for made in (Source.csv, Source.parquet, Source.frame, Source.spark, source_of):
+        with pytest.raises(SourceError, match=says):
+            made(path, weight=weight)
+    with pytest.raises(SourceError, match=says):
+        Source.sql({"data": path}, "data", weight=weight)  # type: ignore[call-arg]
 
 
 def test_two_paths_are_two_files_and_not_a_query(tmp_path: Path) -> None:
@@ -349,9 +361,9 @@ def test_two_paths_are_two_files_and_not_a_query(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"a,b,n\n1,x,-3\n", b"a,b,n\n1,x,\n", b"a,b,n\n1,x,2.5\n"])
-def test_weights_in_text_that_count_nothing(content: bytes, tmp_path: Path) -> None:
-    message = refusal(written(tmp_path / "w.csv", content), weight="n")
-    assert "column 'n' is the weight but holds values that are not whole numbers" in message
+def test_counts_in_text_that_count_nothing(content: bytes, tmp_path: Path) -> None:
+    message = refusal(written(tmp_path / "w.csv", content), counts="n")
+    assert "column 'n' does not count records: it holds values that are not whole numbers" in message
 
 
 def test_the_hint_of_a_csv_is_about_right(tmp_path: Path) -> None:

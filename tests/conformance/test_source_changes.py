@@ -59,7 +59,7 @@ def test_every_engine_is_read_once_where_codes_fit_into_memory(engine: Callable[
 
 @every_engine
 def test_what_is_counted_later_is_what_was_checked(engine: Callable[..., Any], tmp_path: Path) -> None:
-    source = opened(engine(table_of([(*row, 2) for row in records(dirty=True)]), tmp_path), weight="n")
+    source = opened(engine(table_of([(*row, 2) for row in records(dirty=True)]), tmp_path), counts="n")
     domain = domain_with("other", "drop")
     layout = layout_over(domain)
     with source.snapshot() as still:
@@ -154,7 +154,7 @@ def test_a_query_whose_records_are_bounded_per_person_runs_once_and_chooses_by_t
     lattice = closure([np.array([[0]], dtype=np.int32)], 1)
     layout, unit = layout_of(lattice, domain.sizes), rs.Person(records=2)
     trial, real = (bound_of(unit, domain, bytes([i]) * 32) for i in (1, 2))
-    options: dict[str, Any] = {"person": "id", "no_person": no_person, "weight": "n"}
+    options: dict[str, Any] = {"person": "id", "no_person": no_person, "counts": "n"}
     with duckdb.connect() as connection:
         connection.register("rows", table)
         connection.execute("CREATE TABLE people AS SELECT * FROM rows")

@@ -55,7 +55,7 @@ def test_every_engine_counts_the_same_records(
 def test_every_engine_counts_weighted_rows_as_so_many_records(engine: Callable[..., Any], tmp_path: Path) -> None:
     rows, domain = records(dirty=True), domain_with("other", "drop")
     weighted = [(*row, n) for row, n in Counter(rows).items()] + [(*rows[0], 0)]
-    source = opened(engine(table_of(weighted), tmp_path), weight="n")
+    source = opened(engine(table_of(weighted), tmp_path), counts="n")
     counted = source.count(domain, layout_over(domain))
     assert np.array_equal(counted.tables, expected(rows, domain))
     plain = source_of(table_of([(*row, 1) for row in rows])).count(domain, layout_over(domain))

@@ -215,7 +215,7 @@ def test_the_same_records_of_each_person_are_counted(way: str, sessions: dict[st
     bound = bound_of(rs.Person(records=3, one_per="b"), domain, bytes(range(32)))
     session = sessions["connect" if way == "connect" else "classic"]
     frame = session.createDataFrame(table).repartition(3)
-    for options in ({"no_person": "drop"}, {"no_person": "apart", "weight": "n"}):
+    for options in ({"no_person": "drop"}, {"no_person": "apart", "counts": "n"}):
         mine = Source.spark(frame, person="id", **options).count(domain, one_table(domain), None, bound)
         theirs = source_of(table, person="id", **options).count(domain, one_table(domain), None, bound)
         assert np.array_equal(mine.tables, theirs.tables)

@@ -123,7 +123,7 @@ def test_an_error_in_the_middle_leaves_nothing_open(tmp_path: Path) -> None:
     query = "SELECT 'x' AS a, 4611686018427387903::bigint AS n FROM generate_series(1, 200000)"
     plan = rs.plan(rs.marginals(Domain({"a": ["x"]}), ways=[0]), rs.ZCDP(rho=1))
     with pytest.raises(SourceError, match=r"add up to 2\^62 or more"):
-        rs.measure(plan, pg(query, weight="n"), ledger=rs.Ledger(tmp_path / "a.ledger", rs.ZCDP(rho=1)))
+        rs.measure(plan, pg(query, counts="n"), ledger=rs.Ledger(tmp_path / "a.ledger", rs.ZCDP(rho=1)))
     gc.collect()
     left = "SELECT count(*) AS n FROM pg_stat_activity WHERE query LIKE '%, 200000)%' AND pid <> pg_backend_pid()"
     assert [batch.to_pylist() for batch in pg(left).batches(["n"])] == [[{"n": 0}]]

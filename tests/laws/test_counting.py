@@ -73,17 +73,17 @@ def test_all_ways_agree_across_tiles_buffers_and_threads(rows: int, weighted: bo
     domain = Domain.of_sizes([3, 10, 2, 300, 7, 5])
     layout = layout_of_sets(domain.sizes.tolist(), list(itertools.combinations(range(6), 3)))
     columns = {name: rng.integers(0, size, rows) for name, size in zip(domain.names, domain.sizes, strict=True)}
-    weights = {"weight": rng.integers(0, 2**30, rows)} if weighted else {}
-    source = source_of(pa.table({**columns, **weights}), weight="weight" if weighted else None)
+    weights = {"n": rng.integers(0, 2**30, rows)} if weighted else {}
+    source = source_of(pa.table({**columns, **weights}), counts="n" if weighted else None)
     counted = [count(source, domain, layout, way=way).tables for way in [*WAYS, None]]  # type: ignore[list-item]
     for other in counted[1:]:
         assert np.array_equal(counted[0], other)
     first = layout.groups[0]
-    total = int(weights["weight"].sum()) if weighted else rows
+    total = int(weights["n"].sum()) if weighted else rows
     assert first.view(counted[0])[0].sum() == total
     a, b, c = (columns[domain.names[i]] for i in first.members[0])
     expected = np.zeros(first.shape, dtype=np.int64)
-    np.add.at(expected, (a, b, c), weights["weight"] if weighted else 1)
+    np.add.at(expected, (a, b, c), weights["n"] if weighted else 1)
     assert np.array_equal(first.view(counted[0])[0], expected)
 
 
@@ -144,11 +144,13 @@ def test_what_is_printed_of_counts_holds_none() -> None:
 
 
 @pytest.mark.parametrize("weights", [[-1], [1.5], [None], ["x"], [float("nan")], [2**63]], ids=str)
-def test_weights_that_count_nothing_are_refused(weights: list[object]) -> None:
+def test_counts_that_count_nothing_are_refused(weights: list[object]) -> None:
     domain = Domain.of_sizes({"a": 2})
     column = pa.array(weights, pa.uint64()) if weights == [2**63] else pa.array(weights)
-    source = source_of(pa.table({"a": [0], "n": column}), weight="n")
-    with pytest.raises(SourceError, match="column 'n' is the weight but holds values that are not whole numbers"):
+    source = source_of(pa.table({"a": [0], "n": column}), counts="n")
+    with pytest.raises(
+        SourceError, match="column 'n' does not count records: it holds values that are not whole numbers"
+    ):
         count(source, domain, layout_of_sets([2], [(0,)]))
 
 
@@ -158,18 +160,18 @@ def test_counts_that_would_overflow_are_refused(parts: int) -> None:
     table = pa.table({"a": [0, 1], "n": [2**61, 2**61]})
     data = pa.Table.from_batches(table.to_batches(max_chunksize=2 // parts))
     with pytest.raises(SourceError, match="column 'n' add up to 2\\^62 or more"):
-        count(source_of(data, weight="n"), domain, layout_of_sets([2], [(0,)]))
+        count(source_of(data, counts="n"), domain, layout_of_sets([2], [(0,)]))
     large = pa.table({"a": [0, 1], "n": [2**61, 2**61 - 1]})
-    counted = count(source_of(large, weight="n"), domain, layout_of_sets([2], [(0,)]))
+    counted = count(source_of(large, counts="n"), domain, layout_of_sets([2], [(0,)]))
     assert counted.tables.tolist() == [2**61, 2**61 - 1]
 
 
-def test_a_layout_of_another_domain_and_a_weight_that_is_an_attribute_are_refused() -> None:
+def test_a_layout_of_another_domain_and_counts_that_are_an_attribute_are_refused() -> None:
     source = source_of(pa.table({"a": [0]}))
     with pytest.raises(SourceError, match="another domain"):
         count(source, Domain.of_sizes({"a": 3}), layout_of_sets([2], [(0,)]))
-    with pytest.raises(SourceError, match="both weight and attribute"):
-        count(source_of(pa.table({"a": [0]}), weight="a"), Domain.of_sizes({"a": 2}), layout_of_sets([2], [(0,)]))
+    with pytest.raises(SourceError, match="both counts and attribute"):
+        count(source_of(pa.table({"a": [0]}), counts="a"), Domain.of_sizes({"a": 2}), layout_of_sets([2], [(0,)]))
 
 
 def test_progress_is_told_rows_and_the_hint() -> None:

@@ -140,7 +140,7 @@ def test_every_noise_unit_and_form(tmp_path):
         estimated = rs.estimate(measured(tmp_path, DATA, plan), total=3000)
         consistent(estimated, 3)
     first, second = (released(tmp_path, DATA, rho=0.01) for _ in range(2))
-    consistent(rs.estimate(rs.pooled([first, second])), 3)
+    consistent(rs.estimate(rs.pooled([first, second], same_people=True)), 3)
 
 
 def test_plans_for_estimates_cost_what_they_may_and_ask_for_normal_noise(tmp_path):

@@ -173,7 +173,7 @@ def test_releases_are_projected_quoted_and_pooled(tmp_path):
     assert release.quantile("minute", 0.5).lower <= release.quantile("minute", 0.5).upper
     assert release.share({"sex": "F"}).stddev > 0
     again = rs.measure(plan, data, ledger=rs.Ledger(tmp_path / "again", rs.GDP(1.0)))
-    both = rs.pooled([release, again]).answers(workload)
+    both = rs.pooled([release, again], same_people=True).answers(workload)
     assert both.stddev == pytest.approx(release.answers(workload).stddev / np.sqrt(2), rel=1e-5)
     mean = (release.answers(workload).estimates + again.answers(workload).estimates) / 2
     assert np.abs(both.estimates - mean).max() < 0.01 * both.stddev.min()  # rounded to the grid once more

@@ -136,7 +136,7 @@ def test_a_row_that_stands_for_w_records_is_w_rows(rows: list[tuple[str, list[Re
     unit = rs.Person(5, per={"month": 2})
     weighted = [(who, *rows_of({who: [records[0]]})[0][1:], n) for who, records, n in rows]
     expanded = [row[:-1] for row in weighted for _ in range(row[-1])]
-    heavy = rs.Source.frame(table_of(weighted, "n"), person="who", weight="n")
+    heavy = rs.Source.frame(table_of(weighted, "n"), person="who", counts="n")
     assert counted(heavy, unit) == counted(rs.Source.frame(table_of(expanded), person="who"), unit)
 
 
@@ -217,8 +217,8 @@ def test_how_a_domain_is_ordered_does_not_matter() -> None:
 def test_records_alike_beyond_a_limit_are_refused() -> None:
     rows = [("a", 1, "F", "no", 2**24)]
     with pytest.raises(SourceError, match="alike"):
-        counted(rs.Source.frame(table_of(rows, "n"), person="who", weight="n"), rs.Person(5))
-    within = rs.Source.frame(table_of(rows, "n"), person="who", weight="n")
+        counted(rs.Source.frame(table_of(rows, "n"), person="who", counts="n"), rs.Person(5))
+    within = rs.Source.frame(table_of(rows, "n"), person="who", counts="n")
     assert counted(within, rs.Person(2**40)).total() == 2**24  # nothing to choose
 
 

@@ -222,7 +222,7 @@ def test_releases_pools_sessions_and_files_say_the_same(tmp_path, data, release)
     release.save(tmp_path / "out")
     assert rs.Release.load(tmp_path / "out").mean("age", by=["sex"]).lower.tolist() == found.lower.tolist()
     again = rs.measure(release.planned, data, ledger=rs.Ledger(tmp_path / "two", rs.ZCDP(rho=0.5)))
-    both = rs.pooled([release, again]).mean("age", by=["sex"])
+    both = rs.pooled([release, again], same_people=True).mean("age", by=["sex"])
     np.testing.assert_allclose(both.stddev * np.sqrt(2), found.stddev, rtol=0.05)
     session = rs.Session(data, rs.ZCDP(rho=0.5), ledger=tmp_path / "three")
     with pytest.raises(SessionError, match="nothing was released yet"):

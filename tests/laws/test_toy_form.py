@@ -241,7 +241,7 @@ def test_it_is_composed_with_other_forms_and_pooled(made, tmp_path):
         rs.measure(plan, DATA, ledger=rs.Ledger(tmp_path / str(number), rs.ZCDP(0.5)))
         for number, plan in enumerate((made, other))
     ]
-    pool = rs.pooled(releases)
+    pool = rs.pooled(releases, same_people=True)
     assert pool.plan.variance(["age"]).max() < min(made.variance(["age"]).max(), other.variance(["age"]).max())
 
 

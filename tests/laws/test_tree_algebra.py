@@ -130,7 +130,7 @@ def test_pooled_nodes_are_the_pooled_matrix(tmp_path):
     releases = []
     for k, plan in enumerate(PLANS.values()):
         releases.append(rs.measure(plan, data, ledger=rs.Ledger(tmp_path / str(k), BUDGET)))
-    pool, matrix = rs.pooled(releases), _pooled_matrix(releases, None)
+    pool, matrix = rs.pooled(releases, same_people=True), _pooled_matrix(releases, None)
     assert type(pool.planned).__name__ == "ProductPlan"
     for names in (["block", "sex"], ["block"], ["sex"], []):
         found, wanted = pool.table(names), matrix.table(names)

@@ -57,7 +57,7 @@ def test_the_chain_is_walked_through_the_real_door_at_the_price_of_the_choice(tm
     people = in_buckets(tracts(1, rng), FINE).reshape(46)
     codes = np.arange(46)
     rows = {"gender": np.array(["Female", "Male"])[codes // 23], "age": np.array([str(a) for a in FINE])[codes % 23]}
-    data = rs.Source.frame(pa.table({**rows, "n": people}), weight="n")
+    data = rs.Source.frame(pa.table({**rows, "n": people}), counts="n")
     session = rs.Session(data, rs.ZCDP(RHO), ledger=tmp_path / "a.ledger")
     choice, chain = session.choose(PLANS), looks(PLANS)
     for k in range(steps):
@@ -95,7 +95,7 @@ def test_a_session_recommends_by_the_same_rule(tmp_path):
     people = in_buckets(tracts(1, rng), FINE).reshape(46)
     codes = np.arange(46)
     rows = {"gender": np.array(["Female", "Male"])[codes // 23], "age": np.array([str(a) for a in FINE])[codes % 23]}
-    data = rs.Source.frame(pa.table({**rows, "n": people}), weight="n")
+    data = rs.Source.frame(pa.table({**rows, "n": people}), counts="n")
     session = rs.Session(data, rs.ZCDP(RHO), ledger=tmp_path / "a.ledger")
     choice = session.choose(PLANS)
     for k in range(3):

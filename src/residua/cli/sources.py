@@ -37,7 +37,7 @@ def open_source(spec: Spec, *, show_values: bool = False) -> Source:
     named = ("path", "tables", "database", "uri", "delta", "iceberg", "spark", "query")
     given = {key for key in named if key in settings}
     options: SourceOptions = {"show_values": show_values or err.is_terminal}
-    options.update({name: settings[name] for name in ("weight", "person", "no_person") if name in settings})  # type: ignore[typeddict-item]
+    options.update({name: settings[name] for name in ("counts", "person", "no_person") if name in settings})  # type: ignore[typeddict-item]
     if "delimiter" in settings and not given & {"path", "tables"}:
         raise SpecError("[source] delimiter belongs to delimited text; give a path, or remove it.")
     for number, owner in (("version", "delta"), ("snapshot", "iceberg")):

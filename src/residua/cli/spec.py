@@ -4,8 +4,9 @@
                   s3://, gs://, abfss://, https://), with a query over the table `data` if you like; or database and
                   query; or uri and query; or [source.tables] and query; or delta = "folder", version = 3; or
                   iceberg = "catalogue.table", snapshot = 7; or spark = "db.table";
-                  delimiter = ";"; weight = "n"; person = "id" (a column, or a list of them), with
-                  no_person = "refuse" | "drop" | "apart" for records that are nobody's
+                  delimiter = ";"; counts = "n" (how many records each row stands for, if the data is
+                  aggregated); person = "id" (a column, or a list of them), with no_person = "refuse" | "drop" |
+                  "apart" for records that are nobody's
 [domain.NAME]     values = […] | values = { file, column } | low, high | edges, labels | intervals | first, last, unit |
                   size; unknown, missing; levels; expression = SQL over the columns of one record
 [[domain.impossible]]  NAME = a value | values | { low, high }, for each attribute of the rule
@@ -43,13 +44,14 @@ from residua.errors import FileError, PrivacyError, ResiduaError, SpecError
 from residua.files import read_regular, require_path
 from residua.plans.objectives import Objective
 from residua.privacy import GDP, ZCDP, AddRemove, ApproxDP, Guarantee, Person, PureDP, ReplaceOne, Unit
+from residua.source.options import NO_WEIGHT
 from residua.source.records import parsed_expression
 from residua.workload import Workload, added, hierarchy, marginals, prefixes, product, queries, ranges
 
 _SECTIONS = {
     "source": {
         *("path", "tables", "database", "uri", "delta", "version", "iceberg", "snapshot", "spark", "query"),
-        *("delimiter", "weight", "person", "no_person"),
+        *("delimiter", "counts", "person", "no_person"),
     },
     "privacy": {*SPENDING, "records", "replace", "one_per", "per", "left_out"},
     "objective": {"minimise", *NUMBERS, "tolerance", "dense", "axis"},
@@ -142,6 +144,8 @@ def spec_of(content: Mapping[str, Any], path: Path, where: str = "") -> Spec:
 
 def _spec(content: Mapping[str, Any], folder: Path) -> Spec:
     known_keys("the specification", content, {*_SECTIONS, "domain", "workload", "plan"})
+    if "weight" in section(content, "source"):
+        raise SpecError(f"[source] has no weight; {NO_WEIGHT}")
     for name, known in _SECTIONS.items():
         known_keys(f"[{name}]", section(content, name), known)
     source, privacy, objective, ledger = (

@@ -19,7 +19,7 @@ from residua.files import whole_file
 from residua.privacy.costs import stated
 from residua.published.columns import library
 from residua.published.streaming import of_one_type
-from residua.published.table import what_is_counted
+from residua.published.table import protects, what_is_counted
 from residua.showing import with_bar
 
 if TYPE_CHECKING:
@@ -191,7 +191,6 @@ def rows_of(
         raise PlanError("attributes: rows without attributes hold nothing; name at least one, or leave it out.")
     steps = steps_of(estimated._tables, domain.positions(names))
     entropy = secrets.randbits(128) if random is None else int(random.integers(2**63))
-    protected = f"{stated(estimated.plan.guarantee, estimated.receipt)}, for {estimated.plan.unit}"
-    return SyntheticRows(
-        domain, tuple(names), tuple(steps), int(count), entropy, protected, what_is_counted(estimated.plan.unit)
-    )
+    plan, receipt = estimated.plan, estimated.receipt
+    protected = f"{stated(plan.guarantee, receipt)}, for {protects(plan.unit, receipt)}"
+    return SyntheticRows(domain, tuple(names), tuple(steps), int(count), entropy, protected, what_is_counted(plan.unit))

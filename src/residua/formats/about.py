@@ -11,7 +11,7 @@ from residua.plans.contract import Plan
 from residua.privacy import PureDP, describe
 from residua.privacy.costs import printed, stated
 from residua.published.quality import FLAGS, meaning
-from residua.published.table import what_is_counted
+from residua.published.table import protects, what_is_counted
 
 MEASURES = {
     "estimate": "Estimated count, with random noise; unbiased, and below zero where noise took it there",
@@ -141,4 +141,4 @@ def about(
     level = None if biased or plan.bias else confidence
     counted = what_is_counted(plan.unit)
     words = (receipt, __version__, language, counted, counts)
-    return About(title, guarantee, str(plan.unit), costs, noise, level, biased, *words)
+    return About(title, guarantee, protects(plan.unit, receipt), costs, noise, level, biased, *words)

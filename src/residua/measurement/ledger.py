@@ -104,7 +104,7 @@ class Ledger(Shown):
             name = _population(self._path.stem if population is None else population)
             file.create_file(self._path, file.header_line(budget, unit, allowed, salt, bound, name))
         contents = self._read()
-        self._population = contents.header.population
+        self._population, self._identity = contents.header.population, contents.header.digest
         self._budget, self._unit, self._salt = contents.header.budget, contents.header.unit, contents.header.salt
         if budget is not None and budget != self._budget:
             raise LedgerError(
@@ -149,6 +149,11 @@ class Ledger(Shown):
     def population(self) -> str:
         """Who the people are."""
         return self._population
+
+    @property
+    def identity(self) -> str:
+        """What tells this ledger from all others, copies of it excepted: the digest of its first line, salted."""
+        return self._identity
 
     @property
     def spent(self) -> Guarantee:

@@ -105,7 +105,7 @@ def agreed(contents: Contents, whose: Mapping[str, Any], name: str) -> dict[str,
         columns = ", ".join(map(repr, earlier["person"]))
         raise LedgerError(
             f"to the ledger {name} a person is who has one {columns} (no_person={earlier['no_person']!r}, "
-            f"weight={earlier['weight']!r}); say the same, and rename columns with Source.with_columns if need be. "
+            f"counts={earlier['counts']!r}); say the same, and rename columns with Source.with_columns if need be. "
             "Nothing was spent."
         )
     return dict(whose)

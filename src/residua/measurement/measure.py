@@ -156,10 +156,11 @@ def carry_out(
     """
     left_out: dict[str, Any] = {}
     tell = _teller(notice, aside)
-    noisy, entry = measured_once(
+    noisy, entry, ledger = measured_once(
         measurements, plan.domain, plan.unit, data, pay, progress, lambda tallies: left_out.update(tell(tallies))
     )
-    return Release(plan, measurements, noisy, {**_receipt(entry, cost, measurements.currency), **left_out})
+    receipt = _receipt(entry, ledger, data.options, cost, measurements.currency)
+    return Release(plan, measurements, noisy, {**receipt, **left_out})
 
 
 def measured_once(
@@ -170,8 +171,8 @@ def measured_once(
     pay: Pay,
     progress: Progress | None = None,
     notice: Notice = lambda tallies: None,
-) -> tuple[Integers, Entry]:
-    """The noisy integers of measurements that were priced for a unit, and the debit that paid for them."""
+) -> tuple[Integers, Entry, Ledger]:
+    """The noisy integers of measurements that were priced for a unit, the debit that paid for them, and of whom."""
     require_agreement(data.options, unit, domain)
     # Any key shows whether the records can be chosen among; the ledger's own may not exist yet.
     trial = _bound(unit, domain, secrets.token_bytes(KEY_BYTES))
@@ -185,7 +186,7 @@ def measured_once(
             entry, ledger = _paid(pay, checked.fingerprint)
             bound = _bound(unit, domain, ledger.choosing_key)
             work = partial(_measured, measurements, portions, checked, domain, bound, progress, notice)
-            return told_of_debit(work, entry), entry
+            return told_of_debit(work, entry), entry, ledger
         finally:
             checked.forget()
 
@@ -245,7 +246,8 @@ def _on_executors(
         fingerprint = checked_data(data, plan.domain, measurements.most_records, progress, trial).fingerprint
         entry, ledger = _paid(pay, fingerprint)
         bound = _bound(plan.unit, plan.domain, ledger.choosing_key)
-        receipt, step = _receipt(entry, cost, measurements.currency), step_of("measuring", progress)
+        receipt = _receipt(entry, ledger, data.options, cost, measurements.currency)
+        step = step_of("measuring", progress)
         return told_of_debit(
             lambda: measured_on_executors(plan, measurements, spark, fingerprint, bound, place, receipt, tell, step),
             entry,
@@ -321,8 +323,12 @@ def checked_data(
     return without_records(read)
 
 
-def _receipt(entry: Entry, cost: Fraction, currency: Currency) -> dict[str, Any]:
+def _receipt(entry: Entry, ledger: Ledger, options: Options, cost: Fraction, currency: Currency) -> dict[str, Any]:
+    """What a release says of its debit and of the data, which is public."""
     receipt: dict[str, Any] = {"sequence": entry.sequence, "time": entry.time, "digest": entry.digest}
+    receipt["ledger"] = ledger.identity
+    if options.counts is not None:
+        receipt["counts"] = options.counts
     if "whose" in entry.detail:
         receipt["person"] = ", ".join(entry.detail["whose"]["person"])
     if currency == "epsilon":

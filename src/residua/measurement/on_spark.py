@@ -127,7 +127,7 @@ def measured_on_executors(
             tally.add(bytes(outcome["note"]))
         else:
             digests[part_name(outcome["block"])] = _digest(json.loads(bytes(outcome["note"])), place)
-    tally.require_countable(data.weight)
+    tally.require_countable(data.counts)
     if len(digests) != parts:
         raise FileError(f"the release {str(place.final)!r} lacks a part; nothing of it is kept.")
     starts = [*task.block_starts, sets.cells]

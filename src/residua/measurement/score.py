@@ -164,7 +164,7 @@ def scored(
     progress: Progress | None = None,
 ) -> Scores:
     """Check, pay, count, add noise, forget: scores instead of tables, through the same steps as `rs.measure`."""
-    steps, entry = measured_once(measurements, domain, unit, data, pay, progress)
+    steps, entry, _ = measured_once(measurements, domain, unit, data, pay, progress)
     names = tuple(tuple(domain.names[i] for i in members) for members in order)
     stddev = math.sqrt(NORMAL.variance(measurements.scale)) / GRID
     return Scores(names, (steps + measurements.totals) / GRID, stddev, entry.sequence, entry.digest)

@@ -24,7 +24,7 @@ from residua.linalg.arrays import Floats
 from residua.privacy.costs import stated
 from residua.projection.facts import listed, shown
 from residua.projection.problem import Fit, Progress, ProjectionProblem
-from residua.published.table import what_is_counted
+from residua.published.table import protects, what_is_counted
 from residua.showing import printable
 
 if TYPE_CHECKING:
@@ -223,7 +223,8 @@ def statement_of(
         "",
         "## Privacy",
         "",
-        f"Computed from a release alone ({stated(of.plan.guarantee, of.receipt)}, for {of.plan.unit}); "
+        f"Computed from a release alone ({stated(of.plan.guarantee, of.receipt)}, for "
+        f"{protects(of.plan.unit, of.receipt)}); "
         "no data was touched",
         "and nothing more was spent.",
         "",

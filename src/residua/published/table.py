@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,11 @@ def what_is_counted(unit: Unit) -> str:
     records = "1 record" if unit.records == 1 else f"{unit.records:,} records"
     limits = "".join(f", {most:,} in each value of {name!r}" for name, most in unit.limits.items())
     return f"counts at most {records} of each person{limits}"
+
+
+def protects(unit: Unit, receipt: Mapping[str, Any]) -> str:
+    """Whom a release protects; where rows came with counts, it is one of the records so counted, not a row."""
+    return f"{unit}" + (f" (records as counted in column {receipt['counts']!r})" if "counts" in receipt else "")
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -22,7 +22,7 @@ from residua.plans.measurements import Measurements
 from residua.plans.quotes import ReleaseAnswers
 from residua.plans.tails import width
 from residua.privacy.costs import stated
-from residua.published.table import Table, domain_of_queries, what_is_counted
+from residua.published.table import Table, domain_of_queries, protects, what_is_counted
 from residua.quoting import Answering, Quotable
 from residua.release import tables
 from residua.release.tables import TermTable
@@ -135,7 +135,7 @@ class Release(Exported, Quotable):
         workload = self.planned.workload
         what, count = ("tables", 0) if workload is None else (workload.noun, len(workload))
         promised = self.planned.guarantee if self.left_out is None else stated(self.planned.guarantee, self.receipt)
-        return f"Release({count:,.0f} {what}, {promised}, {self.planned.unit})"
+        return f"Release({count:,.0f} {what}, {promised}, {protects(self.planned.unit, self.receipt)})"
 
     def table(
         self,

@@ -37,7 +37,7 @@ from residua.plans.measurements import Measurements
 from residua.plans.tolerances import nearness
 from residua.privacy import AddRemove, Person, PureDP, describe
 from residua.privacy.costs import Currencies, printed, stated
-from residua.published.table import what_is_counted
+from residua.published.table import protects, what_is_counted
 from residua.release.parts import FOLDER, OPEN_FOLDER, PartedIntegers, part_bytes, part_name, part_room, part_starts
 from residua.showing import printable
 
@@ -250,6 +250,19 @@ def in_currencies(currency: str, cost: float) -> list[tuple[str, str, str]]:
     ]
 
 
+def _of_counts(release: Release) -> list[str]:
+    """What it means for the guarantee that rows came with counts."""
+    column = release.receipt.get("counts")
+    if column is None:
+        return []
+    return [
+        f"The data were aggregated before: each row stood for as many records as its column {column!r} said.",
+        "The guarantee is for one of the records so counted, not for a row. Had the column held survey weights, one",
+        "respondent would be as many records as the weight says.",
+        "",
+    ]
+
+
 def _of_persons(release: Release) -> list[str]:
     """What a bound on a person's records means for the numbers."""
     unit = release.planned.unit
@@ -289,7 +302,7 @@ def privacy_statement(release: Release) -> str:
     lines = [
         "# Privacy statement",
         "",
-        f"Guarantee: {stated(plan.guarantee, release.receipt)}, for {plan.unit}.",
+        f"Guarantee: {stated(plan.guarantee, release.receipt)}, for {protects(plan.unit, release.receipt)}.",
         "",
         "The same cost in every currency (each figure rounded up):",
         "",
@@ -306,6 +319,7 @@ def privacy_statement(release: Release) -> str:
         + (f", stated as {nearness(plan.gap, plan.comparison_class)}." if 0 < plan.gap < math.inf else "."),
         "",
         *bias,
+        *_of_counts(release),
         *_of_persons(release),
         "Values outside the declared domain and missing values followed the policies in `codebook.toml`.",
         "",

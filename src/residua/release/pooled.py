@@ -57,10 +57,11 @@ from residua.release.pooled_pieces import (
 )
 from residua.workload import Workload
 
+_OF_DATA = ("ledger", "person", "counts")  # what a receipt says of whom was measured
 _FINEST_ENTRY = 2.0**33  # of a pool, which is never measured: more would not pass as a strategy
 
 
-def pooled(releases: Sequence[Release], workload: Workload | None = None) -> Release:
+def pooled(releases: Sequence[Release], workload: Workload | None = None, *, same_people: bool = False) -> Release:
     """Everything that several releases of one table say, as one release.
 
     Guarantee: estimates are unbiased and of least variance among those linear in all measurements. The variances
@@ -72,15 +73,24 @@ def pooled(releases: Sequence[Release], workload: Workload | None = None) -> Rel
     nothing says that all count the same records of a person (a session knows that its own do).
 
     Args:
-        releases: what was measured, over one domain and for one unit of protection.
+        releases: what was measured of the same people, over one domain and for one unit of protection. A ledger is of
+            one population, so that releases of one ledger are.
         workload: what the pool is asked for, for the record; it may hold more or less.
+        same_people: declares that releases of several ledgers count the same records. Of other people, the pool would
+            be an average of two populations, and right for neither.
 
     Raises:
         PlanError: no releases, releases that do not belong together or cannot be pooled, or too many cells.
 
     Reference: common-mechanism, Algorithm 4.
     """
-    return pool_of(releases, workload, same_records=False)
+    parts = _checked(releases)
+    if not same_people and len({part.receipt.get("ledger") for part in parts}) > 1:
+        raise PlanError(
+            "the releases are of different ledgers, which may be of different people: a pool would average two "
+            "populations. Pool releases of one ledger; if all count the same records, say same_people=True."
+        )
+    return pool_of(parts, workload, same_records=False)
 
 
 def pool_of(releases: Sequence[Release], workload: Workload | None, *, same_records: bool) -> Release:
@@ -89,7 +99,14 @@ def pool_of(releases: Sequence[Release], workload: Workload | None, *, same_reco
     plans = [part.planned for part in parts]
     pool = _closed_form(plans)(parts, workload)
     guarantee, receipt = _paid(plans, pool.planned, same_records=same_records)
-    return replace(pool, planned=pool.planned.replaced(guarantee=guarantee), receipt={**receipt, **pool.receipt})
+    receipt = {**_shared(parts), **receipt, **pool.receipt}
+    return replace(pool, planned=pool.planned.replaced(guarantee=guarantee), receipt=receipt)
+
+
+def _shared(parts: Sequence[Release]) -> dict[str, str]:
+    """What receipts say of ledgers, persons and counts: what all the parts say, each once."""
+    said = {name: {str(part.receipt[name]) for part in parts if name in part.receipt} for name in _OF_DATA}
+    return {name: ", ".join(sorted(texts)) for name, texts in said.items() if texts}
 
 
 def _closed_form(plans: Sequence[Plan]) -> Callable[[Sequence[Release], Workload | None], Release]:

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Any
 
 from residua.plans.contract import Plan
 from residua.privacy import AddRemove, Person, ReplaceOne, describe
 from residua.privacy.costs import stated
+from residua.published.table import protects
 from residua.release.folder import in_currencies
 
 _FALSE_ALARMS = (0.01, 0.001)
@@ -64,7 +65,8 @@ def protection(plan: Plan, receipt: Mapping[str, Any] | None = None) -> Protecti
     """What a plan guarantees; what was really spent, where a receipt says so."""
     receipt = receipt or {}
     currency, planned = plan.noise.currency, plan.unit_pcost if plan.noise.gaussian else plan.unit_epsilon
-    return _protection(plan.unit, stated(plan.guarantee, receipt), currency, float(receipt.get(currency, planned)))
+    shield = _protection(plan.unit, stated(plan.guarantee, receipt), currency, float(receipt.get(currency, planned)))
+    return replace(shield, change=protects(plan.unit, receipt))
 
 
 def spent_protection(pcost: float, unit: Any, spent: str) -> Protection:

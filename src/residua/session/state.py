@@ -275,7 +275,7 @@ def open_folder(
         ledger: the dataset's; a new session keeps its head, and a digest of the data that only the ledger can read.
         budget: what the session may spend; a session keeps the one it was made with.
         options: what is said of the records. A session pools prices because the same records are counted every time:
-            other persons or weights would choose others.
+            other persons or counts would choose others.
 
     Raises:
         SessionError: the session belongs to another dataset or ledger, has another budget, lacks a file, or is in use.
@@ -335,7 +335,7 @@ def _no_room(path: Path, why: str | None) -> FileError:
 def _counted(options: Options) -> str:
     """What decides, beside the data and the ledger's key, which records are counted: as it is written in Python."""
     person = sorted(options.person) or None  # in whichever order they were named
-    return f"weight={options.weight!r}, person={person!r}, no_person={options.no_person!r}"
+    return f"counts={options.counts!r}, person={person!r}, no_person={options.no_person!r}"
 
 
 def _write_identity(

@@ -163,7 +163,7 @@ def chosen(
 
 
 def packed(persons: Words, codes: Any, weights: NDArray[np.int64] | None, bound: PersonBound) -> Words:
-    """Rows as 64-bit numbers: the person (two), the codes, and the weight if there is one, (rows, 2 + words [+ 1])."""
+    """Rows as 64-bit numbers: the person (two), the codes, and the count if there is one, (rows, 2 + words [+ 1])."""
     rows = np.zeros((len(persons), 2 + bound.words + (weights is not None)), dtype=np.uint64)
     rows[:, :2] = persons
     for place, (word, factor, _) in zip(bound.order, bound.places, strict=True):
@@ -196,6 +196,6 @@ def chosen_packed(
     )
     if taken < 0:
         raise SourceError(
-            f"a person has {MOST_EQUAL:,} records or more that are alike; correct the weights, or leave them out."
+            f"a person has {MOST_EQUAL:,} records or more that are alike; correct the counts, or leave them out."
         )
     return at[:taken], counts[:taken], Loss(held, lost, int(dropped))

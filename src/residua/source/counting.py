@@ -88,25 +88,25 @@ def count(
                 if progress is not None:
                     progress(tally.digest.rows, hint if bound is None or hint is None else 2 * hint)
 
-        for batch, codes, kept, weights in coded(read(), source.weight, tally, counting.pool):
+        for batch, codes, kept, weights in coded(read(), source.counts, tally, counting.pool):
             if keep is not None:
                 keep.add(batch, codes, kept, weights)
             counting.add(batch, codes, kept, weights, tally.problems)
-        tally.require_countable(source.weight)
+        tally.require_countable(source.counts)
         rows = tally.digest.rows
         tables = counting.finish(lambda chosen: progress(rows + chosen, 2 * rows) if progress else None)
         tally.no_person, tally.loss = counting.nobody, counting.loss
         return Counted(*tally.done, tables=tables, fingerprint=tally.digest.fingerprint)
 
 
-def coded(batches: Iterator[Any], weight: str | None, tally: Tally, pool: Executor) -> Iterator[Coded]:
+def coded(batches: Iterator[Any], counts: str | None, tally: Tally, pool: Executor) -> Iterator[Coded]:
     """The codes of every batch; after the first problem the rest is only read, to name every bad column at once.
 
     Each with its codes, which rows are kept (all when not given), and how many records each row stands for.
     """
     domain, problems = tally.domain, tally.problems
     for batch in batches:
-        weights = weights_of(batch.column(len(domain)), weight, problems) if weight is not None else None
+        weights = weights_of(batch.column(len(domain)), counts, problems) if counts is not None else None
         tally.records = min(tally.records + (batch.num_rows if weights is None else total_of(weights)), MOST_RECORDS)
         if tally.too_many:
             return
@@ -116,22 +116,22 @@ def coded(batches: Iterator[Any], weight: str | None, tally: Tally, pool: Execut
 
 
 def require_fitting(source: Records, domain: Domain, layout: Layout) -> None:
-    """Refuses to count tables of another domain, or the weight as an attribute.
+    """Refuses to count tables of another domain, or the column of counts as an attribute.
 
     Raises:
         SourceError: so it is.
     """
     if not np.array_equal(layout.sizes, domain.sizes):
         raise SourceError("the layout was made for another domain; plan for the domain that is measured.")
-    if source.weight in domain:
-        raise SourceError(f"column {source.weight!r} is both weight and attribute; drop one of the two.")
+    if source.counts in domain:
+        raise SourceError(f"column {source.counts!r} is both counts and attribute; drop one of the two.")
 
 
 def columns_needed(source: Records, domain: Domain, bounded: bool) -> list[str]:
-    """The columns that counting reads: the attributes, the weight, and the person where that is bounded."""
-    weight = [source.weight] if source.weight is not None else []
+    """The columns that counting reads: the attributes, the counts, and the person where that is bounded."""
+    counts = [source.counts] if source.counts is not None else []
     named = source.options.person if bounded else ()
-    return [*domain.names, *weight, *(name for name in named if name not in domain)]
+    return [*domain.names, *counts, *(name for name in named if name not in domain)]
 
 
 class Counting:
@@ -328,7 +328,10 @@ def weights_of(column: Any, name: str, problems: Problems) -> NDArray[np.int64]:
 
     weights, states = whole_numbers(column, name)
     if states.any() or (len(weights) and weights.min() < 0):
-        problems.say(f"column {name!r} is the weight but holds values that are not whole numbers ≥ 0; correct them.")
+        problems.say(
+            f"column {name!r} does not count records: it holds values that are not whole numbers ≥ 0; correct them, or "
+            "leave counts out if these are survey weights, which are not counts, rounded or not."
+        )
         return np.zeros_like(weights)
     return weights
 

@@ -56,7 +56,7 @@ def _add(
     sizes: NDArray[np.int64],
     out: NDArray[np.int64],
 ) -> None:
-    """Adds each row as often as its weight says, or once where there are no weights at all."""
+    """Adds each row as often as its count says, or once where there are no weights at all."""
     buffer, weighted = np.empty(_TILE, np.uint32), weights.shape[0] > 0
     for table in range(members.shape[0]):
         counts = out[starts[table] : starts[table] + cells[table]]

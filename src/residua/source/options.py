@@ -1,7 +1,8 @@
 """What is said of records wherever they are, and what is seen of them on the way to their tables.
 
-Said: their weight, whose they are, and whether errors may quote them. Seen: how many followed a policy, and what is
-wrong with them. Problems are collected over all records and columns and said at once, without values.
+Said: how many each row stands for, whose they are, and whether errors may quote them. Seen: how many followed a
+policy, and what is wrong with them. Problems are collected over all records and columns and said at once, without
+values.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ NoPerson = Literal["refuse", "drop", "apart"]
 class SourceOptions(TypedDict, total=False):
     """The options that every kind of source takes, by name; `Options` says what they mean."""
 
-    weight: str | None
+    counts: str | None
     person: str | Sequence[str] | None
     no_person: NoPerson
     show_values: bool
@@ -51,7 +52,8 @@ class Options:
     """What is said of records wherever they are.
 
     Args:
-        weight: a column of pre-aggregated counts: each row stands for that many records, a whole number ≥ 0.
+        counts: the column that says how many records each row stands for, a whole number ≥ 0, where the data were
+            counted before. What is protected is then one of these records, so that survey weights are no counts.
         person: the column, or the columns together, that say whose record it is. Read by the measuring step alone, to
             bound what each person contributes (`rs.Person`).
         no_person: records without a person: `"refuse"` them, `"drop"` them, or take each for a person `"apart"`, which
@@ -63,14 +65,14 @@ class Options:
         SourceError: an option that is not as said here.
     """
 
-    weight: str | None = None
+    counts: str | None = None
     person: tuple[str, ...] = ()
     no_person: NoPerson = "refuse"
     show_values: bool = False
 
     def __post_init__(self) -> None:
-        if self.weight is not None and (not isinstance(self.weight, str) or not self.weight):
-            raise SourceError(f"weight={self.weight!r} is not a column name; name the column of counts.")
+        if self.counts is not None and (not isinstance(self.counts, str) or not self.counts):
+            raise SourceError(f"counts={self.counts!r} is not a column name; name the column of counts.")
         if not isinstance(self.show_values, bool):
             raise SourceError(f"show_values={self.show_values!r} is not True or False; pass one of them.")
         object.__setattr__(self, "person", _columns(self.person))
@@ -78,18 +80,23 @@ class Options:
             raise SourceError(f'no_person={self.no_person!r} is not known; say "refuse", "drop" or "apart".')
         if self.no_person != "refuse" and not self.person:
             raise SourceError("no_person says what happens to records without a person; name the column with person=.")
-        if self.weight in self.person:
-            raise SourceError(f"column {self.weight!r} is both weight and person; drop one of the two.")
+        if self.counts in self.person:
+            raise SourceError(f"column {self.counts!r} is both counts and person; drop one of the two.")
 
     @property
     def whose(self) -> dict[str, Any] | None:
         """Who a person is, as a ledger keeps it: the columns, and what else decides whose records count; no id."""
         if not self.person:
             return None
-        return {"person": list(self.person), "no_person": self.no_person, "weight": self.weight}
+        return {"person": list(self.person), "no_person": self.no_person, "counts": self.counts}
 
 
 NO_OPTIONS = Options()
+# Why the option that other libraries have is refused, and what to say instead.
+NO_WEIGHT = (
+    "survey weights are not counts: one respondent would change a table by their weight, where the noise hides one "
+    'record. Leave it out; or, if each row really stands for n records, say counts = "n".'
+)
 
 
 def options_of(given: SourceOptions | Mapping[str, Any]) -> Options:
@@ -98,6 +105,8 @@ def options_of(given: SourceOptions | Mapping[str, Any]) -> Options:
     Raises:
         SourceError: a name or a value that is not known.
     """
+    if "weight" in given:
+        raise SourceError(f"a source takes no weight; {NO_WEIGHT}")
     for name in given:
         if name not in SourceOptions.__annotations__:
             near = get_close_matches(name, SourceOptions.__annotations__, n=1)
@@ -240,14 +249,14 @@ class Tally:
         """Whether there are more records than can be counted."""
         return self.records >= MOST_RECORDS
 
-    def require_countable(self, weight: str | None) -> None:
+    def require_countable(self, counts: str | None) -> None:
         """Refuses what was found wrong, in the words of every engine.
 
         Raises:
             SourceError: there is a problem, or too many records.
         """
         if self.too_many:
-            raise SourceError(f"the counts in column {weight!r} add up to 2^62 or more; correct them.")
+            raise SourceError(f"the counts in column {counts!r} add up to 2^62 or more; correct them.")
         self.problems.stop()
 
     @property

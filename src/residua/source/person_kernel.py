@@ -244,7 +244,7 @@ def choose(
         rows: packed rows, (rows, 2 + words [+ 1]).
         order: row numbers by the first half of the person; sorted further here.
         words: how many 64-bit numbers the codes take.
-        weighted: whether the last column is a weight.
+        weighted: whether the last column says how many records a row stands for.
         most: the most records of a person.
         limited: word, factor, size and most of each limit, (limits, 4).
         most_equal: as many records alike are refused.

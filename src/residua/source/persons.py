@@ -168,7 +168,7 @@ class Persons:
     def __init__(self, options: Options, bound: PersonBound, gathering: Gathering | None = None) -> None:
         self._names, self._policy = options.person, options.no_person
         self._bound = bound
-        self._gathering = gathering or Gathering(bound, weighted=options.weight is not None)
+        self._gathering = gathering or Gathering(bound, weighted=options.counts is not None)
         self.nobody = 0
         self._apart = 0
 

@@ -38,7 +38,8 @@ class Records(ABC):
     `show_values` was asked for.
 
     Args:
-        options: what is said of the records: their weight, whose they are, whether errors may quote them.
+        options: what is said of the records: how many each row stands for, whose they are, whether errors may quote
+            them.
     """
 
     # Whether two readings are the same unless somebody changed the data meanwhile; what does not fit into memory is
@@ -51,9 +52,9 @@ class Records(ABC):
         self.options = options
 
     @property
-    def weight(self) -> str | None:
+    def counts(self) -> str | None:
         """The column of pre-aggregated counts, if there is one."""
-        return self.options.weight
+        return self.options.counts
 
     @property
     def show_values(self) -> bool:
@@ -103,7 +104,7 @@ class Records(ABC):
         Guarantee: every table counts the same records: a record that any attribute of the domain leaves out is in
         none, whether or not that attribute is in a table.
 
-        An engine that overrides this must give exactly what the default gives: the policies of the domain, the weight,
+        An engine that overrides this must give exactly what the default gives: the policies of the domain, the counts,
         counts below 2^62, errors that name every column with values the domain refuses, and the fingerprint of the
         records that were counted, found in the same reading.
 

@@ -39,8 +39,8 @@ class Source(Records):
     `show_values` was asked for.
 
     Args:
-        options: what is said of the records: their weight, whose they are, whether errors may quote them (`Options`).
-            `Source.csv` and all others take them by name.
+        options: what is said of the records: how many each row stands for, whose they are, whether errors may quote
+            them (`Options`). `Source.csv` and all others take them by name.
     """
 
     @classmethod
@@ -58,7 +58,7 @@ class Source(Records):
         Args:
             paths: a path, a list of paths, or a pattern.
             delimiter: one character; a comma, or a tab for `.tsv`, when not given.
-            options: weight, person, no_person, show_values (`Source`).
+            options: counts, person, no_person, show_values (`Source`).
         """
         from residua.source.text_files import DelimitedSource
 
@@ -134,7 +134,7 @@ class Source(Records):
         Args:
             database: the path of a database, or an open connection.
             query: one SELECT, or just the name of a table.
-            options: weight, person, no_person, show_values (`Source`).
+            options: counts, person, no_person, show_values (`Source`).
 
         Example:
             >>> import duckdb
@@ -159,7 +159,7 @@ class Source(Records):
             database: the URI of a database (`postgresql://host/database`, `sqlite:///people.db`, …), its credentials
                 best in the environment or a service file; or name → path, pattern, frame or source.
             query: one SELECT, or just the name of a table.
-            options: weight, person, no_person, show_values (`Source`).
+            options: counts, person, no_person, show_values (`Source`).
 
         Example:
             >>> import pyarrow as pa
@@ -187,7 +187,7 @@ class Source(Records):
         Args:
             connection: what a driver's `dbapi.connect` gave.
             query: one SELECT, or just the name of a table.
-            options: weight, person, no_person, show_values (`Source`).
+            options: counts, person, no_person, show_values (`Source`).
         """
         from residua.source.adbc import AdbcSource
 
@@ -214,7 +214,7 @@ def source_of(data: Any, **options: Unpack[SourceOptions]) -> Source:
         data: a source (returned unchanged), a path, pattern or list of paths (CSV, TSV, Parquet, Feather or JSON lines
             by their suffix), a folder of Parquet files, a frame (`Source.frame`), a DuckDB relation, a Spark frame,
             an ibis table or expression, or a pair (database, query).
-        options: weight, person, no_person, show_values (`Source`); a source brings its own.
+        options: counts, person, no_person, show_values (`Source`); a source brings its own.
 
     Raises:
         SourceError: something that cannot be read.

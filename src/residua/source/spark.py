@@ -92,7 +92,7 @@ class SparkSource(Records):
         jobs = self.selected(self._own).mapInArrow(partial(tasks.digested_partition, self._own), tasks.ROW_SQL)
         for note in asked(self, lambda: jobs.toArrow()).column("note").to_pylist():
             tally.add(note)
-        tally.require_countable(self.weight)
+        tally.require_countable(self.counts)
         return tally.digest.fingerprint
 
     def count(
@@ -115,7 +115,7 @@ class SparkSource(Records):
                 counts = tasks.widened(bytes(row["counts"]))
                 start = starts[row["block"]]
                 tables[start : start + len(counts)] += counts
-        tally.require_countable(self.weight)
+        tally.require_countable(self.counts)
         if any(tasks.proven(notes, bounded=bound is not None) != tally.digest.fingerprint for notes in proofs.values()):
             raise SourceError("the data changed while it was counted; let nobody write to it meanwhile.")
         tables.setflags(write=False)
@@ -168,7 +168,7 @@ class SparkSource(Records):
             in_blocks: whether tables are counted in blocks however few there are.
         """
         named = self.options.person if bound is not None else ()
-        wanted = [*domain.names, *([self.weight] if self.weight is not None else []), *named]
+        wanted = [*domain.names, *([self.counts] if self.counts is not None else []), *named]
         self.check(wanted)
         used = tuple((name, text) for name, text in self._expressions.items() if name in wanted)
         common = (tasks.own_version(), json.dumps(settings_of_domain(domain)), self._own, used, self.options)

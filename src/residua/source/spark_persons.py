@@ -56,7 +56,7 @@ def bucketed_partition(task: tasks.SparkTask, batches: Iterator[Any]) -> Iterato
     """The records of one partition as codes by bucket of persons; at the end their digest to each, and the tally."""
     assert task.bound is not None
     tally = Tally(tasks.domain_of(task.domain), task.options.show_values)
-    buckets = _Buckets(task.bound, weighted=task.options.weight is not None)
+    buckets = _Buckets(task.bound, weighted=task.options.counts is not None)
     persons = Persons(task.options, task.bound, buckets)
     with tasks.noted(tally.problems), tasks.pool_of() as pool:
         tasks.require_same_version(task.version)
@@ -78,7 +78,7 @@ def chosen_partition(task: tasks.SparkTask, batches: Iterator[Any]) -> Iterator[
     The proof of a table says how many buckets it counts, and of which data: each got the digests of all partitions.
     """
     assert task.bound is not None
-    bound, weighted = task.bound, task.options.weight is not None
+    bound, weighted = task.bound, task.options.counts is not None
     tally = Tally(tasks.domain_of(task.domain), task.options.show_values)
     tally.loss, seen = Loss.none(), Counter[str]()
 

@@ -226,7 +226,7 @@ def coded_partition(task: SparkTask, batches: Iterator[Any], tally: Tally, pool:
 
     source = Partition(digested(), task.names, task.options).with_columns(dict(task.expressions))
     columns = columns_needed(source, tally.domain, task.bound is not None)
-    yield from coded(source.batches(columns), source.weight, tally, pool)
+    yield from coded(source.batches(columns), source.counts, tally, pool)
 
 
 @contextmanager
