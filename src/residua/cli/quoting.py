@@ -8,14 +8,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from residua.cli.quoting_commands import Asked
+from residua.cli.quoting_commands import QuotingOptions
 from residua.cli.steps import load_published, plan_at
 from residua.domain import Domain, Label, between
 from residua.errors import FileError, PlanError
 from residua.quoting import Quotable
 
 
-class Asking(Asked):
+class Asking(QuotingOptions):
     """What is asked of a place, in the words of the command line."""
 
     @cached_property

@@ -25,7 +25,7 @@ Of = Annotated[
 
 
 @dataclass(frozen=True)
-class Asked:
+class QuotingOptions:
     """What the commands that quote are asked, in the words of the command line."""
 
     place: Annotated[
@@ -66,7 +66,7 @@ def _command(name: str, *without: str, **otherwise: Any) -> Callable[[Ask], Ask]
     """
 
     def declare(ask: Ask) -> Ask:
-        place, *asked = options_of(Asked)
+        place, *asked = options_of(QuotingOptions)
         own = list(inspect.signature(ask).parameters.values())[1:]
         shared = [one for one in (*asked, *options_of(OutputForm)) if one.name not in without]
         shared = [one.replace(annotation=otherwise.get(one.name, one.annotation)) for one in shared]

@@ -156,8 +156,8 @@ class Cube:
 
 def _untold(numbers: Floats) -> NDArray[np.bool_] | None:
     """Which numbers are not told; None where all are, as nearly always."""
-    told = np.isfinite(numbers)
-    return None if told.all() else ~told
+    finite = np.isfinite(numbers)
+    return None if finite.all() else ~finite
 
 
 def cube_of(
