@@ -60,7 +60,7 @@ def test_a_file_whose_name_looks_like_a_pattern(tmp_path: Path) -> None:
     assert near(released(tmp_path, spec=SPEC.replace("people.csv", "people[1].csv")), len(RECORDS))
 
 
-def test_parquet_a_database_and_weights(tmp_path: Path) -> None:
+def test_parquet_a_database_and_counts(tmp_path: Path) -> None:
     table = pa.table({"sex": [sex for sex, _ in RECORDS], "age": [age for _, age in RECORDS], "n": [3] * len(RECORDS)})
     pq.write_table(table, tmp_path / "people.parquet")
     with duckdb.connect(str(tmp_path / "people.duckdb")) as connection:
@@ -68,9 +68,9 @@ def test_parquet_a_database_and_weights(tmp_path: Path) -> None:
         connection.execute("CREATE TABLE people AS SELECT * FROM arrow")
     sources = {
         "a": ('path = "people.parquet"', 1),
-        "b": ('path = "people.parquet"\nweight = "n"', 3),
+        "b": ('path = "people.parquet"\ncounts = "n"', 3),
         "c": ('database = "people.duckdb"\nquery = "people"', 1),
-        "d": ('database = "people.duckdb"\nquery = "SELECT * FROM people WHERE sex = \'M\'"\nweight = "n"', 1.8),
+        "d": ('database = "people.duckdb"\nquery = "SELECT * FROM people WHERE sex = \'M\'"\ncounts = "n"', 1.8),
     }
     for name, (source, factor) in sources.items():
         spec = SPEC.replace('path = "people.csv"', source).replace("people.ledger", f"{name}.ledger")
