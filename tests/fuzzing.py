@@ -97,7 +97,7 @@ SPECS = [
     """[source]\ndatabase = "d.duckdb"\nquery = "select * from t"\n[privacy]\nepsilon = 1.0\ndelta = 1e-9
 [[workload]]\nqueries = ["age = 'old' and sex = 'F'", "age = 'child'"]\n[domain.sex]\nvalues = ["F", "M"]
 [domain.age]\nedges = [0, 18, 30, 65, inf]\nlabels = ["child", "young", "adult", "old"]\n""",
-    """[source]\npath = ["data.csv"]\nweight = "n"\n[privacy]\nmu = 1.0\n[objective]\nminimise = "max"
+    """[source]\npath = ["data.csv"]\ncounts = "n"\n[privacy]\nmu = 1.0\n[objective]\nminimise = "max"
 [[workload]]\nprefixes = "age"\nby = ["sex"]\n[[workload]]\nhierarchy = "age"\n[domain.sex]\nvalues = ["F", "M"]
 [domain.age]\nlow = 0\nhigh = 9\nlevels = { band = [0, 5, 9] }\nunknown = "drop"\n""",
     """[source]\npath = "data.csv"\n[privacy]\nrho = 0.5\n[session]\nstate = "s"\n[ledger]\npath = "a.ledger"
