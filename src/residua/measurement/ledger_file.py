@@ -8,9 +8,6 @@ people:
     {"sequence":1,"time":…,"cost":"1/4","purpose":…,"dataset":…,"detail":{},"previous":…,"sha256":…}
     {"sequence":2,"time":…,"accepted":…,"why":"corrected codes","previous":…,"sha256":…}
 
-Version 1 has no population and no accepted datasets; what it has is read as it was. Version 3 is version 2 for persons,
-whose bound an earlier residua would not keep.
-
 A ledger whose budget is PureDP counts in epsilon: it has `epsilon_allowed`, and its costs are epsilons. In the others a
 debit of Laplace noise keeps its epsilon as `detail.pure_epsilon`, beside the pcost it counts as.
 
