@@ -60,7 +60,8 @@ def test_an_error_in_a_terminal_is_one_line(tmp_path: Path) -> None:
 
 
 WRITES_FOR_LONG = """
-import time
+import signal, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests may ignore it
 from residua.cli.main import main
 from residua.release.folder import Reserved
 Reserved.commit = lambda place, *release: time.sleep(60)

@@ -67,12 +67,16 @@ def test_three_way_projections_at_a_tiny_budget_are_no_worse_than_even_tables(tm
     found = [errors(rs.project(release, total=total, simulations=0), sets) for release in releases(tmp_path, 3, 0.1, 6)]
     mean, even = np.mean(found, axis=0)
     assert mean < even + 0.1
+
+
+def test_without_shrinking_three_way_projections_at_a_tiny_budget_are_worse_than_even_tables(tmp_path):
+    """So the law before has teeth. 0.2 worse, one release varies by 0.11: one false alarm in ten million."""
+    sets = rs.marginals(DOMAIN, ways=3).sets[::4]
     worse = [
         errors(rs.project(release, total=ROWS, shrink=False, simulations=0), sets)
-        for release in releases(tmp_path, 3, 0.1, 4)
+        for release in releases(tmp_path, 3, 0.1, 10)
     ]
-    # The law has teeth: 0.3 worse, one release varies by 0.1.
-    assert np.mean([one[0] for one in worse]) > worse[0][1] + 0.05
+    assert np.mean([one[0] for one in worse]) > worse[0][1]
 
 
 def test_totals_are_positive_near_the_truth_on_average_and_do_not_run_away(tmp_path):
