@@ -150,6 +150,8 @@ class ResidualCosts:
         known = (plan.lattice, plan.precisions, plan.strategies)
         if self.tables is not None:
             some = some_person(*known, self.tables.reach)
+        elif plan.plain and self.replacement[1]:
+            return 0.0  # all patterns of agreement were tried, and all cells of a pattern are alike
         else:
             some = max(some_replacement(*known), plan.pcost * plan.domain.drops)
         return max(self.unit_pcost / some - 1.0, 0.0) if some > 0 else math.inf
