@@ -19,7 +19,7 @@ from residua.linalg.intervals import Intervals
 # The errors to reach.
 ASKED = {("prefix", 256): 7.35, ("range", 256): 8.06, ("prefix", 512): 8.47, ("range", 512): 9.60}
 LONG = [512, 1024, 4096, 10**4, 10**5, 10**6]
-NAMED = ("identity", "wavelet", "hierarchy", "weighted hierarchy", "L2 optimum", "identity plus")
+NAMED = ("identity", "wavelet", "hierarchy", "L2 optimum", "identity plus")
 
 
 def _matrix(kind: str, n: int) -> np.ndarray:

@@ -15,8 +15,7 @@ from residua.plans.objectives import MaxVariance
 from residua.plans.planners.explicit import given_strategy
 from residua.plans.planners.offers import Task
 from residua.plans.planners.plan import independent, plan
-from residua.plans.search.level_weights import hierarchy
-from residua.plans.search.strategies import Judged
+from residua.plans.search.strategies import Judged, hierarchy
 from residua.plans.solver.closed_form import MarginalGame
 from residua.plans.solver.queries import MatrixQueries, to_matrix
 from residua.plans.targets import Targets

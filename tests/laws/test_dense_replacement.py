@@ -57,9 +57,9 @@ def test_a_general_solver_agrees(name, total, removable):
     found = least_replacement(W, 1e-5, total=total, removable=removable)
     least = optimum(W, total, removable)
     assert found.bound <= least * (1 + 1e-6)
-    assert least * (1 - 1e-6) <= found.achieved <= least * (1 + 1.2e-5)
+    assert least * (1 - 1e-6) <= found.loss <= least * (1 + 1.2e-5)
     # The number of records is not known exactly but a thousand times better than all else.
-    assert found.achieved * (1 - 1e-9) <= product(W, found.strategy, total, removable) <= found.achieved * (1 + 5e-6)
+    assert found.loss * (1 - 1e-9) <= product(W, found.plan, total, removable) <= found.loss * (1 + 5e-6)
 
 
 @pytest.mark.parametrize("total", [False, True])
@@ -67,12 +67,12 @@ def test_pairs_that_were_left_out_are_no_dearer(total, monkeypatch):
     """780 pairs, of which the rounds start with some 440."""
     W = prefixes(40)
     found = least_replacement(W, 1e-3, total=total, removable=False)
-    assert found.achieved <= found.bound * (1 + 1e-3)
-    assert product(W, found.strategy, total, False) == pytest.approx(found.achieved, rel=1e-5)
+    assert found.loss <= found.bound * (1 + 1e-3)
+    assert product(W, found.plan, total, False) == pytest.approx(found.loss, rel=1e-5)
     monkeypatch.setattr(replacement, "_OUTER", 1)  # and where they are, because it stopped early, it says so
     stopped = least_replacement(W, 1e-3, total=total, removable=False)
-    assert stopped.achieved > stopped.bound * 1.001
-    assert product(W, stopped.strategy, total, False) == pytest.approx(stopped.achieved, rel=1e-5)
+    assert stopped.loss > stopped.bound * 1.001
+    assert product(W, stopped.plan, total, False) == pytest.approx(stopped.loss, rel=1e-5)
 
 
 def test_what_it_is_not_for():

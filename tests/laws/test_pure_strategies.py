@@ -1,4 +1,4 @@
-"""Laws of the search for Laplace strategies: weighted trees, descent over orthants, identity plus a few."""
+"""Laws of the search for Laplace strategies: hierarchies, descent over orthants, identity plus a few."""
 
 from __future__ import annotations
 
@@ -9,89 +9,21 @@ import numpy as np
 import pytest
 
 from residua.linalg.intervals import Intervals
-from residua.plans.search.level_weights import (
-    BranchingTree,
-    Sums,
-    hierarchy,
-    total_loss,
-    weighted_trees,
-    worst_loss,
-)
 from residua.plans.search.search import _loss as identity_plus_loss
 from residua.plans.search.search import descended, identity_plus, strategy_of
-from residua.plans.search.strategies import Judged, sensitivity
+from residua.plans.search.strategies import Judged, hierarchy, level_counts, partition, sensitivity
 from residua.plans.solver.queries import MatrixQueries
 
-TREES = [
-    BranchingTree(3, 2),
-    BranchingTree(7, 2),
-    BranchingTree(13, 3),
-    BranchingTree(16, 4),
-    BranchingTree(20, 20),
-    BranchingTree(20, 7),
-    BranchingTree(50, 2),
-]
 
-
-@pytest.mark.parametrize("tree", TREES)
-def test_levels_are_nested_partitions(tree):
-    parts = tree.levels()
-    assert [len(part) for part in parts] == tree.counts
+@pytest.mark.parametrize(("cells", "branching"), [(3, 2), (7, 2), (13, 3), (16, 4), (20, 20), (20, 7), (50, 2)])
+def test_levels_are_nested_partitions(cells, branching):
+    parts = [partition(cells, nodes) for nodes in level_counts(cells, branching)]
     for part in parts:
         assert (part.sum(axis=0) == 1).all()
         assert part.any(axis=1).all()
     for coarse, fine in pairwise(parts):
         assert ((coarse @ fine.T > 0).sum(axis=0) == 1).all()
-
-
-@pytest.mark.parametrize("tree", TREES)
-def test_the_loss_of_weighted_levels_is_that_of_the_dense_inverse(tree):
-    rng = np.random.default_rng(tree.cells)
-    W = rng.normal(size=(2 * tree.cells, tree.cells))
-    squares = rng.random(len(tree.counts)) + 0.1
-    M = np.linalg.inv(sum(w * part.T @ part for w, part in zip(squares, tree.levels(), strict=True)))
-    np.testing.assert_allclose(tree.inverse(squares), M, atol=1e-10)
-    asked = Judged(MatrixQueries(W), False)
-    total = total_loss(Sums(asked.gram), tree)
-    assert total(squares)[0] == pytest.approx(np.trace(W @ M @ W.T), rel=1e-10)
-    for loss in (total, worst_loss(Judged(MatrixQueries(W), True), tree)):
-        slope = loss(squares)[1]
-        for place, step in enumerate(1e-6 * np.eye(len(squares))):
-            numeric = (loss(squares + step)[0] - loss(squares - step)[0]) / 2e-6
-            assert slope[place] == pytest.approx(numeric, rel=1e-4)
-
-
-@pytest.mark.parametrize("worst", [False, True])
-def test_every_branching_gets_optimised_weights(worst):
-    n = 24
-    asked = Judged(Intervals.every(n), worst)
-    found = weighted_trees(asked)
-    losses = [each.loss for each in found]
-    assert losses == sorted(losses)
-    if not worst:  # the largest variance is refined for the most promising only
-        assert sorted(each.tree.branching for each in found) == list(range(2, n + 1))
-    for each in found:
-        strategy = each.tree.strategy(each.weights)
-        assert sensitivity(strategy) == pytest.approx(1)
-        # A maximum is made smooth while weights are sought: up to 300^(1/24) larger than it is.
-        assert asked.loss(strategy) <= each.loss * (1 + 1e-9)
-        assert asked.loss(strategy) >= each.loss / (300 ** (1 / 24) if worst else 1) * (1 - 1e-9)
-        assert each.loss <= each.plain * (1 + 1e-9)
-        if not worst:
-            assert each.plain == pytest.approx(asked.loss(hierarchy(n, each.tree.branching)))
-
-
-@pytest.mark.parametrize("branching", [4, 9])
-def test_weights_of_three_levels_are_the_best_there_are(branching):
-    """Against every weighting on a grid."""
-    n = 12
-    asked = Judged(MatrixQueries(np.tril(np.ones((n, n)))), False)
-    tree = BranchingTree(n, branching)
-    loss = total_loss(Sums(asked.gram), tree)
-    (found,) = (each for each in weighted_trees(asked) if each.tree == tree)
-    steps = np.linspace(0, 1, 61)
-    grid = [loss(np.array([a, b, 1 - a - b]) ** 2)[0] for a in steps for b in steps if a + b < 0.999]
-    assert found.loss <= min(grid) * (1 + 1e-6)
+    assert np.array_equal(hierarchy(cells, branching), np.vstack(parts))
 
 
 def test_descent_stops_at_the_kinks():

@@ -11,11 +11,11 @@ import residua as rs
 from residua.linalg.intervals import Intervals
 from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.noise import LAPLACE
-from residua.plans.search.level_weights import hierarchy
 from residua.plans.search.strategies import (
     Judged,
     augmented,
     haar,
+    hierarchy,
     rotated,
     sensitivity,
     singular_value_bound,

@@ -23,7 +23,7 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
-from residua.plans.saddle import Ascent, Effort, Game, Solution
+from residua.plans.saddle import Effort, Game, Solution
 
 _ROUNDS = 100  # between looks at whether it goes on well
 _WELL = 0.9  # of the gap is left after so many
@@ -54,7 +54,7 @@ class Mean:
         return loss / self.bound - 1.0 if self.bound > 0 else np.inf
 
 
-def play(response: Game, cut: Cut, mean: Mean, best: Ascent, effort: Effort) -> None:
+def play(response: Game, cut: Cut, mean: Mean, best: Solution, effort: Effort) -> None:
     """Improves a mean of cuts, and what was best so far, for as long as it goes well."""
     before, first = mean.gap(best.loss), best.rounds
     while best.rounds < effort.limit and not _close(best.loss, mean.bound, effort):
@@ -113,7 +113,7 @@ _ROUNDING = 2.0**-48
 def least_loss(response: Game, loss: Loss, gradient: Gradient, start: Floats, effort: Effort) -> Solution:
     """Least `loss(variances)`; `start` holds the query weights whose best response is the first point."""
     noise, variances, _ = response.respond(lifted(start))
-    best = Ascent(bound=-np.inf, proof=start)  # its plans are noise with the variances that it gives
+    best = Solution(bound=-np.inf, proof=start)  # its plans are noise with the variances that it gives
     constants, slopes, alpha = np.empty(0), np.empty((0, len(start))), np.empty(0)
     hurdle, since, step = np.inf, 0, 0.5
 
@@ -148,7 +148,8 @@ def least_loss(response: Game, loss: Loss, gradient: Gradient, start: Floats, ef
         if len(constants) >= _MOST_CUTS:
             constants, slopes, alpha = _fewer(constants, slopes, alpha)
         noise, variances = _next_point(response, loss, candidate, *best.plan)
-    return Solution(best.plan[0], best.loss, best.bound, best.rounds, best.proof)
+    best.plan = best.plan[0]
+    return best
 
 
 def _fewer(constants: Floats, slopes: Floats, alpha: Floats) -> tuple[Floats, Floats, Floats]:

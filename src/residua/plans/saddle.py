@@ -62,7 +62,7 @@ class Answer:
 
 
 @dataclass(eq=False)
-class Ascent:
+class Solution:
     """The best answer and the best bound so far; they need not come from the same round.
 
     Args:
@@ -84,7 +84,7 @@ class Ascent:
     @property
     def gap(self) -> float:
         """How far from optimal the plan can at most be, relative to the optimum."""
-        return self.loss / self.bound - 1.0 if self.bound > 0 else math.inf
+        return max(self.loss / self.bound - 1.0, 0.0) if self.bound > 0 else math.inf
 
     def offer(self, loss: float, plan: Any) -> bool:
         """Takes a plan in if it is the best."""
@@ -111,8 +111,8 @@ def ascend(
     patience: int | None = None,
     memory: Acceleration | None = None,
     progress: Progress | None = None,
-    best: Ascent | None = None,
-) -> Ascent:
+    best: Solution | None = None,
+) -> Solution:
     """Rounds of nature's weights and our answers, until the gap is proven.
 
     Args:
@@ -128,7 +128,7 @@ def ascend(
         progress: called after each round with its number and the gap.
         best: rounds before these, to go on from.
     """
-    best = best or Ascent()
+    best = best or Solution()
     gaps: list[float] = []
     last, mark, waited = 0.0, math.inf, 0
     for _ in range(limit):
@@ -248,32 +248,11 @@ class Game(Protocol):
         """The query variances that some noise gives."""
 
 
-@dataclass(frozen=True, eq=False)
-class Solution:
-    """Noise at privacy cost 1, the loss it achieves, and a proven lower bound on any loss."""
-
-    noise: Floats
-    achieved: float
-    bound: float
-    iterations: int
-    weights: Floats  # nature's weights on the queries that prove the bound
-
-    @property
-    def gap(self) -> float:
-        """How far from optimal the noise can at most be, relative to the optimum."""
-        return max(self.achieved / self.bound - 1.0, 0.0) if self.bound > 0 else np.inf
-
-    @classmethod
-    def of(cls, ascent: Ascent) -> Solution:
-        """What rounds found."""
-        return cls(ascent.plan, ascent.loss, ascent.bound, ascent.rounds, ascent.proof)
-
-
 def least_sum(game: Game, weights: Floats) -> Solution:
     """Least weighted sum of variances: one best response."""
     noise, variances, value = game.respond(weights)
     # A response in closed form is best but for rounding; one that was searched for is as far off as it says.
-    return Solution(noise, max(value, float(weights @ variances) * (1.0 - 2.0**-40)), value, 1, weights)
+    return Solution(noise, max(value, float(weights @ variances) * (1.0 - 2.0**-40)), value, weights, 1)
 
 
 def least_maximum(game: Game, functionals: Floats, effort: Effort, *, largest: int = 1) -> Solution:
@@ -301,7 +280,7 @@ def least_maximum(game: Game, functionals: Floats, effort: Effort, *, largest: i
         return np.maximum(capped(p, largest), 1e-100)
 
     start, most = np.full(count, largest / count), effort.limit
-    return Solution.of(ascend(respond, start, normalised, effort.tolerance, most, power=3.0, progress=effort.progress))
+    return ascend(respond, start, normalised, effort.tolerance, most, power=3.0, progress=effort.progress)
 
 
 def capped(p: Floats, total: int) -> Floats:
@@ -337,7 +316,7 @@ def least_norm(game: Game, order: float, masses: Floats, effort: Effort) -> Solu
         return Answer(bound, loss, np.maximum(gradient, gradient.max() * 1e-100) / weights, noise, gradient)
 
     how: Any = {"power": 4.0 / (3.0 + order), "calm": 0.0, "progress": effort.progress}
-    return Solution.of(ascend(respond, masses, simplices([len(masses)]), effort.tolerance, effort.limit, **how))
+    return ascend(respond, masses, simplices([len(masses)]), effort.tolerance, effort.limit, **how)
 
 
 class Steps:

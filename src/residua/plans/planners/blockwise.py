@@ -247,7 +247,7 @@ def _precisions_like(like: BlockwisePlan, loss: QueryLoss, task: Task) -> tuple[
     table = table_for(like.axes, list(like.blocks_of))
     if loss.worst:
         solution = least_ratio(RootGame(squares), 1.0 / loss.factors, task.effort)
-        return np.where(used, 1.0 / solution.noise, 0.0), solution.bound if table is None else 0.0
+        return np.where(used, 1.0 / solution.plan, 0.0), solution.bound if table is None else 0.0
     asked_of = np.where(used, loss.factors @ squares, 0.0)
     if table is None:
         return np.sqrt(asked_of), float(np.sqrt(asked_of).sum()) ** 2

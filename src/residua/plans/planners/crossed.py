@@ -203,11 +203,11 @@ def plan_crossed(task: Task, axes: Sequence[int], given: Sequence[Strategy | Non
     if isinstance(task.objective, MaxVariance) and of_queries(task.objective):
         tried.append(with_quiet_axes(task, task.objective, tried[0], kept))
     strategies, solution = min(
-        ((each, _solved(task, each)) for each in dict.fromkeys(tried)), key=lambda both: both[1].achieved
+        ((each, _solved(task, each)) for each in dict.fromkeys(tried)), key=lambda both: both[1].loss
     )
     plan = of_sets(task, strategies, solution)
     plan = plan.replaced(gap=_gap(plan, task, solution))
-    return finished(plan, task, solution.achieved * (1 + ROUNDING), slack=CORRELATED_SLACK)
+    return finished(plan, task, solution.loss * (1 + ROUNDING), slack=CORRELATED_SLACK)
 
 
 def _short_strategies(task: Task, axes: Sequence[int], kept: Sequence[Strategy | None]) -> list[Strategy]:
@@ -253,8 +253,8 @@ def _solved(task: Task, strategies: tuple[Strategy, ...]) -> Solution:
     facts = facts_of(workload, strategies)
     queries = query_game(game, [[(d, felt(e, d)) for d, e in row] for row in facts])
     solution = least_ratio(queries, objective.scales(workload)[queries.terms], task.effort)
-    per_term = np.bincount(queries.terms, weights=solution.weights, minlength=len(workload.weights))
-    return replace(solution, weights=np.asarray(per_term, dtype=np.float64))
+    per_term = np.bincount(queries.terms, weights=solution.proof, minlength=len(workload.weights))
+    return replace(solution, proof=np.asarray(per_term, dtype=np.float64))
 
 
 def _gap(plan: ProductPlan, task: Task, solution: Solution) -> float:
@@ -267,12 +267,12 @@ def _gap(plan: ProductPlan, task: Task, solution: Solution) -> float:
     if not task.by_cells:
         return math.inf
     if isinstance(objective, MaxVariance):
-        by_means = objective.solve(workload, game_of(workload, plan.strategies), task.effort).weights
+        by_means = objective.solve(workload, game_of(workload, plan.strategies), task.effort).proof
         scales = objective.scales(workload)
-        bound = max(least_mean(workload, mass, scales, plan.strategies) for mass in (solution.weights, by_means))
+        bound = max(least_mean(workload, mass, scales, plan.strategies) for mass in (solution.proof, by_means))
     else:
         bound = least_of_all(workload, plan.strategies)
-    return relative_gap(solution.achieved * plan.pcost, bound) + ROUNDING
+    return relative_gap(solution.loss * plan.pcost, bound) + ROUNDING
 
 
 # ---- noise of its own for each set of the other attributes

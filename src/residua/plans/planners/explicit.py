@@ -70,9 +70,9 @@ def _plan_replacing(task: Task, loss: QueryLoss, tolerance: float) -> MatrixPlan
     best = least_replacement(W[W.any(axis=1)], tolerance, total=not loss.worst, removable=removable)
     if best is None:
         return None
-    allowed = best.achieved / task.loss if task.allowed is None else task.allowed * BUDGET_SLACK
-    ratio = _unit_ratio(task, best.strategy, columns)
-    plan = _priced(_of_strategy(task, best.strategy, columns, allowed / ratio, FINEST_ENTRY), task, loss)
+    allowed = best.loss / task.loss if task.allowed is None else task.allowed * BUDGET_SLACK
+    ratio = _unit_ratio(task, best.plan, columns)
+    plan = _priced(_of_strategy(task, best.plan, columns, allowed / ratio, FINEST_ENTRY), task, loss)
     return plan.replaced(gap=relative_gap(plan.unit_pcost * loss.of(plan.variances(workload)), best.bound))
 
 

@@ -169,7 +169,7 @@ def _least_cost(
     for _ in range(_MOST_DOUBLINGS):
         trial = enough if solution is None else (np.sqrt(too_little * enough) if too_little else enough / 2)
         tried = objective.solve(workload, replace(game, budget=float(trial)), inner)
-        if tried.achieved <= loss:
+        if tried.loss <= loss:
             enough, solution = float(trial), tried
         elif tried.bound > loss:
             too_little = float(trial)
@@ -192,7 +192,7 @@ def plan_marginals(task: Task) -> ProductPlan:
     if objective.homogeneous:
         solution = objective.solve(workload, game, effort)
         per_unit, gap = _unit_cost(task, game, solution)
-        achieved = solution.achieved
+        achieved = solution.loss
     else:
         if isinstance(unit, ReplaceOne):
             raise PlanError("unit=ReplaceOne() needs an objective that scales with the variances, not a ConvexLoss.")
@@ -213,7 +213,7 @@ def _with_noise(task: Task, solution: Solution, achieved: float, per_unit: float
     """The plan with this noise on residuals, at its scale."""
     workload = task.workload
     plan = ProductPlan(
-        domain=workload.domain, lattice=workload.lattice, precisions=1.0 / solution.noise, gap=gap, **task.stated
+        domain=workload.domain, lattice=workload.lattice, precisions=1.0 / solution.plan, gap=gap, **task.stated
     )
     return finished(plan, task, achieved, cost=per_unit)
 
@@ -246,7 +246,7 @@ def independent_marginals(task: Task) -> ProductPlan:
         precisions /= prices.price(precisions)
     masses = workload.weights * workload.cells
     achieved = float(masses @ game.variances(1.0 / precisions))
-    solution = Solution(1.0 / precisions, achieved, game.value(masses), 1, masses)
+    solution = Solution(1.0 / precisions, achieved, game.value(masses), masses)
     per_unit, gap = _unit_cost(task, game, solution)
     return _with_noise(task, solution, achieved, per_unit, gap).replaced(objective="independent noise")
 
@@ -256,13 +256,13 @@ def _unit_cost(task: Task, game: MarginalGame, solution: Solution) -> tuple[floa
     if not isinstance(task.unit, ReplaceOne):
         return _per_unit(task.unit, game), solution.gap
     lattice, sizes = game.lattice, game.sizes
-    cost, _ = replacement_cost(lattice, np.where(game.cost > 0, 1.0 / solution.noise, 0.0), plain_strategies(sizes))
+    cost, _ = replacement_cost(lattice, np.where(game.cost > 0, 1.0 / solution.plan, 0.0), plain_strategies(sizes))
     if task.workload.domain.drops:  # changing a record may then remove it, which costs 1
         cost = max(cost, 1.0)
     if cost <= 0:
         raise PlanError("replacing a record changes none of these tables; they can be published without noise.")
-    least = replacement_value(lattice, sizes, game.importance(solution.weights))
-    return cost, relative_gap(solution.achieved * cost, least)  # nothing is proven where only removals cost
+    least = replacement_value(lattice, sizes, game.importance(solution.proof))
+    return cost, relative_gap(solution.loss * cost, least)  # nothing is proven where only removals cost
 
 
 # ---- Laplace noise: choose tables, split epsilon

@@ -81,14 +81,14 @@ def _planned(task: Task, kept: Sequence[Strategy | None]) -> ProductPlan:
         )
     plan = of_sets(task, strategies, solution)
     paid = plan.unit_pcost if task.unit.contribution is None else 1.0
-    return finished(plan.replaced(gap=relative_gap(solution.achieved * paid, bound)), task, solution.achieved)
+    return finished(plan.replaced(gap=relative_gap(solution.loss * paid, bound)), task, solution.loss)
 
 
 def of_sets(task: Task, strategies: tuple[Strategy, ...], solution: Solution) -> ProductPlan:
     """The plan that measures attributes by these strategies with this noise, at privacy cost 1."""
     domain, lattice = task.workload.domain, task.workload.lattice
     return ProductPlan(
-        domain=domain, lattice=lattice, precisions=1.0 / solution.noise, strategies=strategies, **task.stated
+        domain=domain, lattice=lattice, precisions=1.0 / solution.plan, strategies=strategies, **task.stated
     )
 
 
@@ -116,7 +116,7 @@ def _solved(task: Task, design: Design, strategies: tuple[Strategy, ...]) -> tup
         weights = design.weights
     else:
         solution = task.objective.solve(workload, game, task.effort)
-        weights = solution.weights
+        weights = solution.proof
     spreads = [strategy.spread for strategy in strategies]
     cells = [None if real is None else real.cells for real in design.strategies]
     bound = partial(class_bound, workload, weights, dilutions, design.grams, spreads)

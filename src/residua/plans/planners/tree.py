@@ -154,7 +154,7 @@ def plan_tree(task: Task, attribute: int, each: Literal["node", "level"], like: 
     if like is None:
         parts = {
             members: TreeNodes(outline.nesting, start, _on_all_levels(outline, start, levels))
-            for (members, start), levels in zip(outline.starts.items(), solution.precisions, strict=True)
+            for (members, start), levels in zip(outline.starts.items(), solution.plan, strict=True)
         }
         plan = ProductPlan.along(task.workload.domain, attribute, parts, **task.stated)
         loss, achieved = None, solution.loss
@@ -241,7 +241,7 @@ def _by_strategy(like: Plan, task: Task, tables: Sequence[AskedTable]) -> Produc
     prices = np.array([shared.with_parts({members: each}).pcost for members, each in trees.items()])
     game = RootGame(squares * prices)
     if isinstance(task.objective, MaxVariance):
-        noise = least_ratio(game, np.array([table.target for table in tables]), task.effort).noise
+        noise = least_ratio(game, np.array([table.target for table in tables]), task.effort).plan
     else:
         levels = next(iter(trees.values())).nesting.sizes
         cells = [math.prod(sizes[i] for i in table.short) * levels[table.level] for table in tables]

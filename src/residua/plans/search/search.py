@@ -24,12 +24,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from residua.linalg.arrays import Floats
-from residua.plans.search.level_weights import BranchingTree, hierarchy, weighted_trees
 from residua.plans.search.strategies import (
     Judged,
     Told,
     augmented,
     haar,
+    hierarchy,
+    level_counts,
+    partition,
     rotated,
     sensitivity,
     singular_values,
@@ -38,6 +40,7 @@ from residua.plans.search.strategies import (
 
 _TALL = 8  # times as many queries as cells: the workload itself is then not worth trying as a strategy
 _SMALL = 16  # cells up to which every rotation is descended far
+_BRANCHINGS = (2, 4, 8, 16)  # of hierarchies; one with weighted levels is identity plus its nodes
 _PROMISING = 4.0  # times the least loss: strategies up to this are worth a search for a better rotation
 
 
@@ -79,11 +82,8 @@ def _plain(asked: Judged, workload: Floats, profile: Floats, told: Told) -> Iter
     yield "singular values", singular_values(asked)
     if n > 2:
         yield "wavelet", haar(n)
-        trees = weighted_trees(asked, told)
-        plain = min(trees, key=lambda each: each.plain).tree.branching
-        yield f"hierarchy of {plain}", hierarchy(n, plain)
-        best = trees[0]
-        yield f"weighted hierarchy of {best.tree.branching}", best.tree.strategy(best.weights)
+        branching = min(_BRANCHINGS, key=lambda b: asked.loss(hierarchy(n, b)))
+        yield f"hierarchy of {branching}", hierarchy(n, branching)
 
 
 def _improve(asked: Judged, tried: list[Tried]) -> None:
@@ -221,13 +221,8 @@ def windows(cells: int) -> list[Floats]:
         + [[k, k // 4] for k in counts if k >= 4]
         + [[k, k // 4, k // 16] for k in counts if k >= 16]
     )
-    layers.append([k for k in BranchingTree(cells, 4).counts[:-1] if k <= max(cells // 8, 1)])
-    tree = BranchingTree(cells, 2)
-    return [
-        _HEIGHT * np.vstack([(tree.owners(k) == np.arange(k)[:, None]).astype(np.float64) for k in each])
-        for each in layers
-        if each
-    ]
+    layers.append([k for k in level_counts(cells, 4)[:-1] if k <= max(cells // 8, 1)])
+    return [_HEIGHT * np.vstack([partition(cells, k) for k in each]) for each in layers if each]
 
 
 def _random(cells: int) -> list[Floats]:

@@ -152,6 +152,33 @@ def haar(cells: int) -> Floats:
     return np.array(rows)
 
 
+def level_counts(cells: int, branching: int) -> list[int]:
+    """How many nodes each level of a tree over ordered cells has: 1, b, b², … and the cells.
+
+    Example:
+        >>> level_counts(10, 3)
+        [1, 3, 9, 10]
+    """
+    counts, nodes = [], 1
+    while nodes < cells:
+        counts.append(nodes)
+        nodes *= branching
+    return [*counts, cells]
+
+
+def partition(cells: int, nodes: int) -> Floats:
+    """Ordered cells in so many neighbouring parts, as a 0/1 matrix, (nodes, cells)."""
+    return np.asarray(np.arange(cells) * nodes // cells == np.arange(nodes)[:, None], dtype=np.float64)
+
+
+def hierarchy(cells: int, branching: int = 2) -> Floats:
+    """All nodes of a tree over ordered cells, `H_n` of the paper for branching 2, (nodes, cells).
+
+    Reference: matrix-mechanism, Figure 1 and §6.
+    """
+    return np.vstack([partition(cells, nodes) for nodes in level_counts(cells, branching)])
+
+
 def singular_values(asked: Judged) -> Floats:
     """The strategy `diag(√σ) Pᵀ` of a workload `Q diag(σ) Pᵀ`, (rank, n).
 

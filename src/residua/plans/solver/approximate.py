@@ -29,7 +29,7 @@ from scipy import linalg
 
 from residua.errors import GapWarning, PlanError
 from residua.linalg.arrays import Floats
-from residua.plans.saddle import Answer, Ascent, ascend, simplices
+from residua.plans.saddle import Answer, Solution, ascend, simplices
 from residua.plans.solver.queries import MatrixQueries, Problem, prepare, to_matrix
 from residua.plans.solver.solve import least_total
 
@@ -143,7 +143,7 @@ class Moved:
 
     def __init__(self, F: Floats, beta: float) -> None:
         self.F, self.beta = F, beta
-        self.best = Ascent()  # its plan is left and right
+        self.best = Solution()  # its plan is left and right
 
     def offer(self, vectors: Floats, energies: Floats) -> tuple[Floats, Floats]:
         """Takes in a Σ by its eigenvectors and eigenvalues (scaled to sum 1); returns the columns, turned, and h."""
@@ -162,7 +162,7 @@ class Moved:
         self.best.prove(float((np.maximum(gains, 0.0) ** 2).sum()) * (1.0 - 1e-11), Z)
 
 
-def least_noise(F: Floats, beta: float, tolerance: float, limit: int) -> Ascent:
+def least_noise(F: Floats, beta: float, tolerance: float, limit: int) -> Solution:
     """Least `‖left‖²_F` with `left · right` within β of F, column by column, and columns of `right` of norm ≤ 1.
 
     Args:
@@ -177,7 +177,7 @@ def least_noise(F: Floats, beta: float, tolerance: float, limit: int) -> Ascent:
     if moved.best.gap > tolerance:
         _split(moved, tolerance, limit)
     best, (left, right) = moved.best, moved.best.plan
-    return Ascent((left * unit, right), best.loss * unit**2, best.bound * unit**2, None, best.rounds)
+    return Solution((left * unit, right), best.loss * unit**2, best.bound * unit**2, None, best.rounds)
 
 
 def nearest(columns: Floats, energies: Floats, beta: float) -> Floats:

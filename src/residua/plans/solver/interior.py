@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from residua.linalg.arrays import Floats
-from residua.plans.saddle import Ascent, simplices
+from residua.plans.saddle import Solution, simplices
 from residua.plans.solver.dense_response import CholeskySystem, ConjugateGradientSystem, Responder, Response, curvature
 from residua.plans.solver.queries import MatrixQueries, Problem
 
@@ -40,7 +40,7 @@ class _Path:
         self.queries, self.offset, self.matrix_free = problem.queries, offset, matrix_free
         self.m, self.d = self.queries.shape
         self.responder = Responder(self.queries, problem.rank)
-        self.best = Ascent(method="matrix-free interior point" if matrix_free else "interior point")
+        self.best = Solution(method="matrix-free interior point" if matrix_free else "interior point")
 
     def start(self) -> None:
         """A round of the fixed point, scaled into the interior."""
@@ -142,7 +142,7 @@ class _Path:
 
 def fit(
     problem: Problem, tolerance: float, limit: int, offset: Floats | None = None, matrix_free: bool = False
-) -> Ascent:
+) -> Solution:
     """Least `max_i(offset_i + cost_i)` with all variances of the scaled problem at most 1 (offset 0: as `fixed_point`).
 
     Args:

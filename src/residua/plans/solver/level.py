@@ -34,7 +34,7 @@ import numpy as np
 from scipy import linalg
 
 from residua.linalg.arrays import Floats
-from residua.plans.saddle import Ascent, simplices
+from residua.plans.saddle import Solution, simplices
 from residua.plans.solver.dense_response import CholeskySystem, FixedResponder, Responder, Response, curvature
 from residua.plans.solver.queries import MatrixQueries, Problem
 
@@ -100,7 +100,7 @@ class Turned:
     root: Floats | None = None
 
 
-def _level(best: Ascent, now: Round, system: CholeskySystem, step: Floats, tolerance: float) -> None:
+def _level(best: Solution, now: Round, system: CholeskySystem, step: Floats, tolerance: float) -> None:
     """Turns a mechanism by a step, and again by what its levels then lack, while that helps."""
     for _ in range(_TURNS):
         root = now.turn(step)
@@ -118,7 +118,7 @@ def _level(best: Ascent, now: Round, system: CholeskySystem, step: Floats, toler
 
 def climb(
     at: Callable[[Floats], Round], theta: Floats, guarded: int, tolerance: float, limit: int, centre: float = _CENTRE
-) -> Ascent:
+) -> Solution:
     """Follows Newton's steps from weights θ until the gap is proven, stalls, or the rounds are used up.
 
     Args:
@@ -135,7 +135,7 @@ def climb(
     # Weight below the floor can only cost the bound a fraction of the tolerance.
     normalised = simplices([guarded, len(theta) - guarded], 1e-4 * tolerance / len(theta))
     theta = normalised(theta)
-    best, gaps = Ascent(method="Newton"), list[float]()
+    best, gaps = Solution(method="Newton"), list[float]()
     coarseness = _COARSE if tolerance >= _MANY else _FINE
     for best.rounds in range(1, limit + 1):
         now = at(theta)
@@ -157,7 +157,7 @@ def climb(
     return best
 
 
-def fit(problem: Problem, tolerance: float, limit: int) -> Ascent:
+def fit(problem: Problem, tolerance: float, limit: int) -> Solution:
     """Least `max cost · max variance` of the scaled problem, whose rows are written out and divided by √target."""
     queries = problem.queries
     assert isinstance(queries, MatrixQueries)
@@ -184,7 +184,7 @@ def norms(W: Floats) -> Floats:
     return np.asarray(np.sqrt(np.concatenate([squares.sum(axis=0), squares.sum(axis=1)])))
 
 
-def total(problem: Problem, tolerance: float, limit: int) -> Ascent:
+def total(problem: Problem, tolerance: float, limit: int) -> Solution:
     """Least `max cost · sum of variances` of the scaled problem."""
     m, d = problem.queries.shape
     responder = FixedResponder(problem.queries, problem.rank, np.ones(m))
@@ -202,7 +202,7 @@ def _costs(response: Response) -> Floats:
     return np.asarray(response.strategy.T / np.sqrt(response.value))
 
 
-def _written(best: Ascent) -> Ascent:
+def _written(best: Solution) -> Solution:
     """The same with strategy and recovery, of `S = √s Uᵀ y^-½` turned by a root."""
     now, root = best.plan.at, best.plan.root
     strategy = now.cells.T * np.sqrt(now.f)
@@ -226,22 +226,7 @@ _OUTER = 20
 _ROUNDS = 40
 
 
-@dataclass(frozen=True, eq=False)
-class Replacement:
-    """A mechanism and a bound for it.
-
-    Args:
-        strategy: S, (rows, cells).
-        achieved: largest cost of a replacement times the loss (largest variance, or weighted sum).
-        bound: no mechanism goes below it.
-    """
-
-    strategy: Floats
-    achieved: float
-    bound: float
-
-
-def least_replacement(W: Floats, tolerance: float, *, total: bool, removable: bool) -> Replacement | None:
+def least_replacement(W: Floats, tolerance: float, *, total: bool, removable: bool) -> Solution | None:
     """Least replacement cost times loss for scaled queries W, (m, cells), of distinct cells.
 
     Args:
@@ -251,7 +236,7 @@ def least_replacement(W: Floats, tolerance: float, *, total: bool, removable: bo
         removable: whether a record may be replaced by none.
 
     Returns:
-        The mechanism, or None where this method does not apply: too many cells, or queries that leave a direction out.
+        The strategy, (rows, cells); None where this method does not apply: too many cells, or a direction left out.
     """
     m, cells = W.shape
     relative = W if removable else W[:, 1:] - W[:, :1]
@@ -261,11 +246,11 @@ def least_replacement(W: Floats, tolerance: float, *, total: bool, removable: bo
         return None
     if np.linalg.matrix_rank(relative, rtol=1e-9) < relative.shape[1]:
         return None
-    strategy, achieved, bound = _Pairs(relative, total).solve(tolerance)
+    best = _Pairs(relative, total).solve(tolerance)
     if not removable:
-        free = np.full((1, cells), _FREE * float(np.abs(strategy).max()))
-        strategy = np.vstack([np.hstack([np.zeros((len(strategy), 1)), strategy]), free])
-    return Replacement(strategy, achieved, bound)
+        free = np.full((1, cells), _FREE * float(np.abs(best.plan).max()))
+        best.plan = np.vstack([np.hstack([np.zeros((len(best.plan), 1)), best.plan]), free])
+    return best
 
 
 class _Pairs:
@@ -276,32 +261,30 @@ class _Pairs:
         self.gram = W.T @ W
         self.i, self.j = np.arange(self.n), np.full(self.n, self.n)
 
-    def solve(self, tolerance: float) -> tuple[Floats, float, float]:
-        """The strategy on the n cells, its largest cost times its loss, and the bound."""
+    def solve(self, tolerance: float) -> Solution:
+        """The strategy on the n cells, (rows, n); its loss is times its largest cost."""
         apart = np.sqrt(_differences(self.gram))
         self._add(apart, max(_FEW, 3 * self.n))
         theta = apart[self.i, self.j]
         if not self.total:
             theta = np.concatenate([theta, np.linalg.norm(self.W, axis=1)])
-        kept, achieved, bound, beyond = np.empty((0, 0)), np.inf, 0.0, 0.1  # by how much pairs left out cost more
+        solution, beyond = Solution(), 0.1  # by how much pairs left out cost more
         for _ in range(_OUTER):
             best = climb(self.at, theta, len(self.i), max(0.5 * tolerance, 0.2 * beyond), _ROUNDS)
             now, root = best.plan.at, best.plan.root
             rows = now.cells[: self.n] * np.sqrt(now.f)
             strategy = (rows if root is None else rows @ root).T
             costs = _differences(strategy.T @ strategy)
-            bound = max(bound, best.bound)
             seen = float(costs[self.i, self.j].max())
             beyond = float(costs.max()) / seen - 1.0
-            primal = best.loss * (1.0 + beyond)
-            if primal < achieved:
-                kept, achieved = strategy, primal
-            if achieved <= bound * (1.0 + tolerance):
+            solution.offer(best.loss * (1.0 + beyond), strategy)
+            solution.prove(best.bound, best.proof)
+            if solution.gap <= tolerance:
                 break
             guarded = len(now.cells)
             fresh = self._add(np.where(costs > seen, costs, 0.0), 6 * self.n)
             theta = np.concatenate([now.theta[:guarded], np.full(fresh, 0.1 / guarded), now.theta[guarded:]])
-        return kept, achieved, bound
+        return solution
 
     def _add(self, costs: Floats, most: int) -> int:
         """Adds the most expensive pairs that are not in yet, and says how many."""

@@ -20,7 +20,7 @@ import numpy as np
 
 from residua.linalg.arrays import Floats
 from residua.linalg.tree import Levels, NestedTree, root_diagonal, spectrum
-from residua.plans.saddle import Answer, Progress, ascend, simplices
+from residua.plans.saddle import Answer, Progress, Solution, ascend, simplices
 from residua.plans.solver.ordered import cached_root
 
 Each = Literal["node", "level"]
@@ -145,23 +145,8 @@ class NestedShares:
         return NestedShares(tree, self.each, tuple(shares))
 
 
-@dataclass(frozen=True, eq=False)
-class NestedSolution:
-    """NestedShares of all parts at privacy cost 1.
-
-    Args:
-        precisions: of each part, per level: one for a whole level, or one per node.
-        loss: what was to be small.
-        bound: no mechanism of privacy cost 1 has a smaller loss.
-    """
-
-    precisions: tuple[Levels, ...]
-    loss: float
-    bound: float
-
-
-def best_total(problem: NestedProblem, each: Each, tolerance: float, step: Progress | None = None) -> NestedSolution:
-    """The least weighted sum of variances."""
+def best_total(problem: NestedProblem, each: Each, tolerance: float, step: Progress | None = None) -> Solution:
+    """The least weighted sum of variances: of each part and level the precision, one for all or one per node."""
     weights = problem.weights([np.array([wanted.weight]) for wanted in problem.wanted])
     precisions, slopes, losses = [], [], []
     for number, (part, own) in enumerate(zip(problem.parts, weights, strict=True)):
@@ -185,7 +170,7 @@ def best_total(problem: NestedProblem, each: Each, tolerance: float, step: Progr
     )
     bound = lower_bound(problem, weights, np.asarray(q), target=loss / (1.0 + 0.1 * tolerance))
     scaled = tuple([p * level for level in levels] for p, levels in zip(budget, precisions, strict=True))
-    return NestedSolution(scaled, loss, bound)
+    return Solution(scaled, loss, bound)
 
 
 def _settled(start: NestedShares, weights: Levels, tolerance: float) -> NestedShares:
@@ -202,7 +187,7 @@ def _settled(start: NestedShares, weights: Levels, tolerance: float) -> NestedSh
 
 def best_largest(
     problem: NestedProblem, each: Each, over: Over, tolerance: float, step: Progress | None = None
-) -> NestedSolution:
+) -> Solution:
     """The least largest `variance / target`, of single nodes, or of the means of levels.
 
     Nature moves weight to where variances are large, precisions follow by one round each; the best of both is kept.
@@ -237,8 +222,7 @@ def best_largest(
 
     start = np.concatenate([m / m.sum() / len(many) for m in many])
     normalised = simplices([len(start)], 1e-7 / len(start))
-    best = ascend(answer, start, normalised, tolerance, _LARGEST_ROUNDS, power=1.0, progress=step)
-    return NestedSolution(tuple(best.plan), best.loss, best.bound)
+    return ascend(answer, start, normalised, tolerance, _LARGEST_ROUNDS, power=1.0, progress=step)
 
 
 def shared_budget(parts: Sequence[TreePart], losses: Sequence[float]) -> Floats:

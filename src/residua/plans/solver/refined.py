@@ -25,7 +25,7 @@ from scipy import linalg
 
 from residua.errors import GapWarning, PlanError
 from residua.linalg.arrays import Booleans, Floats, Integers
-from residua.plans.saddle import Ascent
+from residua.plans.saddle import Solution
 from residua.plans.solver import interior
 from residua.plans.solver.certificate import strategy_variances
 from residua.plans.solver.queries import MatrixQueries, Problem, positive, prepare, to_matrix, with_rank
@@ -113,7 +113,7 @@ def refine(workload: Any, targets: Any = 1.0, tolerance: float = 1e-9) -> DenseS
         X = first.X
     strategy = _root(X, problem.rank)
     factors = strategy, linalg.pinv(strategy)
-    best = Ascent(factors, np.inf, first.dual, first.weights, stages, "refined interior point")
+    best = Solution(factors, np.inf, first.dual, first.weights, stages, "refined interior point")
     return finish(W, problem, best, scale, None, 10 * tolerance)
 
 

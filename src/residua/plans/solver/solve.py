@@ -11,7 +11,7 @@ import numpy as np
 
 from residua.errors import GapWarning, PlanError, WorkloadError
 from residua.linalg.arrays import Floats, Integers
-from residua.plans.saddle import Acceleration, Answer, Ascent, ascend, simplices
+from residua.plans.saddle import Acceleration, Answer, Solution, ascend, simplices
 from residua.plans.solver import interior, level
 from residua.plans.solver.certificate import Certificate, examine
 from residua.plans.solver.dense_response import FixedResponder, Responder
@@ -137,12 +137,12 @@ def least_total(workload: Any, weights: Any = 1.0, tolerance: float = 1e-3, meth
     return finish(workload, problem, best, np.ones(len(w)), w, tolerance)
 
 
-def _run_fit(problem: Problem, tolerance: float, method: str) -> Ascent:
+def _run_fit(problem: Problem, tolerance: float, method: str) -> Solution:
     """Runs the methods that suit the problem's size, one after the other until the gap is proven; or the one asked."""
     m, d = problem.queries.shape
     structured, tall = not isinstance(problem.queries, MatrixQueries), m > 8 * d
     matrix_free = structured or method.startswith("matrix-free") or (tall and m + d > _TALL) or m + d > _LARGE
-    by_name: dict[str, Callable[[int | None], Ascent]] = {
+    by_name: dict[str, Callable[[int | None], Solution]] = {
         "fixed point": lambda patience: _fixed_point(problem, tolerance, _ROUNDS, patience),
         "Newton": lambda _: level.fit(problem, tolerance, _STEPS),
         "interior point": lambda _: interior.fit(problem, tolerance, _STEPS, matrix_free=matrix_free),
@@ -156,20 +156,20 @@ def _run_fit(problem: Problem, tolerance: float, method: str) -> Ascent:
     return _run(by_name, methods if method == "auto" else [method], tolerance)
 
 
-def _run_total(problem: Problem, tolerance: float, method: str) -> Ascent:
+def _run_total(problem: Problem, tolerance: float, method: str) -> Solution:
     """The same for a total."""
-    by_name: dict[str, Callable[[int | None], Ascent]] = {
+    by_name: dict[str, Callable[[int | None], Solution]] = {
         "fixed point": lambda patience: _fixed_point_of_total(problem, tolerance, _ROUNDS, patience),
         "Newton": lambda _: level.total(problem, tolerance, _STEPS),
     }
     return _run(by_name, list(by_name) if method == "auto" else [method], tolerance)
 
 
-def _run(by_name: Mapping[str, Callable[[int | None], Ascent]], methods: list[str], tolerance: float) -> Ascent:
+def _run(by_name: Mapping[str, Callable[[int | None], Solution]], methods: list[str], tolerance: float) -> Solution:
     """One method after the other until the gap is proven; the last one does not give up early."""
     if methods[0] not in by_name:
         raise PlanError(f"there is no method {methods[0]!r} for this; give 'auto' or one of {', '.join(by_name)}.")
-    best = Ascent()
+    best = Solution()
     for number, name in enumerate(methods, 1):
         answer = by_name[name](_PATIENCE if number < len(methods) else None)
         best.offer(answer.loss, answer.plan)
@@ -181,7 +181,7 @@ def _run(by_name: Mapping[str, Callable[[int | None], Ascent]], methods: list[st
     return best
 
 
-def _fixed_point(problem: Problem, tolerance: float, limit: int, patience: int | None = None) -> Ascent:
+def _fixed_point(problem: Problem, tolerance: float, limit: int, patience: int | None = None) -> Solution:
     """Least `max cost · max variance` of the scaled problem.
 
     Args:
@@ -210,7 +210,7 @@ def _fixed_point(problem: Problem, tolerance: float, limit: int, patience: int |
     return best
 
 
-def _fixed_point_of_total(problem: Problem, tolerance: float, limit: int, patience: int | None = None) -> Ascent:
+def _fixed_point_of_total(problem: Problem, tolerance: float, limit: int, patience: int | None = None) -> Solution:
     """Least `max cost · sum of variances` of the scaled problem; arguments as for `_fixed_point`.
 
     When W has full column rank, columns of the strategy are then scaled to one cost: this leaves its error of second
@@ -240,7 +240,7 @@ def _fixed_point_of_total(problem: Problem, tolerance: float, limit: int, patien
 
 
 def finish(
-    workload: Any, problem: Problem, best: Ascent, scale: Floats, weights: Floats | None, tolerance: float
+    workload: Any, problem: Problem, best: Solution, scale: Floats, weights: Floats | None, tolerance: float
 ) -> DenseSolution:
     """Scales the mechanism to what was promised and replaces every claim of the solver by the check's own figure."""
     strategy, recovery = best.plan

@@ -116,7 +116,7 @@ def designed(workload: Workload, objective: Objective, effort: Effort, given: Se
         design = _settled(design, searches)
         loose = replace(effort, tolerance=max(effort.tolerance, 1e-3), progress=None, limit=min(effort.limit, 300))
         over = MaxVariance(objective.targets, over="terms")
-        design = replace(design, weights=over.solve(workload, design.game(), loose).weights)
+        design = replace(design, weights=over.solve(workload, design.game(), loose).proof)
     if objective.over == "queries":
         design = _rows_weighed(design, scales, searches)
     return _certified(design, searches)
