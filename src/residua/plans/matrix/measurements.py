@@ -74,6 +74,11 @@ class MatrixMeasurements(Measurements):
         """Whether a replaced record may leave every table: for a cell nobody asks about, or a value left out."""
         return bool((self.columns < 0).any()) or self.drops
 
+    @cached_property
+    def norms(self) -> list[int]:
+        """The squared L2 norm of each column."""
+        return column_norms(self.strategy)
+
     @property
     def _grouping(self) -> Grouping:
         return Grouping(self.attributes, self.columns)
@@ -91,7 +96,7 @@ class MatrixMeasurements(Measurements):
         (one,) = several
         if one.noise != NORMAL:
             return Fraction(column_sum(one.strategy)) / Fraction(one.scale)
-        return max(column_norms(one.strategy)) / Fraction(one.scale) ** 2
+        return max(one.norms) / Fraction(one.scale) ** 2
 
     @classmethod
     def replaced(cls, several: Sequence[Self]) -> Fraction:
@@ -125,7 +130,7 @@ class MatrixMeasurements(Measurements):
         """What each column costs; with Laplace noise, what the most expensive one does, squared."""
         if self.noise != NORMAL:
             return even(self.added([self]) ** 2)
-        values = [share(norm, self.scale) for norm in column_norms(self.strategy)]
+        values = [share(norm, self.scale) for norm in self.norms]
         return Profile(self._grouping, np.array(values, dtype=object), 0)
 
     @property
