@@ -1,7 +1,7 @@
 """Thousands of mutations of every kind of file: `python -m benchmarks.fuzzing [MUTATIONS [DOOR …]] [--seed N]`.
 
-Prints how the readings ended, and every wrong ending with its seed; exits with 1 if there is one. Memory is limited, so
-that a file that claims too much fails rather than fills the machine.
+Prints how the readings ended, the most time and memory that one took, and every wrong ending with its seed; exits with
+1 if there is one. Memory is limited, so that a file that claims too much fails rather than fills the machine.
 """
 
 import argparse

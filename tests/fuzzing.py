@@ -2,8 +2,9 @@
 
 A door is a kind of file: a folder to start from, and what is read from it. A mutation changes one file of it by bits
 and bytes, or by the values in it, with or without making the digests fit again as a forger would. Whatever was changed,
-reading must end in acceptance or in a `ResiduaError`; and where no digest was made to fit, in acceptance of an equal
-thing. The tests run a few hundred mutations of each kind, `benchmarks/fuzzing.py` thousands.
+reading must end in acceptance or in a `ResiduaError`, and where no digest was made to fit, in acceptance of an equal
+thing; within 5 seconds of a processor's time and 500 MB. The tests run a few hundred mutations of each kind,
+`benchmarks/fuzzing.py` thousands.
 """
 
 import json
@@ -11,6 +12,7 @@ import random
 import shutil
 import signal
 import tempfile
+import time
 import tomllib
 from collections import Counter
 from collections.abc import Callable
@@ -27,10 +29,13 @@ from residua.cli.spec import read_spec
 from residua.cli.steps import make_plan
 from residua.errors import ResiduaError
 from residua.plans.verifier import priced
-from tests.resealed import body_of, reseal, sealed
-from tests.saved import KINDS, saved
+from residua.session.adapting import _read as read_adaptation
+from tests.resealed import DOCUMENTS, body_of, reseal, sealed
+from tests.saved import FORMS, KINDS, adapted, code_lists, estimates, form, saved
 
-SECONDS = 20  # for one reading; what takes longer hangs
+SECONDS = 5  # of a processor's time, for one reading: a busy machine makes no hang
+WAITING = 120  # seconds in all
+MOST_BYTES = 500_000_000  # that one reading may add to the memory of the process, at any moment
 NASTY = [
     *(None, True, False, 0, -1, 1, 2, 0.5, -0.0, 1e-320, 1e308, 2**31, 2**53, 2**63, 2**64, 10**400, -(10**30)),
     *("", "\0", "\x1b[31m", "é", "a" * 10_000, "nan", "1/0", "-1/1", "kind", "\ud800"),
@@ -69,14 +74,30 @@ def read_ledger(folder: Path) -> object:
 
 def read_session(folder: Path) -> object:
     session = rs.Session(folder / "data.csv", ledger=folder / "a.ledger", state=folder / "session")
-    status = session.status
-    return status.parts, status.lost, status.spent, status.remaining, status.choices
+    status, adaptations = session.status, sorted((folder / "session").glob("adaptations/*.json"))
+    adapted = [repr((each.asked, each.scores and each.scores.values)) for each in map(read_adaptation, adaptations)]
+    return status.parts, status.lost, status.spent, status.remaining, status.choices, adapted
 
 
 def read_continual(folder: Path) -> object:
     stream = rs.Continual(folder / "stream", ledger=folder / "a.ledger")
     released = stream._folder.released()
     return plan_facts(stream.plan), released, stream.cumulative().columns["estimate"].tobytes()
+
+
+def read_estimates(folder: Path) -> object:
+    estimated = rs.Estimated.load(folder)
+    return plan_facts(estimated.plan), estimated.statement, estimated.total, estimated.fitted.singles.tobytes()
+
+
+def read_codes(folder: Path) -> object:
+    (path,) = folder.iterdir()
+    listed = rs.CodeList.from_file(path, "code", levels=["tract", "state"])
+    return list(listed.labels), [(level.name, list(level.labels), level.codes.tolist()) for level in listed.levels]
+
+
+def read_codebook(folder: Path) -> object:
+    return repr(rs.Domain.load(folder / "codebook.toml"))
 
 
 def read_specification(folder: Path) -> object:
@@ -113,26 +134,43 @@ labels = ["low", "high"]\n""",
 
 
 def _plan(folder: Path, chance: random.Random) -> None:
-    shutil.copy(saved() / f"{chance.choice([*KINDS, 'replace_one'])}.json", folder / "plan.json")
+    kind = chance.choice([*KINDS, "replace_one", *FORMS])
+    shutil.copy(form(kind) / "plan.json" if kind in FORMS else saved() / f"{kind}.json", folder / "plan.json")
 
 
 def _folder(what: str) -> Callable[[Path, random.Random], None]:
     def copy(folder: Path, chance: random.Random) -> None:
-        kinds = [*KINDS, "session"] if what == "release" else KINDS
-        shutil.copytree(saved() / f"{chance.choice(kinds)}_{what}", folder, dirs_exist_ok=True)
+        kind = chance.choice([*KINDS, *FORMS, *(["session"] if what == "release" else [])])
+        shutil.copytree(form(kind) / what if kind in FORMS else saved() / f"{kind}_{what}", folder, dirs_exist_ok=True)
 
     return copy
 
 
+def _estimates(folder: Path, chance: random.Random) -> None:
+    shutil.copytree(estimates(), folder, dirs_exist_ok=True)
+
+
+def _codes(folder: Path, chance: random.Random) -> None:
+    shutil.copy(code_lists() / f"codes.{chance.choice(['csv', 'parquet'])}", folder)
+
+
+def _codebook(folder: Path, chance: random.Random) -> None:
+    shutil.copy(form(chance.choice(FORMS)) / "release" / "codebook.toml", folder)
+
+
 def _ledger(folder: Path, chance: random.Random) -> None:
-    shutil.copy(saved() / f"{chance.choice([*KINDS, 'session'])}.ledger", folder / "a.ledger")
+    kind = chance.choice([*KINDS, "session", "adapted"])
+    shutil.copy(adapted() / "a.ledger" if kind == "adapted" else saved() / f"{kind}.ledger", folder / "a.ledger")
     if chance.random() < 0.3:
         rs.Ledger(folder / "a.ledger").accept(fingerprint="other", why="corrected")
 
 
 def _session(folder: Path, chance: random.Random) -> None:
-    shutil.copytree(saved() / "session", folder / "session")
-    shutil.copy(saved() / "session.ledger", folder / "a.ledger")
+    if chance.random() < 0.5:
+        shutil.copytree(adapted(), folder, dirs_exist_ok=True)
+    else:
+        shutil.copytree(saved() / "session", folder / "session")
+        shutil.copy(saved() / "session.ledger", folder / "a.ledger")
     shutil.copy(saved() / "data.csv", folder / "data.csv")
 
 
@@ -166,6 +204,9 @@ DOORS = {
     "plan": Door(_plan, read_plan),
     "release": Door(_folder("release"), read_release),
     "projection": Door(_folder("projection"), read_projection),
+    "estimates": Door(_estimates, read_estimates),
+    "code list": Door(_codes, read_codes),
+    "codebook": Door(_codebook, read_codebook),
     "ledger": Door(_ledger, read_ledger),
     "session": Door(_session, read_session),
     "continual": Door(_continual, read_continual),
@@ -178,9 +219,12 @@ class Endings:
 
     counted: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
+    seconds: float = 0.0  # of a processor's time, at most
+    memory: int = 0  # bytes, at most
 
     def __str__(self) -> str:
-        return ", ".join(f"{count} {ending}" for ending, count in sorted(self.counted.items()))
+        told = ", ".join(f"{count} {ending}" for ending, count in sorted(self.counted.items()))
+        return f"{told}; at most {self.seconds:.1f} s and {self.memory / 1e6:.0f} MB"
 
 
 def fuzz(name: str, mutations: int, seed: int) -> Endings:
@@ -197,7 +241,15 @@ def fuzz(name: str, mutations: int, seed: int) -> Endings:
                 kept = file.read_bytes()
                 saved = {path: path.read_bytes() for path in _documents(folder)}
                 done, forged = mutated(file, chance)
+                began, held = time.process_time(), _begin_watching()
                 ending = _ending(door, folder, original, forged=forged)
+                endings.seconds = max(endings.seconds, seconds := time.process_time() - began)
+                taken = max(_most_memory() - held, 0)
+                endings.memory = max(endings.memory, taken)
+                if taken > MOST_BYTES and ":" not in ending:
+                    ending = f"takes too much: {taken / 1e6:.0f} MB, {ending}"
+                if seconds > SECONDS and ":" not in ending:
+                    ending = f"takes too long: {seconds:.1f} s, {ending}"
                 endings.counted[ending.partition(":")[0]] += 1
                 if ":" in ending:
                     endings.wrong.append(f"seed {seed}: {file.relative_to(folder)} {done}: {ending}")
@@ -207,18 +259,37 @@ def fuzz(name: str, mutations: int, seed: int) -> Endings:
     return endings
 
 
+_STATUS, _FORGET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+
+
+def _begin_watching() -> int:
+    """How much memory the process has now, from which its largest amount is measured; 0 where that is not known."""
+    if not _FORGET.exists():
+        return 0
+    _FORGET.write_text("5")
+    return _most_memory()
+
+
+def _most_memory() -> int:
+    """The most memory that the process had since, in bytes."""
+    if not _FORGET.exists():
+        return 0
+    return next(int(line.split()[1]) for line in _STATUS.read_text().splitlines() if line.startswith("VmHWM")) * 1024
+
+
 def _ours(path: Path) -> bool:
     return path.name not in ("data.csv", "d.duckdb", "lock")
 
 
 def _documents(folder: Path) -> list[Path]:
-    return [path for path in folder.rglob("*.json") if path.name in ("release.json", "projection.json")]
+    return [path for path in folder.rglob("*.json") if path.name in DOCUMENTS.values()]
 
 
 def _ending(door: Door, folder: Path, original: object, *, forged: bool) -> str:
     """How a reading ends; a wrong ending says more after a colon."""
-    before = signal.signal(signal.SIGALRM, _hang)
-    signal.alarm(SECONDS)
+    before = {number: signal.signal(number, _hang) for number in (signal.SIGALRM, signal.SIGPROF)}
+    signal.alarm(WAITING)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
     try:
         found = door.read(folder)
     except ResiduaError as problem:
@@ -233,7 +304,9 @@ def _ending(door: Door, folder: Path, original: object, *, forged: bool) -> str:
         return f"raised: {type(problem).__name__} {str(problem)[:200]} at {where}"
     finally:
         signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        for number, handler in before.items():
+            signal.signal(number, handler)
     if found == original:
         return "accepted as equal"
     return (
@@ -246,8 +319,12 @@ def _prefix(found: object, original: object) -> bool:
     return isinstance(found, tuple) and isinstance(found[0], list) and found[0] == original[0][: len(found[0])]  # type: ignore[index]
 
 
+class Hang(BaseException):
+    """A reading takes too long; no error that a reader of damaged files may catch."""
+
+
 def _hang(number: int, frame: object) -> None:
-    raise TimeoutError(f"longer than {SECONDS} s")
+    raise Hang(f"longer than {SECONDS} s of a processor's time, or {WAITING} s in all")
 
 
 # ---- mutations
@@ -256,9 +333,13 @@ def _hang(number: int, frame: object) -> None:
 def mutated(file: Path, chance: random.Random) -> tuple[str, bool]:
     """Changes a file; says what was done, and whether what comes of it may be another valid thing."""
     content = file.read_bytes()
-    free = file.suffix == ".toml" and file.name == "spec.toml"  # nothing seals a specification
+    # Nothing seals a specification, a code list, or a codebook by itself.
+    alone = not any((file.parent / name).is_file() for name in DOCUMENTS.values())
+    free = alone and file.suffix in (".toml", ".csv", ".parquet")
     document = content.startswith(b'{"format":') and b'"body":' in content
-    ways = ["bytes", "bytes", "sealed bytes"] + (["values"] * 4 if document or free or file.suffix == ".ledger" else [])
+    ways = ["bytes", "bytes", "sealed bytes"] + (
+        ["values"] * 4 if document or file.suffix in (".toml", ".ledger") else []
+    )
     way = chance.choice(ways)
     if way == "values":
         try:
@@ -276,10 +357,9 @@ def mutated(file: Path, chance: random.Random) -> tuple[str, bool]:
 
 
 def _seal_around(file: Path) -> None:
-    if file.name not in ("release.json", "projection.json") and any(
-        (file.parent / name).is_file() for name in ("release.json", "projection.json")
-    ):
-        reseal(file.parent)
+    for folder in (file.parent, file.parent.parent):  # estimates seal the folder of their release
+        if any((folder / name).is_file() and folder / name != file for name in DOCUMENTS.values()):
+            reseal(folder)
 
 
 def _bytes(content: bytes, chance: random.Random) -> bytes:
@@ -309,6 +389,7 @@ def _of_values(file: Path, content: bytes, chance: random.Random) -> str:
     if file.suffix == ".toml":
         tree, done = _changed(tomllib.loads(content.decode()), chance)
         file.write_text(tomli_w.dumps(tree), encoding="utf-8")
+        _seal_around(file)
         return done
     if file.suffix == ".ledger":
         return _ledger_line(file, content, chance)

@@ -4,7 +4,7 @@ import hashlib
 import json
 from pathlib import Path
 
-DOCUMENTS = {"release": "release.json", "projection": "projection.json"}
+DOCUMENTS = {"release": "release.json", "projection": "projection.json", "estimates": "estimates.json"}
 
 
 def sealed(kind: str, version: int, body: bytes) -> bytes:
@@ -25,10 +25,12 @@ def reseal_document(path: Path, body: bytes) -> None:
 
 
 def reseal(folder: Path) -> None:
-    """Makes the digests of a release or projection fit its files."""
+    """Makes the digests of a release, projection or estimates fit its files."""
     (document,) = (folder / name for name in DOCUMENTS.values() if (folder / name).exists())
     body = json.loads(document.read_bytes())["body"]
     for name in body["files"]:
         if (folder / name).is_file():
             body["files"][name] = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+    if (folder / "release" / "release.json").is_file() and "release" in body:
+        body["release"] = hashlib.sha256((folder / "release" / "release.json").read_bytes()).hexdigest()
     reseal_document(document, json.dumps(body).encode())

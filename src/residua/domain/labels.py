@@ -37,7 +37,7 @@ class LabelArray(Sequence[str]):
         last: one label more at the end, such as that of other values.
 
     Raises:
-        DomainError: a label that is empty or stands twice.
+        DomainError: a label that is empty, no text in UTF-8, or stands twice.
     """
 
     def __init__(self, array: Bytes, last: str | None = None) -> None:
@@ -48,6 +48,7 @@ class LabelArray(Sequence[str]):
             raise DomainError(f"labels take {self.array.nbytes / 1e9:.1f} GB; use shorter codes.")
         if not (self.array != b"").all():
             raise DomainError("a label is empty; give every value a code.")
+        _require_text(self.array)
         ordered = self.array[self._order]
         twice = np.flatnonzero(ordered[1:] == ordered[:-1])
         if len(twice):
@@ -132,6 +133,16 @@ class LabelArray(Sequence[str]):
 
     def __repr__(self) -> str:
         return f"LabelArray({len(self):,}: {self[0]!r} … {self[-1]!r})"
+
+
+def _require_text(labels: Bytes) -> None:
+    """Refuses labels that are not UTF-8, which readers of Parquet do not look at."""
+    if len(labels) and int(labels.view(np.uint8).max()) < 128:
+        return
+    try:
+        np.char.decode(labels, "utf-8")
+    except UnicodeDecodeError:
+        raise DomainError("a label is not encoded in UTF-8; save the codes as UTF-8.") from None
 
 
 def _text(label: bytes) -> str:
