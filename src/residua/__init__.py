@@ -25,8 +25,12 @@ _HOME = {name: package for package, name in re.findall(r"^from residua\.?(\w*) i
 __all__ = sorted(_HOME)
 
 # What plans, releases and tables are shown by: loaded when a report, a picture or a file is first asked for.
-_showing.register("report", lambda: import_module("residua.report"))
-_showing.register("formats", lambda: import_module("residua.formats"))
+_showing.register(
+    fragment="report.fragments",
+    plan_text="report.plan_text",
+    write_report="report.contents",
+    export="formats.export",
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -20,30 +20,31 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import wraps
 from html import escape
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-_LOADERS: dict[str, Callable[[], Any]] = {}
+_HOMES: dict[str, str] = {}
 
 
-def register(name: str, load: Callable[[], Any]) -> None:
-    """Says how the package of this name is loaded; the root does, for each once."""
-    _LOADERS[name] = load
+def register(**homes: str) -> None:
+    """Says which module of residua has the function of each name; the root does, once."""
+    _HOMES.update(homes)
 
 
-def package(name: str) -> Any:
-    """The package of this name, loaded when first needed."""
-    return _LOADERS[name]()
+def shown_by(name: str) -> Any:
+    """The function of this name; its module is loaded when first needed."""
+    return getattr(import_module(f"residua.{_HOMES[name]}"), name)
 
 
 class Shown:
     """A value that notebooks show as a small picture of itself. Values that hold true counts are never `Shown`."""
 
     def _repr_html_(self) -> str:
-        html: str = package("report").fragment(self)
+        html: str = shown_by("fragment")(self)
         return html
 
 
@@ -67,14 +68,14 @@ class Reported(Shown):
             FileError: something else is there, or it cannot be written.
             PlanError: `beside` is not a plan, or this is none.
         """
-        package("report").write_report(self, path, title=title, beside=beside, overwrite=overwrite)
+        shown_by("write_report")(self, path, title=title, beside=beside, overwrite=overwrite)
 
 
 class ReportedPlan(Reported):
     """A plan: `print` shows the table of errors that the command shows."""
 
     def __str__(self) -> str:
-        text: str = package("report").text_of_plan(self)
+        text: str = shown_by("plan_text")(self)
         return text
 
 
@@ -113,7 +114,7 @@ class Exported(Reported):
             FileError: the folder exists, or cannot be written. Nothing is left behind.
             PlanError: an unknown format, queries that make no tables, or a confidence for a projection.
         """
-        written: list[Path] = package("formats").export(
+        written: list[Path] = shown_by("export")(
             self, folder, format, confidence=confidence, language=language, title=title, spark=spark, progress=progress
         )
         return written

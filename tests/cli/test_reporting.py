@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import residua as rs
-from residua.report import report_html
+from residua.report.contents import report_html
 from tests.cli.command import SPEC, inside, released
 from tests.cli.session_command import run, with_plans
 

@@ -8,7 +8,7 @@ import pytest
 import residua as rs
 from residua.formats.about import about
 from residua.release.folder import privacy_statement
-from residua.report import report_html
+from residua.report.contents import report_html
 
 DOMAIN = rs.Domain({"sex": ["F", "M"], "answer": ["no", "yes"]})
 WORKLOAD = rs.marginals(DOMAIN, ways=[1, 2])

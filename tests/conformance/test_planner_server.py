@@ -45,7 +45,7 @@ def test_the_token_works_once_and_others_are_refused(server, page):
     assert server.ask("POST", "/open", b"x" * (2**23 + 1))[0] == 413
     assert server.ask("POST", "/open", b"{}", Content_Type="text/plain")[0] == 415
     assert server.ask("POST", "/open", b"[" * 100_000)[0] == 400
-    assert server.ask("GET", "/plan", Origin=None)[0] == 405
+    assert server.ask("GET", "/plan", Origin=None)[0] == 404
     for path in ("/../pyproject.toml", "/static/page.html", "/etc/passwd", "/docs", "/openapi.json"):
         assert server.ask("GET", path, Origin=None)[0] == 404
     for body in ({}, {"document": "d1"}, {"document": 7, "form": []}, {"document": "d1", "form": {"attributes": 3}}):

@@ -9,7 +9,7 @@ import pytest
 import residua as rs
 from residua.cli.spec import spec_of
 from residua.report import alternatives as module
-from residua.report import report_html
+from residua.report.contents import report_html
 from residua.ui.facts import facts_of
 
 DOMAIN = rs.Domain.of_sizes({"a": 10, "b": 3, "c": 50, "s": 2})

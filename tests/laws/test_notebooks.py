@@ -71,10 +71,10 @@ def test_printing_a_plan_shows_what_the_command_shows():
     assert "10 more marginals (plan.variances(" in str(many)
 
 
-def test_the_seam_names_packages_that_are_there():
-    assert set(showing._LOADERS) == {"report", "formats"}
-    for name in showing._LOADERS:
-        assert showing.package(name) is importlib.import_module(f"residua.{name}")
+def test_the_seam_names_functions_that_are_there():
+    assert set(showing._HOMES) == {"fragment", "plan_text", "write_report", "export"}
+    for name, home in showing._HOMES.items():
+        assert showing.shown_by(name).__module__ == f"residua.{home}"
     assert residua.showing is showing
 
 

@@ -13,11 +13,10 @@ import pytest
 from scipy import integrate, stats
 
 import residua as rs
-from residua.report import report_html
 from residua.report.accuracy import accuracy
 from residua.report.budget import budget
 from residua.report.charts import draw_bars, draw_heat, draw_lines
-from residua.report.contents import page_of
+from residua.report.contents import page_of, report_html
 from residua.report.odds import normal_odds, pure_odds, secret
 from residua.report.pictures import PICTURES, picture, pictures
 from residua.report.series import Series

@@ -16,11 +16,10 @@ import pytest
 import residua as rs
 from residua.plans.tolerances import nearness
 from residua.privacy.costs import brief
-from residua.report import report_html
 from residua.report.accuracy import accuracy
 from residua.report.budget import budget, paid_by_level
 from residua.report.charts import draw_heat, draw_lines
-from residua.report.contents import page_of
+from residua.report.contents import page_of, report_html
 from residua.report.pictures import picture
 from residua.report.series import UNTOLD, Series
 from tests.laws import trees

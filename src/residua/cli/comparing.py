@@ -12,7 +12,7 @@ from residua.cli.steps import load_published, plan_at
 from residua.errors import FileError, SpecError
 from residua.plans.contract import Plan
 from residua.privacy import ZCDP
-from residua.report import write_report
+from residua.report.contents import write_report
 from residua.report.page import require_report_or_free
 from residua.report.plan_text import changes, compared, promises
 from residua.screen import PlainTable

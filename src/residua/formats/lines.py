@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from residua.formats.cube import Cube
-from residua.published.quality import FLAGS, THRESHOLDS
-from residua.published.streaming import decimals, of_one_type, stddevs_of
+from residua.published.quality import FLAGS, grades, in_units
+from residua.published.streaming import code_batches, decimals, of_one_type
 from residua.showing import inert
 
 Bytes = NDArray[np.uint8]
@@ -95,49 +96,37 @@ def lines_of(cube: Cube, *, spreadsheet: bool) -> Iterator[memoryview] | None:
     except UnicodeEncodeError:
         return None
     known = [each for each in axes if each is not None]
-    return _lines(cube.table, cube.has_bars, header, known) if len(known) == len(axes) else None
+    return _lines(cube, header, known) if len(known) == len(axes) else None
 
 
 class OtherForm(Exception):  # noqa: N818 – nothing is wrong
     """A number that has to be written in another form than plain decimals."""
 
 
-def _lines(table: Any, bars: bool, header: bytes, axes: Sequence[Texts]) -> Iterator[memoryview]:
+def _lines(cube: Cube, header: bytes, axes: Sequence[Texts]) -> Iterator[memoryview]:
     """See `lines_of`."""
-    from residua.formats.lines_kernel import shortened_lines
+    from residua.formats.lines_kernel import write_lines
 
-    estimates = np.ascontiguousarray(table.estimates).reshape(-1)
-    estimates.flags.writeable = False  # the loops are compiled for what cannot be written to
-    known = stddevs_of(table)  # of each cell, or one of all
-    stddevs = np.empty(0) if known is None else np.ascontiguousarray(known)
-    reaches = stddevs if known is None else np.ascontiguousarray(np.reshape(table.width, -1) * stddevs)
-    places = decimals(table)
-    # The labels of all axes behind each other: those of an axis begin at its place in `firsts`.
-    starts = np.cumsum([0, *(len(each.text) for each in axes)])
-    labels = np.concatenate([texts_of([]).text, *(each.text for each in axes)])
-    ends = np.concatenate([starts[:0], *(each.ends + start for each, start in zip(axes, starts, strict=False))])
-    firsts = np.cumsum([0, *(len(each.ends) for each in axes)])[:-1]
-    sizes = np.array([len(each.ends) - 1 for each in axes], dtype=np.int64)
-    longest = sum(int(np.diff(each.ends).max(initial=0)) for each in axes) + (
-        4 * _NUMBER + _LONGEST_FLAG if bars else _NUMBER
-    )
-    rows = max(min(len(estimates), _BUFFER // longest), 1)
+    places, numbers, bars = decimals(cube.table), len(cube.measure_names), int(cube.has_bars)
+    texts = [*axes, _FLAGS]
+    starts, counts = ([0, *accumulate(map(len, each))] for each in zip(*texts, strict=True))
+    firsts = np.array([*counts[: len(axes)], *[-1] * numbers, *counts[len(axes) :][:bars]])
+    text = np.concatenate([each.text for each in texts])
+    ends = np.concatenate([each.ends + start for each, start in zip(texts, starts, strict=False)])
+    longest = sum(int(np.diff(each.ends).max(initial=0)) for each in texts) + _NUMBER * numbers
+    rows = max(min(len(cube), _BUFFER // longest), 1)
     out = np.empty(len(header) + rows * longest, dtype=np.uint8)
     out[: len(header)] = np.frombuffer(header, dtype=np.uint8)
     ahead = len(header)
-    for first in range(0, len(estimates), rows):
-        part = slice(first, first + rows)
-        one, reach = (each if each.size <= 1 else each[part] for each in (stddevs, reaches))
-        length = shortened_lines(
-            estimates[part], one, reach, places, labels, ends, firsts, sizes, first, _FLAGS.text,
-            _FLAGS.ends, _THRESHOLDS, out[ahead:],
-        )  # fmt: skip
+    for codes, exact in code_batches(cube.table, rows):
+        columns = [*codes, *(in_units(name, values, places) for name, values in exact.items())]
+        if bars:
+            columns.append(grades(exact["estimate"], exact["stddev"]))
+        length = write_lines(np.stack(columns, dtype=np.float64), firsts, text, ends, places, out[ahead:])
         if length < 0:
             raise OtherForm
         yield out[: ahead + length].data
         ahead = 0
 
 
-_FLAGS = texts_of([f"{quoted(flag)}\n".encode() for flag in FLAGS])
-_LONGEST_FLAG = int(np.diff(_FLAGS.ends).max())
-_THRESHOLDS = np.array(THRESHOLDS)
+_FLAGS = texts_of([f"{quoted(flag)},".encode() for flag in FLAGS])

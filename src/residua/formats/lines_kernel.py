@@ -1,8 +1,7 @@
-"""Compiled loops that write the lines of CSV files into bytes.
+"""Compiled loops that write the lines of CSV files into bytes, column by column.
 
-A line is the labels of a cell, each with its comma already, and then its numbers. The labels of all axes lie behind
-each other in `text`: label `c` of an axis is `text[ends[f + c] : ends[f + c + 1]]`, where `f = firsts[axis]`. Cells
-come row by row, so that all labels but the last are mostly those of the line before, and are copied from it.
+A column is text or numbers. Texts lie behind each other in `text`, each with its comma already: the i-th is
+`text[ends[i] : ends[i + 1]]`, and those of a column begin at its place in `firsts`, which is −1 where it has numbers.
 """
 
 from __future__ import annotations
@@ -20,14 +19,6 @@ _TEN, _DIGIT = np.uint64(10), np.uint64(48)
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float64]
 Places = NDArray[np.int64]
-
-
-@compiled_inline
-def _copied(source: Bytes, first: int, stop: int, out: Bytes, at: int) -> int:
-    """Copies bytes; where the next go."""
-    for j in range(stop - first):
-        out[at + j] = source[first + j]
-    return at + stop - first
 
 
 @compiled_inline
@@ -65,87 +56,38 @@ def _decimal(number: float, places: int, least: float, most: float, out: Bytes, 
 
 
 @compiled
-def shortened_lines(
-    estimates: Floats,
-    stddevs: Floats,
-    reaches: Floats,
-    places: int,
-    text: Bytes,
-    ends: Places,
-    firsts: Places,
-    sizes: Places,
-    begin: int,
-    flags: Bytes,
-    flag_ends: Places,
-    thresholds: Floats,
-    out: Bytes,
-) -> int:
-    """The lines of the cells from `begin` on, numbers to some decimals: labels, estimate, stddev, lower, upper, flag.
+def write_lines(columns: Floats, firsts: Places, text: Bytes, ends: Places, places: int, out: Bytes) -> int:
+    """Writes a line for each cell.
 
-    Numbers are rounded as `published/quality.py` rounds them, intervals outwards: `k / 10^places` for a whole number k.
-    Where `|k| < 10^15`, that is the double nearest to a decimal of at most 15 digits, so that these digits are its
-    shortest form. Exponents are written below 10^-6 and from 10^10 on; then nothing is written here.
+    A number is `k / 10^places` for a whole number k. Where `|k| < 10^15`, that is the double nearest to a decimal of at
+    most 15 digits, so that these digits are its shortest form. Exponents are written below 10^-6 and from 10^10 on;
+    then nothing is written here.
 
     Args:
-        estimates: of these cells, (m,).
-        stddevs, reaches: of each cell, (m,), or one of all, (1,); none, (0,), where there are no error bars.
-        places: how many decimals.
-        text, ends, firsts, sizes: the labels, and how many each axis has.
-        begin: which cell the first is.
-        flags, flag_ends: the three flags, each with the end of the line.
-        thresholds: of the coefficient of variation, (2,).
+        columns: of each column and cell the place of its text, or k, (columns, cells).
+        firsts: where the texts of each column begin, or −1, (columns,).
+        text, ends: the texts of all columns.
+        places: how many decimals the numbers have.
         out: at least as long as the lines can be.
 
     Returns:
         How many bytes were written, or −1 if a number has to be written in another form.
     """
-    scale = 10.0**places
     least, most = 10.0 ** max(places - 6, 0), min(1e15, 10.0 ** (places + 10))
-    last = sizes.size - 1
-    cells, width = np.prod(sizes), sizes[last] if last >= 0 else 1
-    at, head, length, known, known_stop = 0, 0, 0, 0, 0
-    for i in range(estimates.size):
-        code = (begin + i) % width
-        if i and code:
-            at = _copied(out, head, head + length, out, at)
-        else:
-            head, stride = at, cells
-            for axis in range(last):
-                stride //= sizes[axis]
-                label = firsts[axis] + (begin + i) // stride % sizes[axis]
-                at = _copied(text, ends[label], ends[label + 1], out, at)
-            length = at - head
-        if last >= 0:
-            at = _copied(text, ends[firsts[last] + code], ends[firsts[last] + code + 1], out, at)
-        estimate = estimates[i]
-        at = _decimal(np.rint(estimate * scale), places, least, most, out, at)
-        if at < 0:
-            return -1
-        if stddevs.size:
-            stddev, reach = stddevs[i if stddevs.size > 1 else 0], reaches[i if reaches.size > 1 else 0]
-            out[at] = _COMMA
-            if i and stddevs.size == 1:
-                at = _copied(out, known, known_stop, out, at + 1)
+    at = 0
+    for i in range(columns.shape[1]):
+        for j in range(columns.shape[0]):
+            if firsts[j] >= 0:
+                label = firsts[j] + int(columns[j, i])
+                first, length = ends[label], ends[label + 1] - ends[label]
+                for byte in range(length):
+                    out[at + byte] = text[first + byte]
+                at += length
             else:
-                known = at + 1
-                at = known_stop = _decimal(np.rint(stddev * scale), places, least, most, out, at + 1)
+                at = _decimal(columns[j, i], places, least, most, out, at)
                 if at < 0:
                     return -1
-            out[at] = _COMMA
-            at = _decimal(np.floor((estimate - reach) * scale), places, least, most, out, at + 1)
-            if at < 0:
-                return -1
-            out[at] = _COMMA
-            at = _decimal(np.ceil((estimate + reach) * scale), places, least, most, out, at + 1)
-            if at < 0:
-                return -1
-            out[at] = _COMMA
-            grade = 2
-            if estimate != 0:
-                variation = stddev / abs(estimate)
-                grade = (1 if variation > thresholds[0] else 0) + (1 if variation > thresholds[1] else 0)
-            at = _copied(flags, flag_ends[grade], flag_ends[grade + 1], out, at + 1)
-        else:
-            out[at] = _END
-            at += 1
+                out[at] = _COMMA
+                at += 1
+        out[at - 1] = _END
     return at

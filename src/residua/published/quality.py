@@ -137,8 +137,10 @@ def places_of(fractions: Mapping[str, NDArray[np.float64]]) -> int:
 
 
 def _cut(name: str, values: NDArray[np.float64], places: int) -> NDArray[np.float64]:
-    if name in ("lower", "upper"):
-        scale = 10.0**places
-        outwards = np.floor if name == "lower" else np.ceil
-        return np.asarray(np.round(outwards(values * scale) / scale, places))
-    return np.asarray(np.round(values, places))
+    return np.asarray(np.round(in_units(name, values, places) / 10.0**places, places))
+
+
+def in_units(name: str, values: NDArray[np.float64], places: int) -> NDArray[np.float64]:
+    """A column as whole numbers of units of its last decimal; the ends of intervals are rounded outwards."""
+    round_ = {"lower": np.floor, "upper": np.ceil}.get(name, np.rint)
+    return np.asarray(round_(values * 10.0**places))

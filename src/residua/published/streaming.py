@@ -103,15 +103,28 @@ def batches(table: Any, *, rows: int = ROWS, compact: bool = False) -> Iterator[
         rows: how many at a time.
         compact: labels as dictionaries.
     """
-    estimates, stddevs = table.estimates.reshape(-1), stddevs_of(table)
     keys = label_arrays(axis_labels(table), compact=compact)
+    return ((keys(first, stop), numbers) for first, stop, numbers in _number_batches(table, rows))
+
+
+def code_batches(table: Any, rows: int) -> Iterator[tuple[list[NDArray[Any]], dict[str, Floats]]]:
+    """The same with the place of each label along its axis."""
+    labels = axis_labels(table)
+    axes = list(zip(map(len, labels), _strides(labels), strict=True))
+    for first, stop, numbers in _number_batches(table, rows):
+        yield [codes_along(count, stride, first, stop) for count, stride in axes], numbers
+
+
+def _number_batches(table: Any, rows: int) -> Iterator[tuple[int, int, dict[str, Floats]]]:
+    """The numbers of the cells from one to another, some rows at a time."""
+    estimates, stddevs = table.estimates.reshape(-1), stddevs_of(table)
     for first, stop in pairwise([*range(0, len(estimates), rows), len(estimates)]):
         own = {"estimate": estimates[first:stop]}
         if stddevs is not None:
             each = np.full(stop - first, stddevs[0]) if len(stddevs) == 1 else stddevs[first:stop]
             reach = (table.width if not np.ndim(table.width) else np.asarray(table.width)[first:stop]) * each
             own |= {"stddev": each, "lower": own["estimate"] - reach, "upper": own["estimate"] + reach}
-        yield keys(first, stop), own
+        yield first, stop, own
 
 
 def decimals(table: Any) -> int:

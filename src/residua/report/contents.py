@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import singledispatch
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from residua.report.alternatives import alternatives
 from residua.report.budget import budget
 from residua.report.charts import draw_bars, draw_relative
 from residua.report.odds import Protection, hundred, odds_of, protection, spent_protection
-from residua.report.page import Page, Section, blocks, section
+from residua.report.page import Page, Section, blocks, html, section, write_page
 from residua.report.pictures import both_widths, pictures, within
 from residua.report.plan_text import changes, compared, objective, promises, proof
 from residua.report.series import Series
@@ -40,6 +41,18 @@ _ADVICE = (
     "For sums, shares and differences ask the release itself: errors of cells of one release are correlated.",
     "Publishing more tables of the same release costs no privacy. Measuring again does.",
 )
+
+
+def report_html(thing: Any, *, title: str | None = None, beside: Any = None) -> str:
+    """The report of a plan, a release, a projection or a session, as a text."""
+    return html(page_of(thing, title, beside))
+
+
+def write_report(
+    thing: Any, path: str | Path, *, title: str | None = None, beside: Any = None, overwrite: bool = False
+) -> None:
+    """Writes a report; see `Reported.report`."""
+    write_page(page_of(thing, title, beside), path, overwrite=overwrite)
 
 
 def page_of(thing: Any, title: str | None = None, beside: Any = None) -> Page:
@@ -281,8 +294,8 @@ def _compared(first: Plan, second: Plan) -> Section:
 
 
 def _guess(plan: Plan) -> str:
-    odds = protection(plan).odds
-    return "50 of 100" if odds is None else f"at most {hundred(odds.right)} of 100"
+    guess = protection(plan).guess
+    return "50 of 100" if guess is None else f"at most {guess} of 100"
 
 
 def _reuse(name: str, shield: Protection, receipt: Mapping[str, Any], what: str, advice: tuple[str, ...]) -> Section:

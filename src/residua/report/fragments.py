@@ -20,7 +20,7 @@ from residua.projection.accuracy import BIASED
 from residua.published.columns import Columns, shown
 from residua.release import Release
 from residua.report.accuracy import Accuracy, accuracy
-from residua.report.odds import hundred, protection
+from residua.report.odds import protection
 from residua.report.page import fragment_html
 from residua.report.pictures import picture, title
 from residua.report.plan_text import objective, proof
@@ -149,8 +149,8 @@ def _measured(heading: str, plan: Plan, receipt: Any, note: str, accuracy: Accur
     """A card that says what is protected, and how accurate what is published is."""
     shield = protection(plan, receipt)
     facts = [("guarantee", shield.guarantee, f"for {shield.change}")]
-    if shield.odds is not None:
-        facts.append(("best guess right", f"{hundred(shield.odds.right)} of 100", "at most; 50 by tossing a coin"))
+    if shield.guess is not None:
+        facts.append(("best guess right", f"{shield.guess} of 100", "at most; 50 by tossing a coin"))
     if accuracy is None:
         return _card(heading, facts, note=note)
     rows = [(one.title, one.counted, figure(one.stddev), size_from(one.reliable)) for one in accuracy.listed]

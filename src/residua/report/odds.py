@@ -48,7 +48,6 @@ class Protection:
         guarantee: the guarantee as written in Python.
         noise: "normal" or "Laplace".
         odds: what an attacker can do at most; None where nothing was spent.
-        currencies: (name, figure, what it is) of every currency.
         cost: the pcost, or under Laplace noise the epsilon, all told.
     """
 
@@ -57,8 +56,17 @@ class Protection:
     guarantee: str
     noise: str
     odds: Odds | None
-    currencies: tuple[tuple[str, str, str], ...]
     cost: float
+
+    @property
+    def currencies(self) -> list[tuple[str, str, str]]:
+        """Name, figure and what it is, of every currency."""
+        return in_currencies("epsilon" if self.noise == "Laplace" else "pcost", self.cost) if self.cost else []
+
+    @property
+    def guess(self) -> str | None:
+        """How many of 100 guesses are right at most."""
+        return None if self.odds is None else hundred(self.odds.right)
 
 
 def protection(plan: Plan, receipt: Mapping[str, Any] | None = None) -> Protection:
@@ -76,8 +84,7 @@ def spent_protection(pcost: float, unit: Any, spent: str) -> Protection:
 
 def _protection(unit: Any, guarantee: str, currency: str, cost: float) -> Protection:
     noise = "Laplace" if currency == "epsilon" else "normal"
-    odds, currencies = (odds_of(noise, cost), in_currencies(currency, cost)) if cost else (None, ())
-    return Protection(secret(unit), str(unit), guarantee, noise, odds, tuple(currencies), cost)
+    return Protection(secret(unit), str(unit), guarantee, noise, odds_of(noise, cost) if cost else None, cost)
 
 
 def odds_of(noise: str, cost: float) -> Odds:

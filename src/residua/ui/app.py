@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +12,14 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
 
 from residua.errors import ResiduaError, SpecError
 from residua.report.page import style
 from residua.ui.documents import Desk, Document, demo, empty, opened
 from residua.ui.planning import LIMIT, PATIENT, PlanningProcesses, SlowError, SupersededError, TooLongError
 
-_KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}  # of what lies beside the page
 _MOST_BESIDE = 3
 Body = dict[str, Any]
 
@@ -57,10 +56,9 @@ class Pages:
             "/report": self.report,
             "/notebook": self.notebook,
         }
-        routes = [Route("/", page), Route("/report.css", report_style), Route("/alive", alive)]
-        names = sorted(file.name for file in (files("residua.ui") / "static").iterdir())
-        routes += [Route(f"/{name}", _static(name)) for name in names if Path(name).suffix in _KINDS]
+        routes: list[BaseRoute] = [Route("/report.css", report_style), Route("/alive", alive)]
         routes += [Route(path, _answering(call), methods=["POST"]) for path, call in post.items()]
+        routes.append(Mount("/", StaticFiles(packages=[("residua.ui", "static")], html=True)))
         handlers: Any = {HTTPException: _not_found, Exception: _failed}
         return Starlette(routes=routes, lifespan=running, exception_handlers=handlers)
 
@@ -183,11 +181,6 @@ def _answering(call: Callable[[Body], Awaitable[Any]]) -> Callable[[Request], Aw
     return answer
 
 
-async def page(request: Request) -> Response:
-    """The page."""
-    return Response(_read("page.html"), media_type="text/html")
-
-
 async def report_style(request: Request) -> Response:
     """The style that the page shares with reports."""
     return Response(str(style()), media_type="text/css")
@@ -196,17 +189,6 @@ async def report_style(request: Request) -> Response:
 async def alive(request: Request) -> Response:
     """That the server is there."""
     return Response(status_code=204)
-
-
-def _static(name: str) -> Callable[[Request], Awaitable[Response]]:
-    async def static(request: Request) -> Response:
-        return Response(_read(name), media_type=_KINDS[Path(name).suffix])
-
-    return static
-
-
-def _read(name: str) -> bytes:
-    return (files("residua.ui") / "static" / name).read_bytes()
 
 
 async def _not_found(request: Request, problem: Exception) -> Response:

@@ -18,7 +18,7 @@ from residua.privacy import PureDP, describe
 from residua.privacy.costs import brief
 from residua.report.accuracy import Accuracy, ListedTable, accuracy, curves
 from residua.report.alternatives import alternatives
-from residua.report.odds import Odds, hundred, normal_odds, pure_odds, secret
+from residua.report.odds import hundred, normal_odds, protection, pure_odds
 from residua.report.plan_text import proof, side_by_side
 
 ROWS = 15
@@ -54,7 +54,8 @@ def _beside(plans: list[Plan]) -> dict[str, Any]:
     rows = list(islice(side_by_side(plans), ROWS + 1))
     return {
         "plans": [
-            {"guarantee": brief(plan.guarantee), "protects": str(plan.unit), "guess": _guess(plan)} for plan in plans
+            {"guarantee": brief(plan.guarantee), "protects": str(plan.unit), "guess": protection(plan).guess}
+            for plan in plans
         ],
         "rows": [{"table": title, "stddevs": stddevs} for title, _, stddevs in rows[:ROWS]],
         "more": len(rows) > ROWS,
@@ -62,12 +63,13 @@ def _beside(plans: list[Plan]) -> dict[str, Any]:
 
 
 def _protection(plan: Plan, spent: Mapping[str, float]) -> dict[str, Any]:
-    odds = _odds(spent)
+    shield = protection(plan)
+    recognised = {} if shield.odds is None else shield.odds.recognised
     return {
         "guarantee": brief(plan.guarantee),
-        "secret": secret(plan.unit),
-        "guess": None if odds is None else hundred(odds.right),
-        "found": [] if odds is None else [[round(1 / a), hundred(share)] for a, share in odds.recognised.items()],
+        "secret": shield.unit,
+        "guess": shield.guess,
+        "found": [[round(1 / alarms), hundred(share)] for alarms, share in recognised.items()],
         "amounts": spent,
         "proof": proof(plan),
         "remarks": [f"{word}: {remark}" if word else remark for word, remark in (*plan.remarks, *alternatives(plan))],
@@ -80,17 +82,6 @@ def amounts(plan: Plan) -> dict[str, float]:
         return {"pure": float(plan.unit_epsilon)}
     costs = describe(plan.unit_pcost, [_DELTA])  # each delta takes milliseconds
     return {"rho": costs.rho, "mu": costs.mu, "approx": costs.epsilons[0], "delta": _DELTA}
-
-
-def _odds(spent: Mapping[str, float]) -> Odds | None:
-    if "pure" in spent:
-        return pure_odds(spent["pure"]) if spent["pure"] else None
-    return normal_odds(spent["mu"]) if spent["mu"] else None
-
-
-def _guess(plan: Plan) -> str | None:
-    odds = _odds(amounts(plan))
-    return None if odds is None else hundred(odds.right)
 
 
 def _accuracy(errors: Accuracy | None, wishes: Floats | None, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -161,7 +152,7 @@ def _wishes(plan: Plan, spec: Spec, wishes: Floats) -> dict[str, Any]:
         "factor": factor,
         "met": factor <= 1 + 1e-9,
         "amounts": amounts(least),
-        "guess": _guess(least),
+        "guess": protection(least).guess,
         "guarantee": repr(least.guarantee),
     }
 

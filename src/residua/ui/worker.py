@@ -22,7 +22,7 @@ import msgspec
 from residua.cli.spec import Spec, spec_of
 from residua.cli.steps import make_plan
 from residua.errors import ResiduaError
-from residua.report import report_html
+from residua.report.contents import report_html
 from residua.ui.facts import facts_of
 from residua.ui.notebook import notebook
 
