@@ -66,7 +66,7 @@ BAD = [
     (lambda d: rs.prefixes(d, "a", by=["a"]), WorkloadError, "twice"),
     (lambda d: rs.prefixes(d, "a", by="b"), WorkloadError, "one name"),
     (lambda d: rs.ranges(d, "a", listed=[(0, 7)]), WorkloadError, "leaves the attribute"),
-    (lambda d: rs.ranges(d, "a", listed=[(2, 1)]), WorkloadError, "ends before"),
+    (lambda d: rs.ranges(d, "a", listed=[(2, 1)]), WorkloadError, "exchange them"),
     (lambda d: rs.ranges(d, "a", listed=[3]), WorkloadError, "not a range"),
     (lambda d: rs.ranges(d, "a", listed=[]), WorkloadError, "no ranges"),
     (lambda d: rs.ranges(d, "a") + rs.ranges(rs.Domain.of_sizes({"a": 3}), "a"), WorkloadError, "different domains"),

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Unpack, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,9 @@ from residua.domain.labels import (
 )
 from residua.domain.levels import OTHER, CodedLevel, check_level_name, check_nested
 from residua.errors import DomainError
+
+if TYPE_CHECKING:
+    from residua.domain.values import Lookup
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,6 +151,12 @@ class CodeList(Attribute):
     def labels(self) -> Any:
         """A label for every cell, in the order of their codes."""
         return LabelArray(self.values.array, OTHER) if self.has_other else self.values
+
+    @property
+    def lookup(self) -> Lookup:
+        """What finds codes in data, made once."""
+        lookup: Lookup = self.values.lookup
+        return lookup
 
     def settings(self) -> dict[str, object]:
         """The declaration as plain values, for files, levels included."""

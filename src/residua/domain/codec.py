@@ -27,7 +27,6 @@ from numpy.typing import NDArray
 from residua.domain.attributes import Anonymous, Attribute, Bins, Categories, Integers, Label
 from residua.domain.code_lists import CodeList
 from residua.domain.dates import Dates
-from residua.domain.labels import labels_of
 from residua.domain.values import LIMIT, MISSING, UNKNOWN, Codes, Lookup, days, floats, is_null, is_text, whole
 from residua.errors import DomainError, SourceError
 
@@ -60,11 +59,11 @@ def encode(attribute: Attribute, column: Any, name: str = "column") -> Codes:
         if len(column.dictionary) > len(column):  # more labels than rows: decoding is the cheaper way
             return encode(attribute, column.dictionary_decode(), name)
         return _through_dictionary(column, lambda values: encode(attribute, values, name))
-    if isinstance(attribute, CodeList):
-        return _codes_of_list(attribute, column, name)
     if isinstance(attribute, Dates):
         return _codes_of_dates(attribute, column, name)
     _check_type(kind, name)
+    if isinstance(attribute, CodeList):  # typed values are spelled as text first
+        return _codes_of_text(attribute, column if is_text(kind) else column.cast(pa.string()))
     if isinstance(attribute, Categories) and isinstance(attribute.values[0], str):
         if is_text(kind):
             values = cast("tuple[str, ...]", attribute.values)
@@ -116,20 +115,6 @@ def whole_numbers(column: Any, name: str = "column") -> tuple[NDArray[np.int64],
         return whole_numbers(column.dictionary_decode(), name)
     _check_type(kind, name)
     return whole(column)
-
-
-def _codes_of_list(attribute: CodeList, column: Any, name: str) -> Codes:
-    """Codes of a list, which are text; typed values are spelled as text first."""
-    _check_type(column.type, name)
-    text = _viewless(column) if is_text(column.type) else column.cast(pa.string())
-    if attribute.declared > _MOST_LISTED:
-        return _looked_up(attribute.values.lookup, text)
-
-    def places(values: Any) -> Codes:
-        listed = attribute.values.codes(labels_of(values.fill_null(""), name))
-        return np.where(pc.equal(values, "").fill_null(True).to_numpy(zero_copy_only=False), MISSING, listed)
-
-    return _through_dictionary(pc.dictionary_encode(text), places)
 
 
 def _codes_of_numbers(attribute: Attribute, column: Any) -> Codes:
@@ -184,14 +169,14 @@ def _codes_of_bins(edges: NDArray[np.float64], column: Any) -> Codes:
     return np.where(codes < 0, codes, np.where(inside, place, UNKNOWN)).astype(np.int32)
 
 
-def _codes_of_text(attribute: Categories, column: Any) -> Codes:
+def _codes_of_text(attribute: Categories | CodeList, column: Any) -> Codes:
     column = _viewless(column)
     if attribute.declared > _MOST_LISTED:
         return _looked_up(attribute.lookup, column)
-    return _codes_of_few(cast("tuple[str, ...]", attribute.values), column)
+    return _codes_of_few(tuple(attribute.values), column)
 
 
-def _codes_of_few(values: tuple[str, ...], column: Any) -> Codes:
+def _codes_of_few(values: tuple[Label, ...], column: Any) -> Codes:
     listed = values if "" in values else (*values, "")
     places = pc.index_in(column, value_set=pa.array(listed, type=column.type), skip_nulls=True)
     codes = np.array(places.fill_null(UNKNOWN).to_numpy(zero_copy_only=False), dtype=np.int32)

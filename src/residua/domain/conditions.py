@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time
+from difflib import get_close_matches
 from operator import index
 from typing import TYPE_CHECKING, Any
 
@@ -37,8 +38,8 @@ class Between:
         Raises:
             DomainError: an end that is not a value or has no place in the order, or ends the wrong way round.
         """
-        first = 0 if self.first is None else _code(name, attribute, self.first)
-        last = attribute.declared - 1 if self.last is None else _code(name, attribute, self.last)
+        first = 0 if self.first is None else code_of(name, attribute, self.first)
+        last = attribute.declared - 1 if self.last is None else code_of(name, attribute, self.last)
         if max(first, last) >= attribute.declared:
             raise DomainError(f"the other values of {name!r} have no place in its order; leave them out.")
         if first > last:
@@ -77,11 +78,48 @@ def plain_label(label: Any) -> Any:
         return label
 
 
-def _code(name: str, attribute: Attribute, label: Any) -> int:
+def code_of(name: str, attribute: Attribute, label: Any) -> int:
+    """The code of a label, which counts as it is written: neither True nor 1.0 is taken for 1.
+
+    Raises:
+        DomainError: it is none, with the nearest that is.
+    """
+    return _found(name, attribute, attribute.labels, label)
+
+
+def codes_of(name: str, attribute: Attribute, chosen: Any) -> list[int]:
+    """The codes of a label, of a list, set or `range` of labels, or of a range in the domain's order (`between`).
+
+    Raises:
+        DomainError: none, one that is no value, or a tuple, which could be a list or a range.
+    """
+    if isinstance(chosen, tuple | slice):
+        raise DomainError(
+            f"{name}={chosen!r} could mean these values or all between them; write a list of values, [first, last], "
+            "or rs.between(first, last)."
+        )
+    if isinstance(chosen, Between):
+        return list(range(attribute.size)[chosen.codes(name, attribute)])
+    several = isinstance(chosen, Iterable) and not isinstance(chosen, str | bytes | Mapping | np.ndarray)
+    listed = list(chosen) if several else [chosen]
+    labels: Any = attribute.labels
+    if len(listed) > 1 and isinstance(labels, tuple):  # which would be searched from its start for every label
+        labels = {label: code for code, label in enumerate(labels)}
+    if not listed:
+        raise DomainError(f"{name!r} names no value; list at least one, or leave the attribute out.")
+    return [_found(name, attribute, labels, label) for label in listed]
+
+
+def _found(name: str, attribute: Attribute, labels: Any, label: Any) -> int:
+    """The code of a label, by labels in order or by a dictionary of codes."""
     wanted = plain_label(label)
-    if not isinstance(wanted, str | int) or isinstance(wanted, bool) or wanted not in attribute.labels:
-        raise DomainError(f"{label!r} is not a value of {name!r}; see domain[{name!r}].labels.")
-    return attribute.labels.index(wanted)
+    if not isinstance(wanted, str | int) or isinstance(wanted, bool) or wanted not in labels:
+        near = get_close_matches(label, map(str, attribute.labels[:10_000]), n=1) if isinstance(label, str) else ()
+        shown = ", ".join(repr(each) for each in attribute.labels[:6]) + (", …" if attribute.size > 6 else "")
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {shown}."
+        raise DomainError(f"{label!r} is not a value of {name!r}; {hint}")
+    code: int = labels[wanted] if isinstance(labels, dict) else labels.index(wanted)
+    return code
 
 
 Mask = NDArray[np.bool_]
@@ -120,10 +158,11 @@ def rules_of(domain: Domain, declared: Any) -> tuple[Rule, ...]:
     """
     if isinstance(declared, Mapping | str) or not isinstance(declared, Iterable):
         raise DomainError(f"impossible={declared!r} is not a list of rules; write [{{attribute: values, …}}, …].")
-    rules = {_rule(domain, one) for one in declared}
-    return tuple(
-        sorted(rules, key=lambda rule: [(domain.position(n), _codes(domain[n], ls)) for n, ls in rule.conditions])
-    )
+
+    def place(rule: Rule) -> list[tuple[int, list[int]]]:
+        return [(domain.position(name), codes_of(name, domain[name], [*labels])) for name, labels in rule.conditions]
+
+    return tuple(sorted({_rule(domain, one) for one in declared}, key=place))
 
 
 def impossible_cells(domain: Domain, names: Sequence[str]) -> Mask | None:
@@ -142,7 +181,7 @@ def impossible_cells(domain: Domain, names: Sequence[str]) -> Mask | None:
             along = np.ones(shape[axis], dtype=bool)
             if name in values:
                 along[:] = False
-                along[list(_codes(domain[name], values[name]))] = True
+                along[codes_of(name, domain[name], [*values[name]])] = True
             cells = np.logical_and.outer(cells, along)
         mask = cells if mask is None else mask | cells
     return mask
@@ -155,9 +194,7 @@ def _rule(domain: Domain, declared: Any) -> Rule:
         raise DomainError(f"impossible holds {declared!r}, which is not a rule; write {{attribute: values, …}}.")
     conditions: dict[str, tuple[Label, ...]] = {}
     for name, values in declared.items():
-        if name not in domain:
-            raise DomainError(f"impossible: {_unknown(domain, name)}")
-        labels = _labels(name, domain[name], values)
+        labels = _labels(domain, name, values)
         if len(labels) < domain[name].size:  # all values of an attribute are no condition
             conditions[name] = labels
     if not conditions:
@@ -165,7 +202,7 @@ def _rule(domain: Domain, declared: Any) -> Rule:
     return Rule(tuple((name, conditions[name]) for name in domain.names if name in conditions))
 
 
-def _labels(name: str, attribute: Attribute, values: Any) -> tuple[Label, ...]:
+def _labels(domain: Domain, name: str, values: Any) -> tuple[Label, ...]:
     """The labels a condition means, in the order of their codes."""
     if isinstance(values, Mapping):
         if set(values) != {"low", "high"} or not all(type(value) is int for value in values.values()):
@@ -173,33 +210,11 @@ def _labels(name: str, attribute: Attribute, values: Any) -> tuple[Label, ...]:
                 f"impossible: {name!r} has {dict(values)!r}; write {{low = 0, high = 14}}, or list values."
             )
         values = range(values["low"], values["high"] + 1)
-    if isinstance(values, Between):
-        return tuple(attribute.labels[values.codes(name, attribute)])
-    if isinstance(values, tuple):
-        raise DomainError(
-            f"impossible: {name}={values!r} could be a list or a range; write a list, or rs.between(first, last)."
-        )
-    wanted = [values] if isinstance(values, str | int) else list(values) if isinstance(values, Iterable) else [values]
-    codes = {label: code for code, label in enumerate(attribute.labels)}
-    for label in wanted:
-        if not isinstance(label, str | int) or isinstance(label, bool) or label not in codes:
-            raise DomainError(f"impossible: {label!r} is not a value of {name!r}; see domain[{name!r}].labels.")
-    if not wanted:
-        raise DomainError(f"impossible: {name!r} names no value; list at least one, or leave the attribute out.")
-    return tuple(sorted(set(wanted), key=lambda label: codes[label]))
-
-
-def _codes(attribute: Attribute, labels: Sequence[Label]) -> tuple[int, ...]:
-    codes = {label: code for code, label in enumerate(attribute.labels)}
-    return tuple(codes[label] for label in labels)
-
-
-def _unknown(domain: Domain, name: object) -> str:
     try:
-        domain.position(str(name))
+        attribute = domain[name]
+        return tuple(attribute.labels[code] for code in sorted({*codes_of(name, attribute, values)}))
     except DomainError as problem:
-        return str(problem)
-    return f"unknown attribute {name!r}."
+        raise DomainError(f"impossible: {problem}") from None
 
 
 def _shown(labels: Sequence[Label]) -> str:

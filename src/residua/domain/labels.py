@@ -10,9 +10,10 @@ import csv
 import hashlib
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TextIO, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,7 @@ Bytes = NDArray[np.bytes_]
 _MOST_BYTES = 2**31  # of all labels together
 _MOST_PACKED = 2**31  # that text from a file may unpack to
 _CHUNK = 2**16
+_TABLES = (".csv", ".tsv", ".parquet")
 
 
 class LabelArray(Sequence[str]):
@@ -241,36 +243,24 @@ def _unpacked(text: str, size: int) -> bytes:
 
 
 _KEYS = {"file", "column"}
-_MOST_FILE = 2**26
 
 
 def values_of_file(path: str | Path, column: str | None = None) -> list[str]:
     """The values that a file lists, as text, in its order; blank lines are skipped.
 
     Args:
-        path: text with one value per line, or delimited text (`.csv`, `.tsv`) with a header.
-        column: which column of delimited text; the first by default.
+        path: text with one value per line, or a table (`.csv`, `.tsv`, `.parquet`) with a header.
+        column: which column of a table; the first by default.
 
     Raises:
         DomainError: a file that cannot be read, or has no such column.
     """
-    if not isinstance(path, str | Path) or not str(path) or "\0" in str(path):
-        raise DomainError(f"values: file = {path!r} is not a path; name the file of values.")
-    path = Path(path)
-    delimiter = {".csv": ",", ".tsv": "\t"}.get(path.suffix.lower())
-    if column is not None and delimiter is None:
+    if Path(str(path)).suffix.lower() in _TABLES:
+        return [text for text in map(_text, columns_of_file(path, [column], blank=True)[0]) if text.strip()]
+    if column is not None:
         raise DomainError(f"values: {str(path)!r} has one value per line and no columns; leave column out.")
-    try:
-        if not path.is_file() or path.stat().st_size > _MOST_FILE:
-            raise DomainError(f"values: {str(path)!r} is not a file of values; check the path.")
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            if delimiter is None:
-                return [line.strip("\r\n") for line in file if line.strip()]
-            return _column(csv.reader(file, delimiter=delimiter, strict=True), column, path)
-    except OSError as problem:
-        raise DomainError(f"values: cannot read {str(path)!r}: {problem.strerror}; check the path.") from None
-    except (csv.Error, UnicodeDecodeError):
-        raise DomainError(f"values: {str(path)!r} is not sound UTF-8 text; convert or repair it.") from None
+    with _opened(path) as file:
+        return [line.strip("\r\n") for line in file if line.strip()]
 
 
 def values_of_settings(declared: Mapping[str, Any], folder: Path) -> list[str]:
@@ -281,15 +271,6 @@ def values_of_settings(declared: Mapping[str, Any], folder: Path) -> list[str]:
     if not isinstance(file, str) or not isinstance(column, str | None):
         raise DomainError(f"values: file = {file!r}, column = {column!r} are not text; name the file and the column.")
     return values_of_file(folder / file, column)
-
-
-def _column(rows: Any, column: str | None, path: Path) -> list[str]:
-    header: list[str] = next(rows, [])
-    if not header or (column is not None and column not in header):
-        there = ", ".join(repr(name) for name in header[:8]) or "none"
-        raise DomainError(f"values: {str(path)!r} has no column {column!r}; it has {there}.")
-    place = 0 if column is None else header.index(column)
-    return [row[place] for row in rows if len(row) > place and row[place].strip()]
 
 
 def columns_of_file(path: str | Path, wanted: Sequence[str | None], *, blank: bool = False) -> list[Bytes]:
@@ -310,12 +291,34 @@ def columns_of_file(path: str | Path, wanted: Sequence[str | None], *, blank: bo
             name = table.column_names[place]
         if name not in table.column_names:
             there = ", ".join(repr(each) for each in table.column_names[:8]) or "none"
-            raise DomainError(f"codes: {str(path)!r} has no column {name!r}; it has {there}.")
+            raise DomainError(f"{str(path)!r} has no column {name!r}; it has {there}.")
         column = table.column(name)
         if column.null_count and not blank:
-            raise DomainError(f"codes: column {name!r} of {str(path)!r} has blanks; give every code a group.")
-        columns.append(labels_of(column.fill_null("") if column.null_count else column, f"codes: column {name!r}"))
+            raise DomainError(f"column {name!r} of {str(path)!r} has blanks; give every code a group.")
+        columns.append(labels_of(column.fill_null("") if column.null_count else column, f"column {name!r}"))
     return columns
+
+
+@contextmanager
+def _opened(path: str | Path) -> Iterator[TextIO]:
+    """A file of public text.
+
+    Raises:
+        DomainError: it cannot be opened or, while it is read, turns out not to be sound.
+    """
+    if not isinstance(path, str | Path) or not str(path) or "\0" in str(path):
+        raise DomainError(f"file = {path!r} is not a path; name the file.")
+    if not Path(path).is_file():
+        raise DomainError(f"{str(path)!r} is not a file; check the path.")
+    try:
+        with Path(path).open(encoding="utf-8-sig", newline="") as file:
+            yield file
+    except UnicodeDecodeError:
+        raise DomainError(f"{str(path)!r} is not encoded in UTF-8; save it as UTF-8.") from None
+    except OSError as problem:
+        raise DomainError(f"cannot read {str(path)!r}: {problem.strerror or problem}; check the path.") from None
+    except (ValueError, NotImplementedError, csv.Error):  # Arrow's errors among them
+        raise DomainError(f"{str(path)!r} is not a sound text or Parquet file; convert or repair it.") from None
 
 
 def _table(path: str | Path) -> Any:
@@ -323,29 +326,17 @@ def _table(path: str | Path) -> Any:
     import pyarrow.csv
     import pyarrow.parquet as pq
 
-    if not isinstance(path, str | Path) or not str(path) or "\0" in str(path):
-        raise DomainError(f"codes: file = {path!r} is not a path; name the file of codes.")
-    place = Path(path)
-    try:
-        if not place.is_file():
-            raise DomainError(f"codes: {str(path)!r} is not a file; check the path.")
-        if place.suffix.lower() == ".parquet":
-            return pq.read_table(place)
-        with place.open(encoding="utf-8-sig", newline="") as file:
-            first = file.readline()
-            delimiter = "\t" if place.suffix.lower() == ".tsv" else ";" if ";" in first and "," not in first else ","
-            file.seek(0)
-            header = next(csv.reader(file, delimiter=delimiter), [])
+    with _opened(path) as file:
+        suffix = Path(path).suffix.lower()
+        if suffix == ".parquet":
+            return pq.read_table(path)
+        first = file.readline()
+        delimiter = "\t" if suffix == ".tsv" else ";" if ";" in first and "," not in first else ","
+        header = next(csv.reader([first], delimiter=delimiter), [])
         text = pa.csv.ConvertOptions(  # codes are text, whatever they look like: 01 is not 1
             column_types=dict.fromkeys(header, pa.string()), strings_can_be_null=True, null_values=[""]
         )
-        return pa.csv.read_csv(place, parse_options=pa.csv.ParseOptions(delimiter=delimiter), convert_options=text)
-    except UnicodeDecodeError:
-        raise DomainError(f"codes: {str(path)!r} is not encoded in UTF-8; save it as UTF-8.") from None
-    except OSError as problem:
-        raise DomainError(f"codes: cannot read {str(path)!r}: {problem.strerror or problem}.") from None
-    except (pa.ArrowException, csv.Error):
-        raise DomainError(f"codes: {str(path)!r} is not a sound CSV or Parquet file; convert or repair it.") from None
+        return pa.csv.read_csv(path, parse_options=pa.csv.ParseOptions(delimiter=delimiter), convert_options=text)
 
 
 def levels_of_parents(children: Bytes, parents: Bytes, depth: int) -> tuple[Bytes, list[Bytes]]:

@@ -14,13 +14,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cached_property
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from residua.domain import Attribute, Domain, Label
+from residua.domain.conditions import code_of
 from residua.errors import DomainError, PlanError
 from residua.linalg.arrays import Floats
 from residua.linalg.modes import along
@@ -252,12 +252,7 @@ def condition(domain: Domain, where: Where | None, argument: str) -> dict[int, F
         )
     for name in where:
         position_of(domain, name, argument)
-    try:
-        rows = selected(domain, where, argument=argument)
-    except PlanError as problem:
-        hint = next((near for n, c in where.items() if (near := _nearest_chosen(domain[n], c))), "")
-        raise PlanError(f"{str(problem).rstrip('.')}{hint}.") from None
-    return {domain.position(name): row[None, :] for name, row in rows.items()}
+    return {domain.position(name): row[None, :] for name, row in selected(domain, where, argument=argument).items()}
 
 
 def place_of(name: str, attribute: Attribute, label: Any, argument: str) -> int:
@@ -266,10 +261,10 @@ def place_of(name: str, attribute: Attribute, label: Any, argument: str) -> int:
     Raises:
         PlanError: it is none, with the nearest that is.
     """
-    plain = label.item() if isinstance(label, np.generic) else label
-    if isinstance(plain, bool) or not isinstance(plain, str | int) or plain not in attribute.labels:
-        raise PlanError(f"{argument}: {label!r} is not a value of {name!r}{_nearest(attribute, plain)}.")
-    return attribute.labels.index(plain)
+    try:
+        return code_of(name, attribute, label)
+    except DomainError as problem:
+        raise PlanError(f"{argument}: {problem}") from None
 
 
 def position_of(domain: Domain, name: Any, argument: str) -> int:
@@ -293,15 +288,3 @@ def _axis(name: str, attribute: Attribute, level: Any, argument: str) -> tuple[t
     except DomainError as problem:
         raise PlanError(f"{argument}: {name!r}: {problem}") from None
     return tuple(grouping.labels), grouping.matrix()
-
-
-def _nearest_chosen(attribute: Attribute, chosen: Any) -> str:
-    listed = [chosen] if isinstance(chosen, str) else list(chosen) if isinstance(chosen, list | set) else []
-    wrong = [label for label in listed if isinstance(label, str) and label not in attribute.labels]
-    return _nearest(attribute, wrong[0]) if wrong else ""
-
-
-def _nearest(attribute: Attribute, label: Any) -> str:
-    near = get_close_matches(str(label), [str(each) for each in attribute.labels[:10_000]], n=1)
-    shown = ", ".join(repr(each) for each in attribute.labels[:6]) + (", …" if attribute.size > 6 else "")
-    return f"; did you mean {near[0]!r}?" if near else f"; there are {shown}"

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from residua.domain import Attribute, Bins, Label
-from residua.errors import WorkloadError
+from residua.domain import Attribute, Between, Bins, Label
+from residua.errors import DomainError, WorkloadError
 from residua.linalg.arrays import Floats
 from residua.linalg.intervals import Intervals
 from residua.workload.rows import KINDS, AttributeQueries, Identity, InOrder, Inside, LevelRows, require_matrix
@@ -281,41 +281,20 @@ def listed_ranges(name: str, attribute: Attribute, listed: Sequence[tuple[Label,
     Raises:
         WorkloadError: no ranges, or an end that is no value of the attribute or comes before the beginning.
     """
-    labels = attribute.labels
-    ordered = len(labels) - attribute.has_other
     rows, names, label = [], [], range_labels(attribute)
     for ends in listed:
-        a, b = range_ends(name, attribute, ends)
-        rows.append((np.arange(len(labels)) >= a) & (np.arange(len(labels)) <= b))
-        names.append(label(a, b))
+        if not isinstance(ends, tuple | list) or len(ends) != 2:
+            raise WorkloadError(f"{ends!r} is not a range of {name!r}; give its first and its last value.")
+        try:
+            inside = Between(*ends).codes(name, attribute)
+        except DomainError as problem:
+            raise WorkloadError(f"the range {ends!r} of {name!r} leaves the attribute: {problem}") from None
+        rows.append(np.zeros(attribute.size))
+        rows[-1][inside] = 1.0
+        names.append(label(inside.start, inside.stop - 1))
     if not rows:
-        raise WorkloadError(
-            f"no ranges of {name!r} are listed; list at least one, such as ({labels[0]}, {labels[ordered - 1]})."
-        )
-    return MatrixRows(len(labels), np.array(rows, dtype=np.float64), tuple(names))
-
-
-def range_ends(name: str, attribute: Attribute, ends: object) -> tuple[int, int]:
-    """The codes of a range's first and last value, both included.
-
-    Raises:
-        WorkloadError: not a pair, outside the attribute, or the wrong way round.
-    """
-    labels = attribute.labels[: len(attribute.labels) - attribute.has_other]
-    if not isinstance(ends, tuple | list) or len(ends) != 2:
-        raise WorkloadError(
-            f"{ends!r} is not a range of {name!r}; give its first and its last value, ({labels[0]}, {labels[-1]})."
-        )
-    for end in ends:
-        if isinstance(end, bool) or end not in labels:
-            raise WorkloadError(
-                f"the range {ends!r} of {name!r} leaves the attribute: {end!r} is none of its values, "
-                f"which run from {labels[0]} to {labels[-1]}."
-            )
-    first, last = labels.index(ends[0]), labels.index(ends[1])
-    if last < first:
-        raise WorkloadError(f"the range {ends!r} of {name!r} ends before it begins; swap its ends.")
-    return first, last
+        raise WorkloadError(f"no ranges of {name!r} are listed; list at least one, a pair of labels.")
+    return MatrixRows(attribute.size, np.array(rows), tuple(names))
 
 
 def rows_of_body(name: str, attribute: Attribute, body: Any) -> AttributeQueries:

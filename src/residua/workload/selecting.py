@@ -18,11 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.domain import Attribute, Between, Domain, Label
-from residua.domain.conditions import plain_label
+from residua.domain.conditions import codes_of
 from residua.errors import DomainError, PlanError
-
-Floats = NDArray[np.float64]
-
+from residua.linalg.arrays import Floats
 
 Chosen = Label | Iterable[Label] | Between | NDArray[Any]
 Where = Mapping[str, Chosen]
@@ -48,21 +46,16 @@ def selected(domain: Domain, where: Where, *, argument: str = "where") -> dict[s
 def coefficients(domain: Domain, name: str, chosen: Chosen, *, argument: str = "where") -> Floats:
     """A coefficient per value of one attribute, (n,); see `selected`."""
     attribute = domain[name]
-    if isinstance(chosen, tuple | slice):
-        raise PlanError(
-            f"{argument}: {name}={chosen!r} could mean these values or all between them; write a list of values, "
-            "[first, last], or rs.between(first, last)."
-        )
     if isinstance(chosen, np.ndarray) and chosen.ndim:
         return _given(argument, name, attribute, chosen)
     coefficient = np.zeros(attribute.size)
-    if isinstance(chosen, Between):
-        try:
-            coefficient[chosen.codes(name, attribute)] = 1.0
-        except DomainError as problem:
-            raise PlanError(f"{argument}: {problem}") from None
-    else:
-        coefficient[_places(argument, name, attribute, chosen)] = 1.0
+    try:
+        codes = codes_of(name, attribute, chosen)
+    except DomainError as problem:
+        raise PlanError(f"{argument}: {problem}") from None
+    if len(set(codes)) < len(codes):
+        raise PlanError(f"{argument}: {name!r} needs distinct labels; name each once.")
+    coefficient[codes] = 1.0
     return coefficient
 
 
@@ -78,25 +71,3 @@ def _given(argument: str, name: str, attribute: Attribute, chosen: NDArray[Any])
             f"{argument}: the coefficients of {name!r} must be {attribute.size} finite numbers, one per value."
         )
     return coefficient
-
-
-def _places(argument: str, name: str, attribute: Attribute, chosen: Any) -> list[int]:
-    several = isinstance(chosen, Iterable) and not isinstance(chosen, str | bytes | Mapping | np.ndarray)
-    listed = [plain_label(label) for label in chosen] if several else [plain_label(chosen)]
-    labels: Any = attribute.labels
-    if len(listed) > 1 and isinstance(labels, tuple):  # which would be searched from its start for every label
-        labels = {label: place for place, label in enumerate(labels)}
-    places = [_place(argument, name, labels, label) for label in listed]
-    if not places or len(set(places)) < len(places):
-        raise PlanError(f"{argument}: {name!r} needs distinct labels; see domain[{name!r}].labels.")
-    return places
-
-
-def _place(argument: str, name: str, labels: Any, label: Any) -> int:
-    """The place of a label among labels in order, or in a dictionary of places."""
-    # Neither True nor 1.0 is taken for 1 here: a label matches only as it is written.
-    if not isinstance(label, str | int) or isinstance(label, bool) or label not in labels:
-        hint = "; coefficients are given as an array" if isinstance(label, float) else ""
-        raise PlanError(f"{argument}: {label!r} is not a value of {name!r}{hint}; see domain[{name!r}].labels.")
-    place: int = labels[label] if isinstance(labels, dict) else labels.index(label)
-    return place
