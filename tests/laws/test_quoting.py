@@ -274,7 +274,7 @@ def test_combinations_by_label_are_those_by_position(release):
     assert by_label == release.combination({("sex", "town"): array, ("sex",): [0, 3]})
     for wrong, words in (
         ({("sex",): {"X": 1}}, "there are 'F', 'M'"),
-        ({("sex",): {"F": "1"}}, "not a number"),
+        ({("sex",): {"F": "1"}}, "not a finite number"),
         ({("sex", "town"): {"F": 1}}, "not a label for each"),
     ):
         with pytest.raises(PlanError, match=words):

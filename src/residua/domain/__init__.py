@@ -5,7 +5,7 @@ from residua.domain.code_lists import CodeList
 from residua.domain.conditions import Between, Rule, between, impossible_cells
 from residua.domain.dates import Dates
 from residua.domain.domain import Domain, domain_of_settings, settings_of_domain
-from residua.domain.levels import OTHER, CodedLevel, Level
+from residua.domain.levels import OTHER, Level
 
 __all__ = [
     "OTHER",
@@ -15,7 +15,6 @@ __all__ = [
     "Bins",
     "Categories",
     "CodeList",
-    "CodedLevel",
     "Dates",
     "Domain",
     "Integers",

@@ -143,8 +143,8 @@ class Categories(Attribute):
         >>> Categories(["Female", "Male"], missing="other").labels
         ('Female', 'Male', '(other)')
         >>> county = Categories(["Kern", "Napa", "Erie"], levels={"state": {"CA": ["Kern", "Napa"], "NY": ["Erie"]}})
-        >>> county.level("state").codes
-        (0, 0, 1)
+        >>> county.level("state").codes.tolist()
+        [0, 0, 1]
     """
 
     kind: ClassVar[str] = "categories"

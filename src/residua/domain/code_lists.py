@@ -23,7 +23,7 @@ from residua.domain.labels import (
     unpacked_codes,
     unpacked_labels,
 )
-from residua.domain.levels import OTHER, CodedLevel, check_level_name, check_nested
+from residua.domain.levels import OTHER, Level, check_level_name, check_nested
 from residua.errors import DomainError
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class CodeList(Attribute):
         given = self.levels
         object.__setattr__(self, "levels", ())
         super().__post_init__()
-        coded = isinstance(given, tuple) and all(isinstance(level, CodedLevel) for level in given)
+        coded = isinstance(given, tuple) and all(isinstance(level, Level) for level in given)
         object.__setattr__(self, "levels", given if coded else self._nested(given) if given else ())
 
     def _validate(self) -> None:
@@ -68,10 +68,10 @@ class CodeList(Attribute):
         values = self.values.array if isinstance(self.values, LabelArray) else labels_of(self.values, "values")
         object.__setattr__(self, "values", LabelArray(values) if len(values) else ())
 
-    def _nested(self, given: Any) -> tuple[CodedLevel, ...]:
+    def _nested(self, given: Any) -> tuple[Level, ...]:
         if not isinstance(given, Mapping):
             raise DomainError(f"levels={given!r} is not a mapping; pass {{level: the group of every value}}.")
-        levels: list[CodedLevel] = []
+        levels: list[Level] = []
         for name, groups in given.items():
             check_level_name(name)
             each = labels_of(groups, f"level {name!r}: its groups")
@@ -85,11 +85,10 @@ class CodeList(Attribute):
                 check_nested(levels[-2], levels[-1])
         return tuple(levels)
 
-    def _level(self, name: str, labels: NDArray[np.bytes_], codes: NDArray[np.int32]) -> CodedLevel:
+    def _level(self, name: str, labels: NDArray[np.bytes_], codes: NDArray[np.int32]) -> Level:
         if self.has_other:
             codes = np.append(codes, np.int32(len(labels)))
-        codes.setflags(write=False)
-        return CodedLevel(name, LabelArray(labels, OTHER if self.has_other else None), codes)
+        return Level(name, LabelArray(labels, OTHER if self.has_other else None), codes)
 
     @classmethod
     def from_file(
@@ -161,11 +160,17 @@ class CodeList(Attribute):
     def settings(self) -> dict[str, object]:
         """The declaration as plain values, for files, levels included."""
         levels, below = [], np.arange(self.declared, dtype=np.int32)
-        for level in cast("tuple[CodedLevel, ...]", self.hierarchy):
+        for level in self.hierarchy:
             codes = level.codes[: self.declared]
             first = np.zeros(int(below.max()) + 1, dtype=np.int32)
             first[below] = codes
-            levels.append({"name": level.name, "labels": packed_labels(level.labels.array), "of": packed_codes(first)})
+            levels.append(
+                {
+                    "name": level.name,
+                    "labels": packed_labels(cast("LabelArray", level.labels).array),
+                    "of": packed_codes(first),
+                }
+            )
             below = codes
         return {"codes": {"labels": packed_labels(self.values.array), "levels": levels}}
 
@@ -205,7 +210,7 @@ class CodeList(Attribute):
 
     @cached_property
     def _digest(self) -> bytes:
-        levels = b"".join(level.digest for level in cast("tuple[CodedLevel, ...]", self.hierarchy))
+        levels = b"".join(level.digest for level in self.hierarchy)
         policy = f"{self.unknown} {self.missing} ".encode()
         return hashlib.sha256(policy + self.values.digest + levels).digest()
 

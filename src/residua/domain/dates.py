@@ -37,8 +37,8 @@ class Dates(Attribute):
 
     Example:
         >>> day = Dates("2023-12-30", "2024-01-02", levels=["month", "year"])
-        >>> day.labels, day.level("month").labels, day.level("year").codes
-        (('2023-12-30', '2023-12-31', '2024-01-01', '2024-01-02'), ('2023-12', '2024-01'), (0, 0, 1, 1))
+        >>> day.labels, day.level("month").labels, day.level("year").codes.tolist()
+        (('2023-12-30', '2023-12-31', '2024-01-01', '2024-01-02'), ('2023-12', '2024-01'), [0, 0, 1, 1])
         >>> Dates("2024-01-01", "2024-12-31", "quarter").labels
         ('2024-Q1', '2024-Q2', '2024-Q3', '2024-Q4')
     """

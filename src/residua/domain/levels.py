@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.domain.labels import LabelArray, labels_of
 from residua.domain.words import interval_labels
 from residua.errors import DomainError
 
@@ -28,51 +27,43 @@ _MOST_VALUES = 2**20
 _KINDS = ("identity", "prefixes", "ranges", "hierarchy")  # what else may be asked of an attribute, by name
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Level:
     """Groups of an attribute's values.
 
     Args:
         name: what the level is called, such as `state`.
         labels: a label for every group.
-        codes: the group of every cell of the attribute; the cell of other values is a group of its own, the last.
+        codes: the group of every cell of the attribute, an array of 32-bit integers; the cell of other values is a
+            group of its own, the last.
     """
 
     name: str
     labels: Sequence[str]
-    codes: Sequence[int]
+    codes: NDArray[np.int32]
+
+    def __post_init__(self) -> None:
+        codes = np.asarray(self.codes, dtype=np.int32)
+        codes.setflags(write=False)
+        object.__setattr__(self, "codes", codes)
 
     def __len__(self) -> int:
         return len(self.labels)
 
-    def matrix(self) -> NDArray[np.float64]:
-        """One row per group: 1 where the cell belongs to it, (groups, cells)."""
-        return np.asarray(np.arange(len(self))[:, None] == np.array(self.codes)[None, :], dtype=np.float64)
-
-
-@dataclass(frozen=True, eq=False)
-class CodedLevel(Level):
-    """A level whose labels and codes are arrays, for values in their millions.
-
-    Args:
-        name: what the level is called.
-        labels: a label for every group.
-        codes: the group of every cell of the attribute, an array of 32-bit integers.
-    """
-
-    labels: LabelArray
-    codes: NDArray[np.int32]  # type: ignore[assignment]
-
     @cached_property
     def digest(self) -> bytes:
         """What two equal levels have in common, and no others."""
-        return hashlib.sha256(self.name.encode() + b"\0" + self.labels.digest + self.codes.tobytes()).digest()
+        return hashlib.sha256("\0".join([self.name, *self.labels, ""]).encode() + self.codes.tobytes()).digest()
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, CodedLevel) and (self is other or self.digest == other.digest)
+        return isinstance(other, Level) and (self is other or self.digest == other.digest)
 
     def __hash__(self) -> int:
         return hash(self.digest)
+
+    def matrix(self) -> NDArray[np.float64]:
+        """One row per group: 1 where the cell belongs to it, (groups, cells)."""
+        return np.asarray(np.arange(len(self))[:, None] == self.codes[None, :], dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -115,17 +106,11 @@ def levels_of(declared: object, cells: DeclaredCells, has_other: bool) -> tuple[
                 raise DomainError(f"level {name!r}: {OTHER!r} is the name of the cell for other values; rename it.")
             codes = np.append(codes, len(labels))
             labels = (*labels, OTHER)
-        level = _as_arrays(name, labels, codes) if many else Level(name, labels, tuple(codes.tolist()))
+        level = Level(name, labels, codes.astype(np.int32))
         if levels:
             check_nested(levels[-1], level)
         levels.append(level)
     return tuple(levels)
-
-
-def _as_arrays(name: str, labels: Sequence[str], codes: NDArray[np.int64]) -> Level:
-    small = codes.astype(np.int32)
-    small.setflags(write=False)
-    return CodedLevel(name, LabelArray(labels_of(list(labels), f"level {name!r}: its groups")), small)
 
 
 def _by_numbers(groups: object) -> bool:
@@ -198,7 +183,7 @@ def _codes_of_members(
         raise DomainError(f"level {name!r}: {absent[0]!r} is in no group; put every value into one.")
     codes = np.array([number[group_of[member]] for member in members], dtype=np.int64)
     if through and below is not None:
-        return codes[np.array(below.codes, dtype=np.int64)[: len(cells.labels)]]
+        return codes[below.codes[: len(cells.labels)]]
     return codes
 
 
@@ -258,8 +243,8 @@ def _edge_labels(edges: Sequence[float], codes: NDArray[np.intp], cells: Declare
 
 def check_nested(below: Level, level: Level) -> None:
     """Every group below must lie in one group here."""
-    finer, coarser = np.asarray(below.codes), np.asarray(level.codes)
-    first = np.zeros(len(below), dtype=coarser.dtype)
+    finer, coarser = below.codes, level.codes
+    first = np.zeros(len(below), dtype=np.int32)
     first[finer[::-1]] = coarser[::-1]
     straddling = np.flatnonzero(first[finer] != coarser)
     if len(straddling):
@@ -279,13 +264,13 @@ def _declared_groups(level: Level, cells: DeclaredCells) -> Sequence[str]:
 
 def _members(level: Level, cells: DeclaredCells) -> dict[str, list[str | int]]:
     members: dict[str, list[str | int]] = {label: [] for label in _declared_groups(level, cells)}
-    for label, code in zip(cells.labels, level.codes, strict=False):
+    for label, code in zip(cells.labels, level.codes.tolist(), strict=False):
         members[level.labels[code]].append(label)
     return members
 
 
 def _edges_of(level: Level, cells: DeclaredCells) -> dict[str, object] | None:
-    codes = np.array(level.codes[: len(cells.labels)])
+    codes = level.codes[: len(cells.labels)]
     if cells.starts is None or (np.diff(codes, prepend=codes[0]) < 0).any():
         return None
     firsts = np.searchsorted(codes, np.unique(codes))

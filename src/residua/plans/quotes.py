@@ -81,6 +81,10 @@ class PlanAnswers:
         covariances: Floats | None = None if self.plan.bias else self.plan._paired(first, second, crossed)
         return covariances
 
+    def running(self, position: int, q: float) -> tuple[Floats, Floats] | None:
+        """None: nothing was measured."""
+        return None
+
     def widths(
         self, first: Term, second: Term | None, factors: Floats, confidence: float, together: float
     ) -> float | Floats:

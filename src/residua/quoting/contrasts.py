@@ -20,7 +20,6 @@ Reference: Zou and Donner (2008); Donner and Zou (2012), for ratios.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -31,9 +30,9 @@ from residua.domain import Domain, Label
 from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Floats
 from residua.quoting.intervals import Figures, Moments, Pair, divided, fieller, unknown, widened
-from residua.quoting.question import Question, Rate, RateRows, Values, rate_rows
+from residua.quoting.question import Question, Rate, RateRows, rate_rows
 from residua.quoting.quoted import Quoted
-from residua.quoting.terms import place_of
+from residua.quoting.terms import by_label, place_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,27 +48,23 @@ class Rates:
     correlations: Floats | None
 
 
-def difference(
-    question: Question, between: str, labels: Mapping[Label, float] | None, of: Rate | None, values: Values | None
-) -> Quoted:
+def difference(question: Question, between: str, labels: Mapping[Label, float] | None, of: Rate | None) -> Quoted:
     """A combination of counts, shares or means of labels: `{"Female": 1, "Male": -1}`."""
     groups = question.groups
     position = groups.require_free(between, "between")
     weights = _coefficients(question.domain, between, labels, "labels")
     if of is None:
-        if values is not None:
+        if question.values is not None:
             raise PlanError("values are for means; name the attribute with of=.")
         row = np.zeros((1, question.domain[between].size))
         row[0, list(weights)] = list(weights.values())
         return question.quoted(f"difference of counts by {between}", question.linear(groups.term({position: row})))
-    rate = rate_rows(question, groups.holding(position), of, values)
+    rate = rate_rows(question, groups.holding(position), of)
     figures = _combination(question, position, weights, rate)
     return question.quoted(f"difference of {rate.what} by {between}", figures, rate.remark)
 
 
-def relative_difference(
-    question: Question, between: str, first: Label, second: Label, of: Rate | None, values: Values | None
-) -> Quoted:
+def relative_difference(question: Question, between: str, first: Label, second: Label, of: Rate | None) -> Quoted:
     """How much larger the count, share or mean of one label is than that of another, relative to the other."""
     groups = question.groups
     position = groups.require_free(between, "between")
@@ -81,23 +76,21 @@ def relative_difference(
     if of is None:
         one, other = (groups.term({position: row[None, :]}) for row in np.eye(attribute.size)[codes])
         return question.quoted(f"{what}, counts", question.ratio(one, other, 0.0, np.inf).shifted(-1.0))
-    rate = rate_rows(question, groups.holding(position), of, values)
+    rate = rate_rows(question, groups.holding(position), of)
     figures = compared(rates_of(question, position, codes, rate), rate)
     if rate.edges:
         figures = _quotient_over_bins(figures, enclosed(question, position, codes, rate), rate)
     return question.quoted(f"{what}, {rate.what}", figures.shifted(-1.0), rate.remark)
 
 
-def standardised(
-    question: Question, of: Rate, over: str, weights: Mapping[Label, float], values: Values | None
-) -> Quoted:
+def standardised(question: Question, of: Rate, over: str, weights: Mapping[Label, float]) -> Quoted:
     """The share or mean that groups would have if all had the same, public, distribution over an attribute."""
     position = question.groups.require_free(over, "over")
     given = _coefficients(question.domain, over, weights, "weights")
     sizes = np.array(list(given.values()))
     if (sizes < 0).any() or not sizes.sum() > 0:
         raise PlanError("weights must not be negative, and not all 0; give the standard population's counts or shares.")
-    rate = rate_rows(question, question.groups.holding(position), of, values)
+    rate = rate_rows(question, question.groups.holding(position), of)
     shares = dict(zip(given, (sizes / sizes.sum()).tolist(), strict=True))
     figures = _combination(question, position, shares, rate)
     declared = question.domain[over].declared
@@ -242,12 +235,7 @@ def _coefficients(domain: Domain, name: str, given: Any, argument: str) -> dict[
     if not isinstance(given, Mapping) or not given:
         example = f"{{{attribute.labels[0]!r}: 1, {attribute.labels[-1]!r}: -1}}"
         raise PlanError(f"{argument}={given!r} is not a number per label of {name!r}; write {example}.")
-    coefficients: dict[int, float] = {}
-    for label, number in given.items():
-        place = place_of(name, attribute, label, argument)
-        if isinstance(number, bool) or not isinstance(number, int | float | np.number) or not math.isfinite(number):
-            raise PlanError(f"{argument}: {number!r} is not a finite number; give coefficients by label.")
-        coefficients[place] = float(number)
-    if not any(coefficients.values()):
+    numbers = by_label(domain, [name], given, argument)
+    if not np.nan_to_num(numbers).any():
         raise PlanError(f"{argument}: all coefficients are 0; give at least one that is not.")
-    return coefficients
+    return {code: float(numbers[code]) for code in np.flatnonzero(~np.isnan(numbers)).tolist()}

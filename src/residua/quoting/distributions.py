@@ -44,19 +44,19 @@ import numpy as np
 from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Floats
 from residua.quoting.intervals import Confidence, Figures, Moments, divided, fieller, linear, stacked, unknown, widened
-from residua.quoting.question import Numbers, Question, Values
+from residua.quoting.question import Numbers, Question
 from residua.quoting.quoted import Quoted
-from residua.quoting.terms import Axis, Running, Term
+from residua.quoting.terms import Axis, Term
 
 _MOST_VALUES = 4096
 _MOST_ENTRIES = 2**27
 _STEPS = 50  # each at least halves how far a share of values is from the best one
 
 
-def quantile(question: Question, attribute: str, q: float | Sequence[float], values: Values | None) -> Quoted:
+def quantile(question: Question, attribute: str, q: float | Sequence[float]) -> Quoted:
     """The value that a share q of the records does not exceed; of several shares, one row each."""
     groups, shares = question.groups, _shares(q)
-    position, numbers = question.numbers(attribute, values, ordered=True)
+    position, numbers = question.numbers(attribute, ordered=True)
     order = np.flatnonzero(numbers.counted)[np.argsort(numbers.values[numbers.counted], kind="stable")]
     level = question.level(groups.count * len(order) * len(shares))
     if len(order) > _MOST_VALUES:
@@ -84,7 +84,7 @@ def _along(question: Question, attribute: str, q: float, level: Confidence, alon
     """
     answering = question.answering
     position = answering.domain.position(attribute)
-    running = answering.running(position, q) if alone and isinstance(answering, Running) else None
+    running = answering.running(position, q) if alone else None
     if running is None:
         size = int(answering.domain.sizes[position])
         raise PlanError(
@@ -160,10 +160,10 @@ def _shares(q: object) -> list[float]:
     return [float(each) for each in listed]
 
 
-def gini(question: Question, attribute: str, values: Values | None) -> Quoted:
+def gini(question: Question, attribute: str) -> Quoted:
     """The Gini coefficient of a numeric attribute whose values are not negative."""
     groups, answering = question.groups, question.answering
-    position, numbers = question.numbers(attribute, values)
+    position, numbers = question.numbers(attribute)
     v = numbers.values[numbers.counted]
     if numbers.dates or numbers.bounds[0] < 0 or not v.max() > 0:
         raise PlanError(

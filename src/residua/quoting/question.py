@@ -23,7 +23,7 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Floats
 from residua.quoting.intervals import Confidence, Figures, Pair, linear, widened
 from residua.quoting.quoted import Quoted
-from residua.quoting.terms import Answering, Axis, By, Groups, Term, condition, groups_of, place_of
+from residua.quoting.terms import Answering, Axis, By, Groups, Term, by_label, condition, groups_of
 from residua.workload import Where
 
 Values = Mapping[Label, float] | Sequence[float] | Floats
@@ -42,6 +42,12 @@ class Groupwise(TypedDict, total=False):
     simultaneous: Together
 
 
+class Valued(Groupwise, total=False):
+    """The same, and which numbers an attribute's values stand for."""
+
+    values: Values | None
+
+
 @dataclass(frozen=True, eq=False)
 class Question:
     """Of whom a number is asked, for which records, and how sure its interval is to be.
@@ -52,6 +58,7 @@ class Question:
         where: only these records: attribute → a label, a list of labels or a range.
         confidence: how often an interval holds the truth; the usual 0.95 if None.
         simultaneous: `"table"` for intervals that all hold together.
+        values: label → number, or a number per value, in place of a numeric attribute's own.
 
     Raises:
         PlanError: a confidence that is none; when groups are asked for, groups that mean nothing.
@@ -62,6 +69,7 @@ class Question:
     where: Where | None = None
     confidence: float | None = None
     simultaneous: Together = None
+    values: Values | None = None
 
     def __post_init__(self) -> None:
         given = self.confidence
@@ -95,10 +103,10 @@ class Question:
         pair = Pair(self.answering, first, second)
         return pair.ratio(self.level(), lowest, highest).arranged(self.groups, first)
 
-    def numbers(self, attribute: str, values: Values | None, *, ordered: bool = False) -> tuple[int, Numbers]:
+    def numbers(self, attribute: str, *, ordered: bool = False) -> tuple[int, Numbers]:
         """The position and the numbers of an attribute that the groups do not hold; see `numbers_of`."""
         position = self.groups.require_free(attribute, "attribute")
-        return position, numbers_of(self.domain, attribute, values, endless=ordered or not self.answering.note)
+        return position, numbers_of(self.domain, attribute, self.values, endless=ordered or not self.answering.note)
 
     def quoted(
         self,
@@ -183,7 +191,7 @@ def over_bins(
     return widened(middle, lower, upper, bins if low_end and high_end else np.full_like(bins, np.inf))
 
 
-def rate_rows(question: Question, groups: Groups, of: Rate, values: Values | None) -> RateRows:
+def rate_rows(question: Question, groups: Groups, of: Rate) -> RateRows:
     """The rows of a mean (an attribute's name) or of a share (a condition).
 
     Raises:
@@ -192,8 +200,8 @@ def rate_rows(question: Question, groups: Groups, of: Rate, values: Values | Non
     domain = groups.domain
     if isinstance(of, str):
         position = groups.require_free(of, "of")
-        return mean_rows(position, of, numbers_of(domain, of, values, endless=not question.answering.note))
-    if values is not None:
+        return mean_rows(position, of, numbers_of(domain, of, question.values, endless=not question.answering.note))
+    if question.values is not None:
         raise PlanError("values are numbers of an attribute whose mean is asked; a share has none, leave them out.")
     rows = condition(domain, of, "of")
     if not rows:
@@ -340,21 +348,15 @@ def _is_whole(attribute: object) -> bool:
 
 def _given(domain: Domain, name: str, values: Any) -> Floats:
     attribute = domain[name]
-    numbers = np.full(attribute.size, np.nan)
-    if isinstance(values, Mapping):
-        pairs = [(place_of(name, attribute, label, "values"), value) for label, value in values.items()]
-    else:
+    if not isinstance(values, Mapping):
         listed = list(values) if isinstance(values, Sequence | np.ndarray) and not isinstance(values, str) else []
         if len(listed) != attribute.declared:
             raise PlanError(
                 f"values={values!r} is not a number per value of {name!r}; give {attribute.declared}, or a dictionary "
                 "{label: number}."
             )
-        pairs = list(enumerate(listed))
-    for place, value in pairs:
-        if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not math.isfinite(value):
-            raise PlanError(f"values: {value!r} is not a finite number; give numbers.")
-        if place >= attribute.declared:
-            raise PlanError(f"values: the other values of {name!r} are no single value; leave them out.")
-        numbers[place] = float(value)
+        values = dict(zip(attribute.labels, listed, strict=False))
+    numbers = by_label(domain, [name], values, "values")
+    if np.isfinite(numbers[attribute.declared :]).any():
+        raise PlanError(f"values: the other values of {name!r} are no single value; leave them out.")
     return numbers

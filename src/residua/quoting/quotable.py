@@ -8,7 +8,7 @@ from typing import Unpack
 
 from residua.domain import Label
 from residua.quoting import contrasts, distributions, ratios
-from residua.quoting.question import Groupwise, Question, Rate, Together, Total, Values
+from residua.quoting.question import Groupwise, Question, Rate, Together, Total, Valued
 from residua.quoting.quoted import Quoted
 from residua.quoting.terms import Answering, By
 from residua.workload import Where
@@ -54,56 +54,45 @@ class Quotable(ABC):
         """
         return ratios.ratio(Question(self._answering(), **asked), numerator, denominator)
 
-    def mean(
-        self, attribute: str, *, values: Values | None = None, total: Total = None, **asked: Unpack[Groupwise]
-    ) -> Quoted:
+    def mean(self, attribute: str, *, total: Total = None, **asked: Unpack[Valued]) -> Quoted:
         """The mean of a numeric attribute: whole numbers by value, bins by midpoint, months by their first day.
 
         Intervals hold wherever in its bin (month, year) a value lies; an endless bin makes them endless.
 
         Args:
             attribute: whose mean.
-            values: label → number, or a number per value, in place of the attribute's own (of some or all): where
-                values are assumed to lie, which the output says.
             total: the public number of records (of each group: label → number).
-            asked: by, where, confidence, simultaneous.
+            asked: by, where, confidence, simultaneous, values: label → number, or a number per value, in place of the
+                attribute's own (of some or all): where values are assumed to lie, which the output says.
 
         Raises:
             PlanError: not numeric, not measured by these groups, or an endless bin without a value where there are no
                 intervals (a projection).
         """
-        return ratios.mean(Question(self._answering(), **asked), attribute, values, total)
+        return ratios.mean(Question(self._answering(), **asked), attribute, total)
 
-    def sum(self, attribute: str, *, values: Values | None = None, **asked: Unpack[Groupwise]) -> Quoted:
+    def sum(self, attribute: str, **asked: Unpack[Valued]) -> Quoted:
         """The sum of a numeric attribute over the records of each group; arguments as for `mean`."""
-        return ratios.total_of(Question(self._answering(), **asked), attribute, values)
+        return ratios.total_of(Question(self._answering(), **asked), attribute)
 
-    def quantile(
-        self,
-        attribute: str,
-        q: float | Sequence[float],
-        *,
-        values: Values | None = None,
-        **asked: Unpack[Groupwise],
-    ) -> Quoted:
+    def quantile(self, attribute: str, q: float | Sequence[float], **asked: Unpack[Valued]) -> Quoted:
         """The first value that at least a share q of the records does not exceed.
 
         Args:
             attribute: whose quantile; whole numbers, bins or dates.
             q: a share between 0 and 1, or a list of shares for a row each.
-            values: label → number, or a number per value, in place of the attribute's own.
-            asked: by, where, confidence, simultaneous; quantiles are values, so that an interval holds the truth at
-                least as often as the confidence says.
+            asked: by, where, confidence, simultaneous, values (as for `mean`); quantiles are values, so that an
+                interval holds the truth at least as often as the confidence says.
         """
-        return distributions.quantile(Question(self._answering(), **asked), attribute, q, values)
+        return distributions.quantile(Question(self._answering(), **asked), attribute, q)
 
-    def median(self, attribute: str, *, values: Values | None = None, **asked: Unpack[Groupwise]) -> Quoted:
+    def median(self, attribute: str, **asked: Unpack[Valued]) -> Quoted:
         """The 0.5-quantile; further arguments as for `quantile`."""
-        return self.quantile(attribute, 0.5, values=values, **asked)
+        return self.quantile(attribute, 0.5, **asked)
 
-    def gini(self, attribute: str, *, values: Values | None = None, **asked: Unpack[Groupwise]) -> Quoted:
+    def gini(self, attribute: str, **asked: Unpack[Valued]) -> Quoted:
         """The Gini coefficient of a numeric attribute, 0 if its sum is shared equally; arguments as for `mean`."""
-        return distributions.gini(Question(self._answering(), **asked), attribute, values)
+        return distributions.gini(Question(self._answering(), **asked), attribute)
 
     def difference(
         self,
@@ -111,8 +100,7 @@ class Quotable(ABC):
         labels: Mapping[Label, float] | None = None,
         *,
         of: Rate | None = None,
-        values: Values | None = None,
-        **asked: Unpack[Groupwise],
+        **asked: Unpack[Valued],
     ) -> Quoted:
         """The difference between groups in counts, shares or means, or any combination by label.
 
@@ -120,10 +108,9 @@ class Quotable(ABC):
             between: the attribute whose values are compared.
             labels: label → coefficient, `{"Female": 1, "Male": -1}`; may be left out for an attribute with two values.
             of: None for counts; a numeric attribute for means; a condition, `{"income": ">50K"}`, for shares.
-            values: numbers of the attribute whose means are compared, as for `mean`.
-            asked: by, where, confidence, simultaneous.
+            asked: by, where, confidence, simultaneous, values (as for `mean`).
         """
-        return contrasts.difference(Question(self._answering(), **asked), between, labels, of, values)
+        return contrasts.difference(Question(self._answering(), **asked), between, labels, of)
 
     def relative_difference(
         self,
@@ -132,8 +119,7 @@ class Quotable(ABC):
         second: Label,
         *,
         of: Rate | None = None,
-        values: Values | None = None,
-        **asked: Unpack[Groupwise],
+        **asked: Unpack[Valued],
     ) -> Quoted:
         """By which share the count, share or mean of the first label exceeds that of the second.
 
@@ -142,30 +128,20 @@ class Quotable(ABC):
             first: a label.
             second: the label that it is compared with.
             of: None for counts; a numeric attribute for means; a condition for shares.
-            values: numbers of the attribute whose means are compared, as for `mean`.
-            asked: by, where, confidence, simultaneous.
+            asked: by, where, confidence, simultaneous, values (as for `mean`).
         """
-        return contrasts.relative_difference(Question(self._answering(), **asked), between, first, second, of, values)
+        return contrasts.relative_difference(Question(self._answering(), **asked), between, first, second, of)
 
-    def standardised(
-        self,
-        of: Rate,
-        over: str,
-        weights: Mapping[Label, float],
-        *,
-        values: Values | None = None,
-        **asked: Unpack[Groupwise],
-    ) -> Quoted:
+    def standardised(self, of: Rate, over: str, weights: Mapping[Label, float], **asked: Unpack[Valued]) -> Quoted:
         """The share or mean that each group would have with a public distribution over an attribute, such as age.
 
         Args:
             of: a condition, `{"income": ">50K"}`, for shares; a numeric attribute for means.
             over: the attribute that groups are made alike in.
             weights: label → public weight; made to add up to 1.
-            values: numbers of the attribute whose means are asked, as for `mean`.
-            asked: by, where, confidence, simultaneous.
+            asked: by, where, confidence, simultaneous, values (as for `mean`).
         """
-        return contrasts.standardised(Question(self._answering(), **asked), of, over, weights, values)
+        return contrasts.standardised(Question(self._answering(), **asked), of, over, weights)
 
     def top(
         self,

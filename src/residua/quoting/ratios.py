@@ -13,7 +13,7 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
 from residua.published.streaming import of_one_type
 from residua.quoting.intervals import Confidence, Figures, Pair, linear
-from residua.quoting.question import Question, RateRows, Total, Values, mean_rows, over_bins, rate_rows
+from residua.quoting.question import Question, RateRows, Total, mean_rows, over_bins, rate_rows
 from residua.quoting.quoted import Quoted
 from residua.quoting.terms import Axis, By, Groups, Term, condition, groups_of
 from residua.workload import Where
@@ -23,7 +23,7 @@ def share(question: Question, of: By | Where, total: Total) -> Quoted:
     """Which share of the records (within each group) has each value, or meets a condition."""
     domain, groups = question.domain, question.groups
     if isinstance(of, Mapping) and not all(_is_level(domain, name, asked) for name, asked in of.items()):
-        return _rate(question, rate_rows(question, groups, of, None), total)
+        return _rate(question, rate_rows(question, groups, of), total)
     if not of:
         raise PlanError("of is empty; name the attributes whose shares are asked, or a condition {attribute: label}.")
     values = groups_of(domain, cast("By", of), argument="of")
@@ -48,19 +48,19 @@ def ratio(question: Question, numerator: Where, denominator: Where) -> Quoted:
     return question.quoted("ratio" + _by(groups), question.ratio(first, second, 0.0, np.inf))
 
 
-def mean(question: Question, attribute: str, values: Values | None, total: Total) -> Quoted:
+def mean(question: Question, attribute: str, total: Total) -> Quoted:
     """The mean of a numeric attribute."""
-    position, numbers = question.numbers(attribute, values)
+    position, numbers = question.numbers(attribute)
     rate = mean_rows(position, attribute, numbers)
     if total is not None and not numbers.counted.all():
         raise PlanError("total: records counted as (other) have no value, so that the number of values is not public.")
     return _rate(question, rate, total)
 
 
-def total_of(question: Question, attribute: str, values: Values | None) -> Quoted:
+def total_of(question: Question, attribute: str) -> Quoted:
     """The sum of a numeric attribute: linear, with its exact interval; of bins between the sums of their edges."""
     groups = question.groups
-    position, numbers = question.numbers(attribute, values)
+    position, numbers = question.numbers(attribute)
     if numbers.dates:
         raise PlanError(f"a sum of dates, {attribute!r}, means nothing; ask for the mean or a quantile.")
     above, *edges = ({position: row[None, :]} for row in (numbers.values, *numbers.edges))

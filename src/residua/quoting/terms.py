@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -106,13 +106,9 @@ class Answering(Protocol):
     ) -> float | Floats:
         """How many standard deviations an interval for `first − factors · second` reaches; one for all if normal."""
 
-
-@runtime_checkable
-class Running(Protocol):
-    """What can answer for all running sums of a long attribute at once."""
-
     def running(self, position: int, q: float) -> tuple[Floats, Floats] | None:
-        """Estimates and variances of `C_j − q N`, C the counts at or below each value, N of all, (n,) each; or None."""
+        """Estimates and variances of `C_j − q N`, C the counts at or below each value of a long attribute, N of all,
+        (n,) each; None where they are not answered all at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,6 +143,9 @@ class Points:
     ) -> float | Floats:
         """Refuses: numbers without errors have no intervals."""
         raise PlanError("these numbers have no errors, hence no intervals; quote those of the release.")
+
+    def running(self, position: int, q: float) -> None:
+        """None: they have no errors."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,6 +264,24 @@ def place_of(name: str, attribute: Attribute, label: Any, argument: str) -> int:
         return code_of(name, attribute, label)
     except DomainError as problem:
         raise PlanError(f"{argument}: {problem}") from None
+
+
+def by_label(domain: Domain, names: Sequence[str], given: Mapping[Any, Any], argument: str) -> Floats:
+    """Numbers by label, of several attributes by a tuple of labels, as an array with an axis for each; else NaN.
+
+    Raises:
+        PlanError: a label that is none, or what is not a finite number.
+    """
+    array = np.full([domain[name].size for name in names], np.nan)
+    for label, number in given.items():
+        labels = label if len(names) > 1 and isinstance(label, tuple) else (label,)
+        if len(labels) != len(names):
+            raise PlanError(f"{argument}: {label!r} is not a label for each of {tuple(names)!r}; write ('a', 'b'): 1.")
+        if isinstance(number, bool) or not isinstance(number, int | float | np.number) or not math.isfinite(number):
+            raise PlanError(f"{argument}: {number!r} is not a finite number; give numbers by label.")
+        pairs = zip(names, labels, strict=True)
+        array[tuple(place_of(name, domain[name], each, argument) for name, each in pairs)] = float(number)
+    return array
 
 
 def position_of(domain: Domain, name: Any, argument: str) -> int:

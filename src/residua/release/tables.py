@@ -24,7 +24,7 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import closure
 from residua.plans.product.set_estimator import FamilyEstimator
-from residua.quoting.terms import place_of
+from residua.quoting.terms import by_label
 from residua.workload import AskedRows, AttributeQueries, Term, Workload, attribute_queries, product, term_title, titled
 
 MOST_ROWS = 2**26
@@ -53,25 +53,12 @@ def by_position(domain: Domain, combination: Mapping[Sequence[str], Any]) -> dic
     Raises:
         PlanError: a label that is none, or a coefficient that is not a number.
     """
-    arrays: dict[Sequence[str], Any] = {}
-    for names, given in combination.items():
-        if not isinstance(given, Mapping):
-            arrays[names] = given
-            continue
-        attributes = domain.listed(names)
-        array = np.zeros([domain[name].size for name in attributes])
-        for label, number in given.items():
-            labels = label if len(attributes) > 1 and isinstance(label, tuple) else (label,)
-            if len(labels) != len(attributes):
-                raise PlanError(
-                    f"combination: {label!r} is not a label for each of {attributes!r}; write ('a', 'b'): 1."
-                )
-            if isinstance(number, bool) or not isinstance(number, int | float | np.number):
-                raise PlanError(f"combination: {number!r} is not a number; give coefficients by label.")
-            pairs = zip(attributes, labels, strict=True)
-            array[tuple(place_of(name, domain[name], each, "combination") for name, each in pairs)] = number
-        arrays[tuple(attributes)] = array
-    return arrays
+    return {
+        names: np.nan_to_num(by_label(domain, domain.listed(names), given, "combination"))
+        if isinstance(given, Mapping)
+        else given
+        for names, given in combination.items()
+    }
 
 
 def term_of(domain: Domain, attributes: Sequence[str], queries: Mapping[str, AskedRows]) -> Workload:

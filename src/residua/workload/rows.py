@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from residua.domain import Attribute, Label, Level
 from residua.errors import WorkloadError
@@ -245,13 +246,13 @@ class GroupRows(AttributeQueries):
     def _numbers(self, level: Level | None) -> Integers:
         return np.arange(self.size if level is None else len(level))
 
-    def _codes(self, level: Level | None) -> Integers:
-        return np.arange(self.size) if level is None else np.asarray(level.codes)
+    def _codes(self, level: Level | None) -> NDArray[Any]:
+        return np.arange(self.size) if level is None else level.codes
 
 
 def level_sums(level: Level, tables: Floats) -> Floats:
     """Sums over the groups of a level along the first axis, (groups, …)."""
-    codes = np.asarray(level.codes)
+    codes = level.codes
     if tables.ndim == 1:
         return np.bincount(codes, weights=tables, minlength=len(level)).astype(np.float64)
     sums = np.zeros((len(level), *tables.shape[1:]))
@@ -301,7 +302,7 @@ class LevelRows(GroupRows):
     @cached_property
     def along(self) -> InOrder | None:
         """Groups, where each is one run of values."""
-        turns = int(np.count_nonzero(np.diff(np.asarray(self.level.codes))))
+        turns = int(np.count_nonzero(np.diff(self.level.codes)))
         return "groups" if turns == len(self.level) - 1 else None
 
     def nested(self) -> ChosenGroups:
@@ -364,7 +365,7 @@ class Inside(GroupRows):
     @cached_property
     def chosen(self) -> Integers:
         """Which groups, or values, in the order of their codes."""
-        values = np.flatnonzero(np.asarray(self.outer.codes) == self.group)
+        values = np.flatnonzero(self.outer.codes == self.group)
         return np.unique(self._codes(self.level)[values]).astype(np.int64)
 
     def nested(self) -> ChosenGroups:
