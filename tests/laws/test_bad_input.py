@@ -326,7 +326,7 @@ CASES = {
     "covariance with one not planned": (lambda: PLAN.covariance(("age",), ("race",)), PlanError, "does not answer"),
     "cell a number": (lambda: PLAN.covariance({"age": 17}, 17), PlanError, "17 is not a set of attributes; list"),
     "cell of an unknown": (lambda: PLAN.covariance({"agee": 1}, {}), PlanError, "did you mean 'age'"),
-    "cell with a bad label": (lambda: PLAN.covariance({"age": 5}, {}), PlanError, "5 is not a value of .age.; there are"),
+    "cell with a bad label": (lambda: PLAN.covariance({"age": 5}, {}), PlanError, "5 is not a value of .age.; there"),
     "cell not planned": (lambda: PLAN.covariance({"race": 1}, {}), PlanError, "does not answer"),
     "combination empty": (lambda: PLAN.combination_variance({}), PlanError, "combination is empty; give"),
     "combination shape": (lambda: PLAN.combination_variance({("sex",): [1]}), PlanError, "of shape \\(2,\\)"),
