@@ -33,6 +33,8 @@ def centred(tables: Floats, first: int = 0) -> Floats:
 
 def integer_product(left: Integers, right: Integers) -> Integers:
     """`X M` for whole X (…, n) and M (n, m): exact modulo 2^64, hence exact when the result fits 64 bits."""
+    if left.size == left.shape[-1]:  # one row: converting the matrix takes longer than the product
+        return np.asarray(left @ right)
     x_bits, m_bits = _bits(left), _bits(right)
     room = _EXACT_BITS - left.shape[-1].bit_length()  # a sum of n products needs log2 n bits more than each
     if x_bits + m_bits <= room:
