@@ -28,7 +28,7 @@ POSES = {
     "dense": "a histogram",
     "product": "products",
     "pure": "a histogram",
-    "pure marginals": "noisy tables",
+    "pure marginals": "marginals",
 }
 CROSSED = {
     "prefixes": lambda domain: rs.product(domain, {"age": "prefixes"}, ways=[1, 2]),

@@ -18,7 +18,6 @@ from residua.estimation.observed import Members, Public, observed_of
 from residua.estimation.rows import SyntheticRows, rows_of
 from residua.estimation.tables import ODD, EstimatedTables, TableAccuracy, accuracy_of, crossed_names
 from residua.linalg.arrays import Floats
-from residua.plans.contract import Plan
 from residua.projection.accuracy import statement_of
 from residua.projection.facts import estimated_total, facts_of, shown
 from residua.projection.tables import ProjectedTable, Tabled
@@ -64,11 +63,6 @@ class Estimated(Exported, Tabled):
     public: Public
     fitted: Fitted
     total_given: bool
-
-    @property
-    def plan(self) -> Plan:  # type: ignore[override]
-        """The release's plan."""
-        return self.release.plan
 
     @property
     def nonnegative(self) -> bool:
@@ -175,11 +169,6 @@ class Estimated(Exported, Tabled):
     def statement(self) -> str:
         """What was done and how accurate it is, in Markdown, for people."""
         return estimation_statement(self)
-
-    @property
-    def receipt(self) -> Mapping[str, Any]:  # type: ignore[override]
-        """What the ledger recorded when the release was paid for."""
-        return self.release.receipt
 
     def save(self, path: str | Path) -> None:
         """Writes the estimates as a folder, whole or not at all; the folder must not exist."""

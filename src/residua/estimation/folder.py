@@ -3,26 +3,23 @@
 estimates.json     kind, version, total, priors, and the digest of every other file
 fitted.npz         singles, pairs, errors, what was kept, what is odd (64-bit floats, no pickle)
 facts.npz          the public facts that were met
-codebook.toml      the domain: attributes, labels, policies, impossible cells
 ESTIMATES.md       what was done and how accurate it is, for people
 release/           the release that the estimates were made from
 """
 
 from __future__ import annotations
 
-import hashlib
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from residua.errors import FileError
 from residua.estimation.fit import Fitted
 from residua.estimation.mixture import Values
 from residua.estimation.observed import Public
 from residua.estimation.shrinkage import SCALES, Prior
-from residua.files import MOST_DOCUMENT, MOST_PLAN, read_document, require_path, write_document
+from residua.files import read_document, require_path, write_document
 from residua.folders import (
     ArrayForm,
     archive_of,
@@ -36,15 +33,14 @@ from residua.folders import (
     whole_folder,
     write_synced,
 )
-from residua.projection.folder import facts_stated, read_facts, write_beside
-from residua.release.base import Release
+from residua.projection.folder import read_beside, write_beside
 
 if TYPE_CHECKING:
     from residua.estimation.estimate import Estimated
 
 KIND, VERSION = "residua estimates", 1
 NAME = "estimates.json"
-_FILES = ("fitted.npz", "facts.npz", "codebook.toml", "ESTIMATES.md")
+_FILES = ("fitted.npz", "facts.npz", "ESTIMATES.md")
 
 
 def is_estimates(path: Path) -> bool:
@@ -56,16 +52,14 @@ def save_estimates(estimated: Estimated, path: Path) -> None:
     """Writes estimates as a folder, whole or not at all."""
     fitted = estimated.fitted
     with whole_folder(path, "folder of estimates") as folder:
-        estimated.release.save(folder / "release")
         write_synced(folder / "fitted.npz", archive_of({name: getattr(fitted, name) for name in _forms(fitted.values)}))
-        write_beside(folder, estimated.domain, estimated.public.facts, "ESTIMATES.md", estimated.statement)
+        beside = write_beside(folder, estimated.release, estimated.public.facts, "ESTIMATES.md", estimated.statement)
         body = {
             "total": fitted.total,
             "total_error": fitted.total_error,
             "total_given": estimated.total_given,
-            "facts": [list(fact.members) for fact in estimated.public.facts],
             "priors": [[size, one.exponent, one.weights.tolist()] for size, one in sorted(fitted.priors.items())],
-            "release": _digest(folder),
+            **beside,
             "files": digests_of(folder, _FILES),
         }
         write_document(folder / NAME, KIND, VERSION, body)
@@ -80,17 +74,11 @@ def load_estimates(path: Path) -> tuple[Any, ...]:
     require_folder(path, "estimates", NAME, "make them with residua estimate")
     require_files(path, _FILES, "folder of estimates")
     body = read_document(path / NAME, KIND, VERSION)
-    release = Release.load(path / "release")
     with refusing_damage(f"the estimates {str(path)!r} are"):
-        if _digest(path) != body["release"]:
-            raise FileError(f"the release in {str(path)!r} was changed after it was written; do not trust the folder.")
-        domain = release.domain
-        values = Values(domain.sizes.astype(np.int64))
-        members, facts = facts_stated(domain, body["facts"])
+        release, facts = read_beside(path, body, "ESTIMATES.md", "folder of estimates")
+        values = Values(release.domain.sizes.astype(np.int64))
         forms = _forms(values)
-        most = {"fitted.npz": archive_size(forms), "facts.npz": archive_size(facts)}
-        most |= {"codebook.toml": MOST_PLAN, "ESTIMATES.md": MOST_DOCUMENT}
-        check_digests(path, body["files"], most, "folder of estimates")
+        check_digests(path, body["files"], {"fitted.npz": archive_size(forms)}, "folder of estimates")
         arrays = read_archive(path / "fitted.npz", forms)
         for name in ("singles", "pairs"):
             if not (np.isfinite(arrays[name]).all() and (arrays[name] >= 0).all()):
@@ -99,7 +87,7 @@ def load_estimates(path: Path) -> tuple[Any, ...]:
         if not (0 < total < math.inf and error >= 0):
             raise ValueError("its total is none")
         priors = {int(size): _prior(exponent, weights) for size, exponent, weights in body["priors"]}
-        public = Public(domain, read_facts(path, members, facts))
+        public = Public(release.domain, facts)
         fitted = Fitted(values, total, total_error=error, priors=priors, **arrays)
         return release, public, fitted, bool(body["total_given"])
 
@@ -109,11 +97,6 @@ def _forms(values: Values) -> dict[str, ArrayForm]:
     d, w = len(values.sizes), int(values.sizes.sum())
     shapes = {"singles": (w,), "pairs": (w, w), "errors": (d, d), "kept": (d, d), "doubt": (d, d)}
     return {name: ArrayForm(np.dtype(np.float64), shape) for name, shape in shapes.items()}
-
-
-def _digest(folder: Path) -> str:
-    """Which release it is: the digest of the document that holds all its digests."""
-    return hashlib.sha256((folder / "release" / "release.json").read_bytes()).hexdigest()
 
 
 def _prior(exponent: float, weights: list[float]) -> Prior:

@@ -41,6 +41,12 @@ class Noise:
         """The variance of rounded noise of this scale, the rounding included."""
         return rounded_laplace_variance(scale) if self.currency == "epsilon" else scale**2 + ROUNDING_VARIANCE
 
+    def simulated(self, scales: Floats, random: np.random.Generator) -> Floats:
+        """Noise of these scales, one number each; rounding, invisible beside normal noise, is left out there."""
+        if self.gaussian:
+            return np.asarray(random.standard_normal(scales.shape) * scales)
+        return np.rint(random.laplace(0.0, scales, scales.shape))
+
     def promised(self, cost: Fraction, guarantee: Guarantee | None) -> Fraction:
         """The cost, if the guarantee covers it.
 

@@ -12,21 +12,19 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import cast
+from typing import Any
 
 import numpy as np
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.linalg.modes import along
-from residua.plans.blockwise.estimator import BlockwiseEstimator
 from residua.plans.blockwise.plan import BlockwisePlan
 from residua.plans.cells import MOST_COLUMNS
 from residua.plans.levels import AttributeLevels, Block, below, dimensions, in_coordinates, places, shape_of, told_apart
 from residua.projection.facts import Fact, shown
 from residua.projection.interior import TablePiece, nearest_tables
 from residua.projection.problem import Fit, Progress, ProjectionProblem
-from residua.release.base import Release
 from residua.workload import AttributeQueries, Workload
 
 _MOST_ENTRIES = 2**27  # of the matrices of all tables
@@ -202,12 +200,14 @@ class BlockwiseProblem(ProjectionProblem):
 
     # ---- the work
 
-    def observed(self, release: Release) -> Floats:
+    def read(self, estimator: Any) -> Floats:
         """What was measured of each block, over the standard deviation of its noise."""
-        measured = cast("BlockwiseEstimator", release.estimator).measured
-        return np.concatenate(
-            [measured[block] / math.sqrt(self.plan.facts.variance_of[block]) for block in self._blocks]
-        )
+        variances = self.plan.facts.variance_of
+        return np.concatenate([estimator.measured[block] / math.sqrt(variances[block]) for block in self._blocks])
+
+    def noise(self, random: np.random.Generator) -> Floats:
+        """Of variance one."""
+        return random.standard_normal(int(self.cells))
 
     def seen(self, fit: Fit) -> Floats:
         """What would be measured without noise."""

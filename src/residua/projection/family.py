@@ -19,7 +19,6 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from residua.domain import impossible_cells
 from residua.errors import PlanError
@@ -27,10 +26,8 @@ from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.linalg.lattice import Layout, SetFamily, batches, closure, layout_of
 from residua.linalg.modes import centred
 from residua.plans.product.plan import ProductPlan
-from residua.plans.product.table_estimator import pooled_residuals
 from residua.projection.facts import shown
 from residua.projection.problem import MANY_CELLS, Fit, Progress, ProjectionProblem, spectral_sums
-from residua.release.base import Release
 from residua.workload import renumber
 
 
@@ -73,7 +70,10 @@ _ONE_ATTRIBUTE, _BELOW_LARGEST = 256.0, 4.0
 
 
 class FamilyProblem(ProjectionProblem):
-    """Projection of releases of a plan for a family of sets, the noise alike in all directions of each residual."""
+    """Projection of releases of a plan for a family of sets, the noise alike in all directions of each residual.
+
+    Noisy tables are projected as with normal noise of the covariance that their pool has.
+    """
 
     plan: ProductPlan
     in_metrics = ("margins", "covariance", "plain")
@@ -201,12 +201,9 @@ class FamilyProblem(ProjectionProblem):
 
     # ---- the work
 
-    def observed(self, release: Release) -> Floats:
-        """The residuals of a release's unbiased estimates, in the order of the problem's layout, (cells,)."""
-        return self._residuals_of(release.measurements, release.noisy)
-
-    def _residuals_of(self, measured: Any, noisy: NDArray[Any]) -> Floats:
-        """The residuals of all tables, from measurements on the grids of measurements (or pooled), (cells,)."""
+    def read(self, estimator: Any) -> Floats:
+        """The residuals of unbiased estimates, in the order of the problem's layout, (cells,)."""
+        measured = estimator.reconstruction
         observed, units = np.zeros(self.layout.cells), np.ones(len(measured.lattice))
         units[measured.measured] = measured.units
         for group in self.layout:
@@ -214,15 +211,10 @@ class FamilyProblem(ProjectionProblem):
             starts, tables = measured.layout.starts[numbers], group.view(observed)
             for part in batches(len(numbers), group.cells, _BATCH_CELLS):
                 seen = np.flatnonzero(starts[part] >= 0)  # an unmeasured residual is empty: zero
-                values = noisy[starts[part][seen, None] + np.arange(group.cells)]
+                values = measured.noisy[starts[part][seen, None] + np.arange(group.cells)]
                 values = (values / units[numbers[part][seen], None]).reshape(-1, *group.shape)
                 tables[part.start + seen] = centred(values, 1)
         return observed
-
-    def simulated(self, fit: Fit, random: np.random.Generator) -> Floats:
-        """What a release of the plan would observe if a fit were the truth."""
-        measurements = self.plan.compile()
-        return self._residuals_of(measurements, measurements.simulated(random)) + fit.array
 
     def shrunk(self, observed: Floats) -> Floats:
         """What was observed, each set's residual shrunk by how much of its length noise explains.
@@ -313,31 +305,3 @@ class FamilyProblem(ProjectionProblem):
                     mask = impossible_cells(domain, [domain.names[i] for i in members])
                     tables[number] = False if mask is None else mask
         return impossible if impossible.any() else None
-
-    def error(self, fit: Fit, truth: Fit) -> float:
-        """The mean absolute difference over all cells of the asked tables."""
-        total, cells = 0.0, 0
-        for number in self._asked:
-            members = self.lattice.members(int(number))
-            apart = np.abs(fit.marginal(members) - truth.marginal(members))
-            total, cells = total + float(apart.sum()), cells + apart.size
-        return total / cells
-
-
-class TablesProblem(FamilyProblem):
-    """Projection of releases of a plan of noisy tables, as with normal noise of the covariance that their pool has."""
-
-    def simulated(self, fit: Fit, random: np.random.Generator) -> Floats:
-        """What a release of the plan would observe if a fit were the truth."""
-        tables = self.plan.tables
-        at = np.concatenate([np.repeat(group.numbers, group.cells) for group in tables.layout])
-        return self.residuals(np.rint(random.laplace(0.0, tables.on_lattice[1][at], len(at)))) + fit.array
-
-    def observed(self, release: Release) -> Floats:
-        """The residuals of a release's unbiased estimates, in the order of the problem's layout, (cells,)."""
-        return self.residuals(release.noisy)
-
-    def residuals(self, noisy: Integers | Floats) -> Floats:
-        """The residuals of all tables that measurements tell, pooled, in the order of the layout, (cells,)."""
-        pooled = pooled_residuals(self.plan.tables, noisy)
-        return self._residuals_of(pooled, pooled.noisy)

@@ -1,28 +1,27 @@
 """A saved projection: a folder that is whole or absent, says that it is biased, and notices when it was changed.
 
-projection.json    kind, version, terms, gap, bound or simulated error, receipt, and the digest of every other file
-plan.json          the plan of the release it was made from
+projection.json    kind, version, terms, gap, bound or simulated error, and the digest of every other file
 estimates.npy      residuals of all tables, or the histogram (64-bit floats, no pickle)
 facts.npz          the public facts that were met
-codebook.toml      the domain: attributes, labels, policies, impossible cells
 PROJECTION.md      what was done and how accurate it is, for people
+release/           the release that it was made from
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
-import tomli_w
 
-from residua.domain import Domain, settings_of_domain
-from residua.files import MOST_DOCUMENT, MOST_PLAN, read_document, require_path, write_document
+from residua.errors import FileError
+from residua.files import MOST_DOCUMENT, read_document, require_path, write_document
 from residua.folders import (
     ArrayForm,
     archive_of,
@@ -31,26 +30,25 @@ from residua.folders import (
     digests_of,
     mapped_array,
     read_archive,
-    receipt_of,
     refusing_damage,
     require_files,
     require_folder,
     whole_folder,
     write_synced,
 )
-from residua.plans.contract import Plan
 from residua.projection.accuracy import Bound, SimulatedError
 from residua.projection.facts import Fact
-from residua.projection.problem import Metric, Terms
+from residua.projection.problem import Terms
 from residua.projection.problems import problem_of
+from residua.release.base import Release
 
 if TYPE_CHECKING:
     from residua.projection.project import Projected
 
-KIND, VERSION = "residua projection", 2
+KIND, VERSION = "residua projection", 3
 NAME = "projection.json"
 _MOST_HEADER = 4096
-_FILES = ("plan.json", "estimates.npy", "facts.npz", "codebook.toml", "PROJECTION.md")
+_FILES = ("estimates.npy", "facts.npz", "PROJECTION.md")
 
 
 def is_projection(path: Path) -> bool:
@@ -60,29 +58,23 @@ def is_projection(path: Path) -> bool:
 
 def save_projection(projected: Projected, path: Path) -> None:
     """Writes a projection as a folder, whole or not at all."""
-    terms = projected.terms
-    body = {
-        "nonnegative": terms.nonnegative,
-        "metric": terms.metric,
-        "tolerance": terms.tolerance,
-        "total_stddev": terms.total_stddev,
-        "shrunk": terms.shrunk,
-        "facts": [list(fact.members) for fact in terms.facts],
-        "gap": projected.gap if math.isfinite(projected.gap) else None,
-        "infeasibility": projected.infeasibility,
-        "distance": projected.distance,
-        "bound": None if projected.bound is None else asdict(projected.bound),
-        "simulated": None if projected.simulated is None else asdict(projected.simulated),
-        "receipt": dict(projected.receipt),
-    }
     with whole_folder(path, "projection") as folder:
-        projected.plan.save(folder / "plan.json")
-        write_beside(folder, projected.domain, terms.facts, "PROJECTION.md", projected.statement)
+        beside = write_beside(folder, projected.release, projected.terms.facts, "PROJECTION.md", projected.statement)
         with (folder / "estimates.npy").open("wb") as file:
             np.lib.format.write_array(file, np.ascontiguousarray(projected.fit.array), allow_pickle=False)
             file.flush()
             os.fsync(file.fileno())
-        write_document(folder / NAME, KIND, VERSION, {**body, "files": digests_of(folder, _FILES)})
+        body = {
+            "terms": {name: value for name, value in vars(projected.terms).items() if name != "facts"},
+            "gap": projected.gap if math.isfinite(projected.gap) else None,
+            "infeasibility": projected.infeasibility,
+            "distance": projected.distance,
+            "bound": None if projected.bound is None else asdict(projected.bound),
+            "simulated": None if projected.simulated is None else asdict(projected.simulated),
+            **beside,
+            "files": digests_of(folder, _FILES),
+        }
+        write_document(folder / NAME, KIND, VERSION, body)
 
 
 def load_projection(path: Path) -> tuple[Any, ...]:
@@ -96,53 +88,49 @@ def load_projection(path: Path) -> tuple[Any, ...]:
     require_files(path, _FILES, "projection")
     body = read_document(path / NAME, KIND, VERSION)
     with refusing_damage(f"the projection {str(path)!r} is"):
-        stated, receipt = body["files"], receipt_of(body["receipt"])
-        check_digests(path, stated, {"plan.json": MOST_PLAN}, "projection")
-        plan = Plan.load(path / "plan.json", follow=False)
-        members, forms = facts_stated(plan.domain, body["facts"])
-        most = {"facts.npz": archive_size(forms), "codebook.toml": MOST_PLAN, "PROJECTION.md": MOST_DOCUMENT}
-        check_digests(path, stated, most, "projection")
-        facts = read_facts(path, members, forms)
-        if body["metric"] not in get_args(Metric):
-            raise ValueError("its metric is none")
-        tolerance, total_stddev = float(body["tolerance"]), float(body["total_stddev"])
-        terms = Terms(
-            bool(body["nonnegative"]), facts, body["metric"], tolerance, total_stddev, body.get("shrunk") is True
-        )
+        release, facts = read_beside(path, body, "PROJECTION.md", "projection")
+        terms = replace(msgspec.convert(body["terms"], Terms), facts=facts)
         gap = math.inf if body["gap"] is None else float(body["gap"])
         estimates = mapped_array(path / "estimates.npy", ArrayForm(np.dtype(np.float64), None))
-        fit = problem_of(plan, terms).fit_of(estimates, gap, float(body["infeasibility"]))
-        check_digests(path, stated, {"estimates.npy": _MOST_HEADER + estimates.nbytes}, "projection")
+        fit = problem_of(release.plan, terms).fit_of(estimates, gap, float(body["infeasibility"]))
+        check_digests(path, body["files"], {"estimates.npy": _MOST_HEADER + estimates.nbytes}, "projection")
         if body["bound"] is not None and body["bound"]["projected"] is None:
             body["bound"]["projected"] = math.inf  # JSON has no number for what is infinite
         bound = msgspec.convert(body["bound"], Bound | None)
         simulated = msgspec.convert(body["simulated"], SimulatedError | None)
-        return plan, terms, fit, float(body["distance"]), bound, receipt, simulated
+        return release, terms, fit, float(body["distance"]), bound, simulated
 
 
-def write_beside(folder: Path, domain: Domain, facts: Sequence[Fact], name: str, statement: str) -> None:
-    """Writes what stands beside numbers without error bars: the public facts, the domain, and what is said of them."""
+def write_beside(folder: Path, release: Release, facts: Sequence[Fact], name: str, statement: str) -> dict[str, Any]:
+    """Writes what stands beside numbers made from a release: it, public facts, what is said; what a document states."""
+    release.save(folder / "release")
     write_synced(folder / "facts.npz", archive_of({f"fact_{i}": fact.values for i, fact in enumerate(facts)}))
-    write_synced(folder / "codebook.toml", tomli_w.dumps({"domain": settings_of_domain(domain)}).encode())
     write_synced(folder / name, statement.encode())
+    return {"facts": [list(fact.members) for fact in facts], "release": _digest(folder)}
 
 
-def facts_stated(domain: Domain, stated: list[list[int]]) -> tuple[list[tuple[int, ...]], dict[str, ArrayForm]]:
-    """The attributes of the facts that a folder states, and the forms of their arrays.
+def read_beside(path: Path, body: Mapping[str, Any], name: str, what: str) -> tuple[Release, tuple[Fact, ...]]:
+    """The release that numbers were made from, and the public facts that they meet.
 
     Raises:
-        ValueError: attributes that the domain lacks.
+        FileError: one of them was changed.
+        ValueError: facts about attributes that the domain lacks.
     """
-    facts = [tuple(listed) for listed in stated]
-    for members in facts:
-        inside = all(type(i) is int and 0 <= i < len(domain) for i in members)
-        if not inside or list(members) != sorted(set(members)):
+    release = Release.load(path / "release")
+    if _digest(path) != body["release"]:
+        raise FileError(f"the release in {str(path)!r} was changed after it was written; do not trust the folder.")
+    members, sizes = [tuple(listed) for listed in body["facts"]], release.domain.sizes
+    for each in members:
+        inside = all(type(i) is int and 0 <= i < len(sizes) for i in each)
+        if not inside or list(each) != sorted(set(each)):
             raise ValueError("a fact is about attributes that the domain lacks")
-    shapes = [tuple(int(domain.sizes[i]) for i in members) for members in facts]
-    return facts, {f"fact_{i}": ArrayForm(np.dtype(np.float64), shape) for i, shape in enumerate(shapes)}
-
-
-def read_facts(path: Path, facts: Sequence[tuple[int, ...]], forms: Mapping[str, ArrayForm]) -> tuple[Fact, ...]:
-    """The facts of a folder."""
+    shapes = [tuple(int(sizes[i]) for i in each) for each in members]
+    forms = {f"fact_{i}": ArrayForm(np.dtype(np.float64), shape) for i, shape in enumerate(shapes)}
+    check_digests(path, body["files"], {"facts.npz": archive_size(forms), name: MOST_DOCUMENT}, what)
     arrays = read_archive(path / "facts.npz", forms)
-    return tuple(Fact(members, arrays[f"fact_{i}"]) for i, members in enumerate(facts))
+    return release, tuple(Fact(each, arrays[f"fact_{i}"]) for i, each in enumerate(members))
+
+
+def _digest(folder: Path) -> str:
+    """Which release it is: the digest of the document that holds all its digests."""
+    return hashlib.sha256((folder / "release" / "release.json").read_bytes()).hexdigest()

@@ -7,6 +7,7 @@ plain one `‖W h − a‖` with the asked queries W and their unbiased answers 
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -16,11 +17,9 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.plans.contract import Plan
 from residua.plans.matrix.plan import MatrixPlan
-from residua.plans.noise import LAPLACE
 from residua.plans.product.plan import ProductPlan
 from residua.projection.facts import shown
-from residua.projection.problem import Fit, Histogram, Progress, ProjectionProblem, Terms, noise_alone, spectral_sums
-from residua.release.base import Release
+from residua.projection.problem import Fit, Histogram, Progress, ProjectionProblem, Terms, spectral_sums
 
 
 class MatrixProblem(ProjectionProblem):
@@ -164,22 +163,10 @@ class MatrixProblem(ProjectionProblem):
             raise ValueError("the counts do not fit the plan; they belong to another projection")
         return Histogram(array, gap, infeasibility, self.plan.attributes)
 
-    def observed(self, release: Release) -> Floats:
+    def read(self, estimator: Any) -> Floats:
         """The measured vector in the orthonormal basis of the measured space, (r,)."""
-        return self._in_space(release.noisy.astype(np.float64))
-
-    def _in_space(self, measured: Floats) -> Floats:
         U, s, _ = self.plan.factors
-        return np.asarray((U.T @ measured) / s)
-
-    def simulated(self, fit: Fit, random: np.random.Generator) -> Floats:
-        """What a release of the plan would observe if a fit were the truth."""
-        rows = len(self.plan.factors[0])
-        if self.plan.noise == LAPLACE:
-            noise = np.rint(random.laplace(0.0, self.plan.scale, rows))
-        else:
-            noise = random.standard_normal(rows) * np.sqrt(self.plan.noise_variance)
-        return self.seen(fit) + self._in_space(noise)
+        return np.asarray((U.T @ estimator.noisy.astype(np.float64)) / s)
 
     def error(self, fit: Fit, truth: Fit) -> float:
         """The mean absolute difference over all asked queries; without a workload, over the measured directions."""
@@ -202,9 +189,9 @@ class AxisProblem(ProjectionProblem):
         """Where the noise is correlated along the axis."""
         return self.plan.correlated is not None
 
-    def observed(self, release: Release) -> Floats:
-        """The released prefix sums."""
-        return np.cumsum(release.estimates([self.plan.name]))
+    def read(self, estimator: Any) -> Floats:
+        """The estimated prefix sums."""
+        return np.cumsum(estimator.marginal((self.plan.attribute,)))
 
     def solve(self, observed: Floats, progress: Progress | None = None) -> Histogram:
         """The nearest prefix sums that meet the terms."""
@@ -246,8 +233,3 @@ class AxisProblem(ProjectionProblem):
     def cells(self) -> float:
         """One number per prefix."""
         return float(self.plan.size)
-
-    def simulated(self, fit: Fit, random: np.random.Generator) -> Floats:
-        """What a release of the plan would observe if a fit were the truth: noise through the same estimator, added."""
-        noise = noise_alone(self.plan, random).marginal((self.plan.attribute,))
-        return np.asarray(self.seen(fit) + np.cumsum(noise))

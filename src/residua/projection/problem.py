@@ -11,11 +11,11 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
+from residua.plans.contract import Plan
 from residua.plans.estimator import Estimator
-from residua.plans.product.plan import ProductPlan
 from residua.projection.facts import Fact, shown
 from residua.release.base import Release
-from residua.workload import AttributeQueries, Workload
+from residua.workload import AttributeQueries, Workload, applied
 
 Metric = Literal["margins", "covariance", "plain"]
 MANY_CELLS = 1e6  # of tables in all: projecting more takes minutes
@@ -197,9 +197,13 @@ class ProjectionProblem(ABC):
 
     # ---- the work
 
-    @abstractmethod
     def observed(self, release: Release) -> Floats:
         """A release's unbiased estimates in the form the problem takes."""
+        return self.read(release.estimator)
+
+    @abstractmethod
+    def read(self, estimator: Any) -> Floats:
+        """The same from what reads estimates off measurements: linear in these, but for `NoisePerSetProblem`."""
 
     @abstractmethod
     def solve(self, observed: Floats, progress: Progress | None = None) -> Fit:
@@ -243,13 +247,26 @@ class ProjectionProblem(ABC):
         """How many numbers a squared distance is spread over."""
 
     def simulated(self, fit: Fit, random: np.random.Generator) -> Floats:
-        """What a release of the plan would observe if a fit were the truth: by default, noise of variance one more."""
-        seen = self.seen(fit)
-        return np.asarray(seen + random.standard_normal(seen.shape))
+        """What a release of the plan would observe if a fit were the truth."""
+        return np.asarray(self.seen(fit) + self.noise(random))
+
+    def noise(self, random: np.random.Generator) -> Floats:
+        """What a release of the plan would observe of nobody."""
+        return self.read(noise_alone(self.plan, random))
 
     def error(self, fit: Fit, truth: Fit) -> float:
-        """The mean absolute difference over everything that was asked."""
-        return float(np.abs(self.seen(fit) - self.seen(truth)).mean())
+        """The mean absolute difference over all asked queries that are answered; without any, over what is seen."""
+        workload, total, queries = self.plan.workload, 0.0, 0
+        for term in () if workload is None else map(self.metric_term, workload.terms()):
+            members = tuple(i for i, _ in term)
+            if fit.supports(members):
+                apart = applied(term, fit.marginal(members) - truth.marginal(members))
+                total, queries = total + float(np.abs(apart).sum()), queries + apart.size
+        return total / queries if queries else float(np.abs(self.seen(fit) - self.seen(truth)).mean())
+
+    def metric_term(self, term: Sequence[tuple[int, AttributeQueries]]) -> Sequence[tuple[int, AttributeQueries]]:
+        """A term as the metric counts it."""
+        return term
 
     def only_total(self, where: str) -> None:
         """Refuses facts other than the total.
@@ -265,9 +282,9 @@ class ProjectionProblem(ABC):
                 )
 
 
-def noise_alone(plan: ProductPlan, random: np.random.Generator) -> Estimator:
+def noise_alone(plan: Plan, random: np.random.Generator) -> Estimator:
     """What a release of a plan would tell of nobody: the estimates of simulated noise."""
-    measurements = plan.compile()  # the precisions are those measured, the rounding of noise included
+    measurements: Any = plan.compile()  # the precisions are those measured, the rounding of noise included
     return plan.estimator(measurements, measurements.simulated(random))
 
 

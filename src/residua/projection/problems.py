@@ -5,7 +5,7 @@ from __future__ import annotations
 from residua.errors import PlanError
 from residua.plans.contract import Plan
 from residua.projection.blockwise import BlockwiseProblem
-from residua.projection.family import FamilyProblem, TablesProblem
+from residua.projection.family import FamilyProblem
 from residua.projection.matrix import AxisProblem, MatrixProblem
 from residua.projection.problem import Metric, ProjectionProblem, Terms
 from residua.projection.products import NoisePerSetProblem, ProductProblem
@@ -14,7 +14,6 @@ from residua.projection.tree import TreeProblem
 
 PROBLEMS: dict[str, type[ProjectionProblem]] = {
     "marginals": FamilyProblem,
-    "noisy tables": TablesProblem,
     "products": ProductProblem,
     "an axis": AxisProblem,
     "a tree": TreeProblem,

@@ -30,8 +30,7 @@ from residua.projection.axes import Coordinates, CosineBasis, PrefixSums, axis_a
 from residua.projection.crossing import Crossing
 from residua.projection.family import FamilyProblem
 from residua.projection.problem import MANY_CELLS, Fit, Metric, ProjectionProblem, Terms, noise_alone
-from residua.release.base import Release
-from residua.workload import AttributeQueries, Identity, applied, renumber
+from residua.workload import AttributeQueries, Identity, renumber
 from residua.workload.asking import Prefixes, Ranges
 from residua.workload.rows import Hierarchy
 
@@ -59,19 +58,9 @@ class ProductProblem(FamilyProblem):
             return ("plain",), "with noise correlated along an axis, only metric='plain' is there."
         return super().metrics(plan)
 
-    def observed(self, release: Release) -> Floats:
-        """The residuals of a release's estimated marginals, in the order of the problem's layout, (cells,)."""
-        names = release.domain.names
-        return self._centred_marginals(lambda members: release.estimates([names[i] for i in members]))
-
-    def simulated(self, fit: Fit, random: np.random.Generator) -> Floats:
-        """What a release of the plan would observe if a fit were the truth."""
-        noise = self._noise(random)
-        return self._centred_marginals(lambda members: fit.marginal(members) + noise(members))
-
-    def _noise(self, random: np.random.Generator) -> Marginal:
-        """The noise of every marginal of a simulated release."""
-        return noise_alone(self.plan, random).marginal
+    def read(self, estimator: Any) -> Floats:
+        """The residuals of estimated marginals, in the order of the problem's layout, (cells,)."""
+        return self._centred_marginals(estimator.marginal)
 
     def _centred_marginals(self, marginal: Marginal) -> Floats:
         """The residuals of all tables from their marginals."""
@@ -85,20 +74,6 @@ class ProductProblem(FamilyProblem):
     def _filled(self, members: tuple[int, ...], marginal: Marginal) -> Floats:
         """A table as it is projected."""
         return marginal(members)
-
-    def _metric_term(self, term: Sequence[tuple[int, AttributeQueries]]) -> Sequence[tuple[int, AttributeQueries]]:
-        """A term as the metric counts it."""
-        return term
-
-    def error(self, fit: Fit, truth: Fit) -> float:
-        """The mean absolute difference over all asked queries that are answered; without any, over cells."""
-        workload, total, queries = self.plan.workload, 0.0, 0
-        for term in () if workload is None else map(self._metric_term, workload.terms()):
-            members = tuple(i for i, _ in term)
-            if fit.supports(members):
-                apart = applied(term, fit.marginal(members) - truth.marginal(members))
-                total, queries = total + float(np.abs(apart).sum()), queries + apart.size
-        return total / queries if queries else super().error(fit, truth)
 
     @cached_property
     def axes(self) -> tuple[Coordinates, ...]:
@@ -177,7 +152,8 @@ class PlainProblem(ProductProblem):
         levels = any(each.queries[i].by_levels for each in families if i in each.used)
         return min(self.longest, _LONGEST_WITH_LEVELS) if levels else self.longest
 
-    def _metric_term(self, term: Sequence[tuple[int, AttributeQueries]]) -> Sequence[tuple[int, AttributeQueries]]:
+    def metric_term(self, term: Sequence[tuple[int, AttributeQueries]]) -> Sequence[tuple[int, AttributeQueries]]:
+        """A term, all prefixes of long axes."""
         return [(i, Prefixes(int(self.plan.domain.sizes[i])) if i in self.long else asked) for i, asked in term]
 
     @cached_property
@@ -200,7 +176,7 @@ class PlainProblem(ProductProblem):
             numbers = places[family.numbers]
             sets = np.zeros(len(self.lattice))
             sets[numbers[numbers >= 0]] = 1.0
-            asked = self._metric_term(list(enumerate(family.queries)))
+            asked = self.metric_term(list(enumerate(family.queries)))
             families.append((sets, tuple(queries for _, queries in asked)))
         return families
 
@@ -265,8 +241,10 @@ class NoisePerSetProblem(PlainProblem):
         ]
         return frozenset(members for members in plan.parts if any({*members} <= each for each in asked))
 
-    def _noise(self, random: np.random.Generator) -> Marginal:
-        return noise_alone(self.measured, random).marginal
+    def simulated(self, fit: Fit, random: np.random.Generator) -> Floats:
+        """What a release of the plan would observe if a fit were the truth: groups are spread by noisy tables."""
+        noise = noise_alone(self.measured, random)
+        return self._centred_marginals(lambda members: fit.marginal(members) + noise.marginal(members))
 
     def _filled(self, members: tuple[int, ...], marginal: Marginal) -> Floats:
         """A table, each group of which is spread over its values by another where levels alone were asked of it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -14,7 +14,6 @@ from residua.domain import impossible_cells
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.plans.cells import MOST_COLUMNS
-from residua.plans.contract import Plan
 from residua.projection.accuracy import BIASED, Bound, SimulatedError, bound_of, projection_statement, simulated_error
 from residua.projection.facts import estimated_total, facts_of
 from residua.projection.folder import load_projection, save_projection
@@ -39,22 +38,20 @@ class Projected(Exported, Tabled):
     no standard deviations, covariances or intervals. `bound` holds whatever the data; `simulated` is an indication.
 
     Args:
-        plan: the release's plan.
+        release: what was measured.
         terms: what the tables must meet.
         fit: what was found.
         distance: how far it is from the release, squared, in the metric's unit.
         bound: how far from the truth it can be; None where the release is biased itself, its noise not normal, or
             interactions were shrunk.
-        receipt: what the ledger recorded when the release was paid for.
         simulated: the error that simulations indicated, if any were made.
     """
 
-    plan: Plan
+    release: Release
     terms: Terms
     fit: Fit
     distance: float
     bound: Bound | None
-    receipt: Mapping[str, Any] = field(default_factory=dict)
     simulated: SimulatedError | None = None
 
     @property
@@ -167,7 +164,7 @@ class Projected(Exported, Tabled):
 
     @staticmethod
     def load(path: str | Path) -> Projected:
-        """Reads a saved projection, refusing one that was changed. Needs neither data nor ledger nor the release.
+        """Reads a saved projection, refusing one that was changed. Needs neither data nor ledger.
 
         Raises:
             FileError: missing, damaged, changed, or of another version.
@@ -286,7 +283,7 @@ def project(
     if simulations is None:
         simulations = int(bound is None or (bound.projected >= bound.released and problem.is_small(plan)))
     simulated = simulated_error(problem, fit, simulations, progress=report) if simulations else None
-    return Projected(plan, terms, fit, problem.moved(observed, fit), bound, dict(release.receipt), simulated)
+    return Projected(release, terms, fit, problem.moved(observed, fit), bound, simulated)
 
 
 def _shrunk(release: Release, terms: Terms, wanted: bool | None) -> bool:

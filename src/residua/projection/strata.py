@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,6 @@ from residua.plans.cells import MOST_COLUMNS
 from residua.plans.strata.estimator import seen_in_groups
 from residua.plans.strata.plan import StrataPlan
 from residua.projection.problem import Fit, Histogram, Progress, ProjectionProblem
-from residua.release.base import Release
 
 T = TypeVar("T", bound=np.generic)
 _MOST_CELLS = 2**27
@@ -97,14 +96,18 @@ class StrataProblem(ProjectionProblem):
 
     # ---- the work
 
-    def observed(self, release: Release) -> Floats:
+    def read(self, estimator: Any) -> Floats:
         """The rows of every stratum, member by member."""
-        measurements = release.measurements
+        measurements = estimator.measurements
         parts = []
         for k, plan in enumerate(self.plan.members):
-            measured = measurements.of_member(release.noisy, k)  # type: ignore[attr-defined]  # of strata
-            parts.append(seen_in_groups(plan, measurements.members[k], measured)[2].ravel())  # type: ignore[attr-defined]
+            measured = measurements.of_member(estimator.noisy, k)
+            parts.append(seen_in_groups(plan, measurements.members[k], measured)[2].ravel())
         return np.concatenate([np.zeros(0), *parts])
+
+    def noise(self, random: np.random.Generator) -> Floats:
+        """Of variance one."""
+        return random.standard_normal(sum(len(p) * len(r) for p, r in zip(self._places, self._rows, strict=True)))
 
     def _split(self, observed: Floats) -> list[Floats]:
         """The rows of the strata of each member, (strata, rows)."""

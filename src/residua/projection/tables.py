@@ -24,6 +24,7 @@ from residua.published.columns import Columns
 from residua.published.streaming import axis_labels, label_columns
 from residua.published.table import domain_of_queries, what_is_counted
 from residua.quoting import Answering, Points, Quotable
+from residua.release.base import Release
 from residua.release.tables import is_listable, parts_of, require_listable, term_of, whole_part
 from residua.workload import AskedRows, AttributeQueries, Where, Workload, applied, queries, selected
 
@@ -118,8 +119,17 @@ def _slug(names: Sequence[str]) -> str:
 class Tabled(Quotable):
     """Tables that agree with each other, of the attributes of a plan's domain."""
 
-    plan: Plan
-    receipt: Mapping[str, Any]  # what the ledger recorded
+    release: Release  # that they were made from
+
+    @property
+    def plan(self) -> Plan:
+        """The release's plan."""
+        return self.release.plan
+
+    @property
+    def receipt(self) -> Mapping[str, Any]:
+        """What the ledger recorded when the release was paid for."""
+        return self.release.receipt
 
     @property
     def domain(self) -> Domain:

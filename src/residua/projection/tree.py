@@ -20,12 +20,11 @@ import numpy as np
 from residua.errors import PlanError
 from residua.folders import let_go
 from residua.linalg.arrays import Floats
-from residua.plans.estimator import Estimator
 from residua.plans.operators.nesting import Nesting, Nodes
 from residua.plans.operators.tree import TreeNodes, nodes_of
 from residua.plans.product.facts import coefficient
 from residua.plans.product.plan import ProductPlan
-from residua.projection.problem import MANY_CELLS, Fit, Progress, ProjectionProblem, noise_alone
+from residua.projection.problem import MANY_CELLS, Fit, Progress, ProjectionProblem
 from residua.release.base import Release
 from residua.workload import AttributeQueries, Identity
 
@@ -128,13 +127,13 @@ class TreeProblem(ProjectionProblem):
 
     def observed(self, release: Release) -> Floats:
         """The released tables of all levels."""
-        tables = self._read(release.estimator)
+        tables = self.read(release.estimator)
         let_go(release.noisy)
         return tables
 
-    def _read(self, estimator: Estimator) -> Floats:
+    def read(self, estimator: Any) -> Floats:
+        """The tables of all levels."""
         read = np.empty(self.starts[-1])
-        own: Any = estimator
         for level in range(self.first, self.nesting.root + 1):
             asked: dict[int, AttributeQueries] = {
                 i: Identity(int(self.plan.domain.sizes[i])) for i in self.short[level]
@@ -143,7 +142,8 @@ class TreeProblem(ProjectionProblem):
             step = max(_PART // tables.shape[1], 1)
             for low in range(0, len(tables), step):
                 some = Nodes(level, np.arange(low, min(low + step, len(tables))))
-                tables[low : low + step] = own.along(asked, some, some.count(self.nesting)).reshape(-1, tables.shape[1])
+                part = estimator.along(asked, some, some.count(self.nesting))
+                tables[low : low + step] = part.reshape(-1, tables.shape[1])
         return read
 
     def solve(self, observed: Floats, progress: Progress | None = None) -> Nested:
@@ -220,7 +220,3 @@ class TreeProblem(ProjectionProblem):
     def cells(self) -> float:
         """The numbers of all levels."""
         return float(self.starts[-1])
-
-    def simulated(self, fit: Fit, random: np.random.Generator) -> Floats:
-        """What a release of the plan would observe if a fit were the truth: noise through the same reading, added."""
-        return self._read(noise_alone(self.plan, random)) + fit.array

@@ -166,6 +166,10 @@ class MatrixMeasurements(Measurements):
         """All rows at once."""
         return [Batch(0, np.array([self.scale]), None)]
 
+    def simulated(self, random: np.random.Generator) -> Floats:
+        """Noise like that of the measurements, in floats, (rows,): for forecasts, never for a release."""
+        return self.noise.simulated(np.full(self.cells, self.scale), random)
+
     def integers(self, batch: Batch, tables: Integers) -> Integers:
         """`B x`, from the counts of the cells, (1, rows)."""
         return self._products(tables[None])

@@ -350,9 +350,8 @@ class Piece(ABC):
     def simulated(self, random: np.random.Generator) -> Integers:
         """Noise like that of the integers, (cells,): for forecasts, never for a release."""
         scales = np.concatenate([scales for _, scales, _ in self.batches()])
-        shape = (len(scales), self.cells // len(scales))
-        noise = random.standard_normal(shape) if self.operator.noise.gaussian else random.laplace(size=shape)
-        return np.asarray(np.rint(noise * scales[:, None]).astype(np.int64).ravel())
+        each = np.repeat(scales, self.cells // len(scales))
+        return np.rint(self.operator.noise.simulated(each, random)).astype(np.int64)
 
 
 def require_power_of_two(grid: int) -> None:

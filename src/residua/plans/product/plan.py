@@ -306,9 +306,9 @@ class ProductPlan(Plan):
 
     @property
     def poses(self) -> str:  # type: ignore[override]
-        """That of an operator that has its own; of one attribute alone, tables crossed with it, residuals, tables."""
+        """That of an operator that has its own; of one attribute alone, tables crossed with it, marginals."""
         if self.attribute < 0:
-            return "noisy tables" if self.shares is not None else "marginals" if self.plain else "products"
+            return "marginals" if self.plain else "products"
         own = next((operator.poses for operator in self.parts.values() if operator.poses), "")
         return own or ("an axis" if [*self.parts] == [()] else "noise per set")
 

@@ -109,6 +109,11 @@ class SetMeasurements(Measurements):
         grids[self.measured], scales[self.measured] = self.grids, self.scales
         return grids, scales
 
+    def simulated(self, random: np.random.Generator) -> Floats:
+        """Noise like that of the measurements, in floats, (cells,): for forecasts, never for a release."""
+        scales = [np.repeat(self.on_lattice[1][group.numbers], group.cells) for group in self.layout]
+        return self.noise.simulated(np.concatenate(scales), random)
+
 
 @dataclass(frozen=True, eq=False)
 class ResidualMeasurements(SetMeasurements):
@@ -185,11 +190,6 @@ class ResidualMeasurements(SetMeasurements):
         shape = [int(self.rows[i]) for i in self.lattice.members(number)]
         start = int(self.layout.starts[number])
         return slice(start, start + math.prod(shape)), shape, int(self.on_lattice[0][number])
-
-    def simulated(self, random: np.random.Generator) -> Floats:
-        """Noise like that of the measurements, in floats, (cells,): for forecasts, never for a release."""
-        scales = [np.repeat(self.on_lattice[1][group.numbers], group.cells) for group in self.layout]
-        return random.standard_normal(self.cells) * np.concatenate(scales)
 
     # ---- price
 
