@@ -17,15 +17,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Floats, Integers
-from residua.projection.arrangement import Arrangement
-from residua.projection.crossing import Crossing, Interior, interior_of
+from residua.projection.arrangement import Arrangement, TableBatch
+from residua.projection.crossing import Alike, Crossing, Interior, interior_of
 from residua.projection.problem import Nearest, Progress
 
 RELAXATION = 1.85
@@ -78,22 +78,8 @@ class Posed:
     interior: Interior
 
 
-class Part(Protocol):
-    """Some maximal tables next to each other in a buffer."""
-
-    @property
-    def numbers(self) -> Integers:
-        """Of their sets, (tables,)."""
-
-    def rows(self, buffer: Floats) -> Floats:
-        """The tables in a buffer, (tables, cells), without copying."""
-
-    def own(self, tables: Floats) -> Floats:
-        """Their own coordinates, (tables, own cells), from all of them, (tables, cells)."""
-
-
 F = TypeVar("F", Arrangement, Crossing)
-P = TypeVar("P", bound=Part)
+P = TypeVar("P", TableBatch, Alike)
 R = TypeVar("R")
 
 

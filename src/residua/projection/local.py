@@ -97,13 +97,13 @@ class Residuals(Alternating[TableBatch]):
 
     def step(self) -> tuple[float, float]:
         """One step: how far tables and residuals are apart, and how far the tables moved."""
-        lower, floors = self._low_residuals(), self.floors
+        lower, floors, zeros = self._low_residuals(), self.floors, self.zeros if self.has_zeros else None
         self.arrangement.consistent(lower, self.arrangement.even)
 
         def work(part: TableBatch) -> Floats:
             norms = np.empty((len(part.numbers), 2))
             table_kernels.sweep(
-                self.w, self.wanted, self.zeros, part.starts, part.sides, self.blends[part.numbers],
+                self.w, self.wanted, zeros, part.starts, part.sides, self.blends[part.numbers],
                 floors[part.numbers], RELAXATION, lower, part.facets, self.own, part.owned, norms,
             )  # fmt: skip
             return norms
@@ -124,7 +124,7 @@ class Residuals(Alternating[TableBatch]):
 
     def _certificate(self, top: Floats) -> TableCertificate:
         """The certificate; the residuals of the maximal tables are written to `top` unless that is empty."""
-        residuals, floors = self._low_residuals(), self.floors
+        residuals, floors, zeros = self._low_residuals(), self.floors, self.zeros if self.has_zeros else None
         self.arrangement.centre(residuals)
         lower = residuals.copy()
         self.arrangement.consistent(lower, self.arrangement.even)
@@ -133,7 +133,7 @@ class Residuals(Alternating[TableBatch]):
         def work(part: TableBatch) -> Floats:
             facts = np.empty((len(part.numbers), 7))
             table_kernels.inspect(
-                self.w, self.wanted, self.zeros, part.starts, part.sides, self.blends[part.numbers],
+                self.w, self.wanted, zeros, part.starts, part.sides, self.blends[part.numbers],
                 floors[part.numbers], lower, part.facets, self.own, part.owned, cut, facts, top,
             )  # fmt: skip
             return facts

@@ -47,31 +47,18 @@ def sweep(w, y, zeros, starts, shape, blends, floors, relax, lower, facets, own,
             at = starts[t] + row * last
             now, wanted = w[at : at + last], y[at : at + last]
             total = 0.0
-            if zeros.size:
-                empty = zeros[at : at + last]
-                for i in range(last):
-                    old = now[i]
-                    z = 0.0 if empty[i] else max(old, floor)
-                    m = line[i] + kept * wanted[i] + blend * (2.0 * z - old)
-                    new = relax * (m - z) + old
-                    x = 0.0 if empty[i] else max(new, floor)
-                    apart += (m - x) ** 2
-                    moved += (x - z) ** 2
-                    now[i] = new
-                    line[i] = 2.0 * x - new
-                    total += 2.0 * x - new
-            else:
-                for i in range(last):
-                    old = now[i]
-                    z = max(old, floor)
-                    m = line[i] + kept * wanted[i] + blend * (2.0 * z - old)
-                    new = relax * (m - z) + old
-                    x = max(new, floor)
-                    apart += (m - x) ** 2
-                    moved += (x - z) ** 2
-                    now[i] = new
-                    line[i] = 2.0 * x - new
-                    total += 2.0 * x - new
+            for i in range(last):
+                old = now[i]
+                zero = False if zeros is None else zeros[at + i]
+                z = 0.0 if zero else max(old, floor)
+                m = line[i] + kept * wanted[i] + blend * (2.0 * z - old)
+                new = relax * (m - z) + old
+                x = 0.0 if zero else max(new, floor)
+                apart += (m - x) ** 2
+                moved += (x - z) ** 2
+                now[i] = new
+                line[i] = 2.0 * x - new
+                total += 2.0 * x - new
             _add_line(line, places, means)
             means[places[k - 1]] = total
         _store_means(means, shape, ends, cells, own, owned[t])
@@ -100,10 +87,9 @@ def inspect(w, y, zeros, starts, shape, blends, floors, lower, facets, own, owne
         for row in range(cells // last):
             _row(row, shape, ends, places)
             at = starts[t] + row * last
-            now, empty = w[at : at + last], zeros[at : at + last]
-            total = 0.0
+            now, total = w[at : at + last], 0.0
             for i in range(last):
-                zero = zeros.size > 0 and empty[i]
+                zero = False if zeros is None else zeros[at + i]
                 line_u[i] = now[i] if zero else min(now[i] - floor, 0.0)
                 total += line_u[i]
                 added += 0.0 if zero else line_u[i]
@@ -119,9 +105,9 @@ def inspect(w, y, zeros, starts, shape, blends, floors, lower, facets, own, owne
             _line(b_v, places, line_v)
             _line(b_u, places, line_u)
             at = starts[t] + row * last
-            now, wanted, empty = w[at : at + last], y[at : at + last], zeros[at : at + last]
+            now, wanted = w[at : at + last], y[at : at + last]
             for i in range(last):
-                zero = zeros.size > 0 and empty[i]
+                zero = False if zeros is None else zeros[at + i]
                 z = 0.0 if zero else max(now[i], floor)
                 m = line_m[i] + (1.0 - blend) * wanted[i] + blend * (2.0 * z - now[i])
                 if zero:
