@@ -97,7 +97,8 @@ class Alternating(ABC, Generic[P]):
     def __init__(
         self, posed: Posed, parts: Sequence[P], low_sets: Integers, wanted: tuple[Floats, Floats], zeros: Booleans
     ) -> None:
-        self.parts, self.low_sets, self.weights, self.is_fixed = parts, low_sets, posed.weights, posed.is_fixed
+        self.parts: Sequence[P] = parts
+        self.low_sets, self.weights, self.is_fixed = low_sets, posed.weights, posed.is_fixed
         self.wanted, self.wanted_low = wanted
         self.zeros, self.has_zeros, self.nonnegative = zeros, bool(zeros.size), posed.nonnegative
         self.interior, self.penalty = posed.interior, 0.0
