@@ -16,9 +16,7 @@ semidefinite. A pivoted Cholesky decomposition `T/√(s sᵀ) ≈ G Gᵀ` of ran
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -86,6 +84,9 @@ class Responder:
 
     def __init__(self, queries: Queries, rank: int, exact: bool = True) -> None:
         self.rank = rank
+        self._known: Floats | None = None  # the query weights that Gram matrix and root are of
+        self._gram: Floats | None = None
+        self._root: Floats | None = None
         self.squared = True  # whether the Gram matrix still has digits enough; once lost, lost for good
         self.inner, self.rows = queries, None
         factors = queries.factors if isinstance(queries, MatrixQueries) else None
@@ -94,27 +95,33 @@ class Responder:
         self.exact = factors is None or self.rows is not None
 
     def respond(self, query_weights: Floats, cell_weights: Floats) -> Response:
-        """The best mechanism for these weights."""
-        gram = self.inner.gram(query_weights) if self.squared else None
-        return self.decompose(cell_weights, gram, lambda: triangle(self.inner, query_weights))
-
-    def decompose(self, y: Floats, gram: Floats | None, root: Callable[[], Floats]) -> Response:
-        """From `gram` while it has digits enough, else from its root."""
-        QR, turn = None, np.sqrt(y)
+        """The best mechanism for these weights: from the Gram matrix while it has digits enough, else from its root."""
+        y, QR, turn = cell_weights, None, np.sqrt(cell_weights)
+        if query_weights is not self._known:
+            self._known, self._gram, self._root = query_weights, None, None
         if self.rows is not None:
             QR = linalg.qr((self.rows * turn).T, mode="economic", overwrite_a=True, check_finite=False)
             turn = QR[1].T
-        if self.squared and gram is not None:
+        if self.squared:
+            gram = self.gram(query_weights)
             inner = gram * turn * turn[:, None] if QR is None else turn.T @ gram @ turn
             energies, V, failed = linalg.lapack.dsyevd(inner.T, lower=1, overwrite_a=1)
             energies, V = energies[-self.rank :], V[:, -self.rank :]
             self.squared = not failed and bool(energies[0] >= _SQUARABLE * energies[-1])
             if self.squared:
                 return Response(y, self._lifted(y, QR, V), np.sqrt(energies))
-        A = root() * turn if QR is None else root() @ turn
+        if self._root is None:
+            self._root = triangle(self.inner, query_weights)
+        A = self._root * turn if QR is None else self._root @ turn
         _, s, Vt = linalg.svd(A, full_matrices=False, overwrite_a=True, check_finite=False)
         V = np.ascontiguousarray(Vt[: self.rank].T)
         return Response(y, self._lifted(y, QR, V), np.maximum(s[: self.rank], s[0] * 1e-15))
+
+    def gram(self, query_weights: Floats) -> Floats:
+        """`V = Wᵀ diag(p) W`, (d, d), or the same in the r coordinates of the row space; kept while weights stay."""
+        if self._gram is None or query_weights is not self._known:
+            self._known, self._gram, self._root = query_weights, self.inner.gram(query_weights), None
+        return self._gram
 
     def _lifted(self, y: Floats, QR: Any, V: Floats) -> Floats:
         """U = Q V; rows too small to be right in Q are computed as `diag(√y) Bᵀ R⁻¹ V`, which keeps their digits."""
@@ -127,26 +134,6 @@ class Responder:
             turned = linalg.solve_triangular(R, V, check_finite=False)
             U[small] = np.sqrt(y[small, None]) * (self.rows[:, small].T @ turned)
         return U
-
-
-class FixedResponder:
-    """The same for fixed query weights, of which only `V = Wᵀ diag(p) W` matters."""
-
-    def __init__(self, queries: Queries, rank: int, query_weights: Floats) -> None:
-        self.responder, self.query_weights = Responder(queries, rank), query_weights
-
-    @cached_property
-    def gram(self) -> Floats:
-        """V, (d, d), or the same in the r coordinates of the row space where r < d."""
-        return self.responder.inner.gram(self.query_weights)
-
-    @cached_property
-    def _root(self) -> Floats:
-        return triangle(self.responder.inner, self.query_weights)
-
-    def respond(self, cell_weights: Floats) -> Response:
-        """The best mechanism for these cell weights."""
-        return self.responder.decompose(cell_weights, self.gram, lambda: self._root)
 
 
 _KERNEL_TOLERANCE = 1e-2  # an approximate Hessian costs no steps until it is five times coarser than this

@@ -35,7 +35,7 @@ from scipy import linalg
 
 from residua.linalg.arrays import Floats
 from residua.plans.saddle import Solution, simplices
-from residua.plans.solver.dense_response import CholeskySystem, FixedResponder, Responder, Response, curvature
+from residua.plans.solver.dense_response import CholeskySystem, Responder, Response, curvature
 from residua.plans.solver.queries import MatrixQueries, Problem
 
 _CENTRE, _SAFE_CENTRE = 0.01, 0.1  # μ as a share of the gap; larger where many weights go to zero
@@ -187,10 +187,10 @@ def norms(W: Floats) -> Floats:
 def total(problem: Problem, tolerance: float, limit: int) -> Solution:
     """Least `max cost · sum of variances` of the scaled problem."""
     m, d = problem.queries.shape
-    responder = FixedResponder(problem.queries, problem.rank, np.ones(m))
+    responder, p = Responder(problem.queries, problem.rank), np.ones(m)
 
     def at(y: Floats) -> Round:
-        response = responder.respond(y)
+        response = responder.respond(p, y)
         # Only the sum of squares of the answers counts, and in these coordinates it is that of √(s/f).
         return Round(_costs(response), np.diag(np.sqrt(response.values / response.value)), response.values, y, True)
 

@@ -11,10 +11,10 @@ import numpy as np
 
 from residua.errors import GapWarning, PlanError, WorkloadError
 from residua.linalg.arrays import Floats, Integers
-from residua.plans.saddle import Acceleration, Answer, Solution, ascend, simplices
+from residua.plans.saddle import POWER, Acceleration, Answer, Solution, ascend, simplices
 from residua.plans.solver import interior, level
 from residua.plans.solver.certificate import Certificate, examine
-from residua.plans.solver.dense_response import FixedResponder, Responder
+from residua.plans.solver.dense_response import Responder
 from residua.plans.solver.queries import MatrixQueries, Problem, positive, prepare
 
 _FINE = 1e-5  # below this tolerance Newton steps win at any size,
@@ -143,7 +143,7 @@ def _run_fit(problem: Problem, tolerance: float, method: str) -> Solution:
     structured, tall = not isinstance(problem.queries, MatrixQueries), m > 8 * d
     matrix_free = structured or method.startswith("matrix-free") or (tall and m + d > _TALL) or m + d > _LARGE
     by_name: dict[str, Callable[[int | None], Solution]] = {
-        "fixed point": lambda patience: _fixed_point(problem, tolerance, _ROUNDS, patience),
+        "fixed point": lambda patience: _fixed_point(problem, tolerance, patience, total=False),
         "Newton": lambda _: level.fit(problem, tolerance, _STEPS),
         "interior point": lambda _: interior.fit(problem, tolerance, _STEPS, matrix_free=matrix_free),
     }
@@ -159,7 +159,7 @@ def _run_fit(problem: Problem, tolerance: float, method: str) -> Solution:
 def _run_total(problem: Problem, tolerance: float, method: str) -> Solution:
     """The same for a total."""
     by_name: dict[str, Callable[[int | None], Solution]] = {
-        "fixed point": lambda patience: _fixed_point_of_total(problem, tolerance, _ROUNDS, patience),
+        "fixed point": lambda patience: _fixed_point(problem, tolerance, patience, total=True),
         "Newton": lambda _: level.total(problem, tolerance, _STEPS),
     }
     return _run(by_name, list(by_name) if method == "auto" else [method], tolerance)
@@ -181,61 +181,47 @@ def _run(by_name: Mapping[str, Callable[[int | None], Solution]], methods: list[
     return best
 
 
-def _fixed_point(problem: Problem, tolerance: float, limit: int, patience: int | None = None) -> Solution:
-    """Least `max cost · max variance` of the scaled problem.
+def _fixed_point(problem: Problem, tolerance: float, patience: int | None, *, total: bool) -> Solution:
+    """Least `max cost · max variance` of the scaled problem, or `max cost · sum of variances`.
+
+    Where a sum counts and W has full column rank, columns of the strategy are then scaled to one cost: this leaves its
+    error of second order, where the plain response has it of first. (With r < d it would move the row space.)
 
     Args:
-        problem: rows scaled by 1/√target.
+        problem: rows scaled by 1/√target, or by the root of their weight.
         tolerance: the gap at which to stop.
-        limit: most rounds.
         patience: give up when the gap does not halve in so many rounds.
+        total: whether the sum counts.
     """
     queries = problem.queries
     m, d = queries.shape
-    responder = Responder(queries, problem.rank, exact=False)
+    responder, ones = Responder(queries, problem.rank, exact=total), np.ones(m)
 
     def answer(theta: Floats) -> Answer:
-        y, p = theta[:d], theta[d:]
+        y, p = theta[:d], ones if total else theta[d:]
         response = responder.respond(p, y)
-        x, v, f = response.costs, response.variances(queries), response.value
-        return Answer(f * f, float(x.max() * v.max()), np.concatenate([x, v]) / f, (response, p), (p, y))
-
-    # Weight below the floor can only cost the bound a thousandth of the tolerance.
-    start, normalised = np.repeat([1.0 / d, 1.0 / m], [d, m]), simplices([d, m], 1e-3 * tolerance / (m + d))
-    best = ascend(answer, start, normalised, tolerance, limit, patience=patience, memory=Acceleration())
-    response, p = best.plan
-    if not responder.exact:
-        response = Responder(queries, problem.rank).respond(p, response.cell_weights)
-    best.plan, best.method = (response.strategy, response.recovery), "fixed point"
-    return best
-
-
-def _fixed_point_of_total(problem: Problem, tolerance: float, limit: int, patience: int | None = None) -> Solution:
-    """Least `max cost · sum of variances` of the scaled problem; arguments as for `_fixed_point`.
-
-    When W has full column rank, columns of the strategy are then scaled to one cost: this leaves its error of second
-    order, where the plain response has it of first. (With r < d it would move the row space.)
-    """
-    m, d = problem.queries.shape
-    p = np.ones(m)
-    responder = FixedResponder(problem.queries, problem.rank, p)
-
-    def answer(y: Floats) -> Answer:
-        response = responder.respond(y)
         x, f = response.costs, response.value
+        if not total:
+            v = response.variances(queries)
+            return Answer(f * f, float(x.max() * v.max()), np.concatenate([x, v]) / f, (response, p, 1.0), (p, y))
         candidates = [(float(x.max()) * f, np.ones(d))]
         if problem.rank == d:
             scale = np.where(x >= 0.9 * x.max(), np.sqrt(x / x.max()), 1.0)
             image = response.recovery * scale[:, None]
-            loss = float(np.einsum("ij,ij->", responder.gram @ image, image))
+            loss = float(np.einsum("ij,ij->", responder.gram(p) @ image, image))
             candidates.append((float((x / scale**2).max()) * loss, scale))
         loss, scale = min(candidates, key=lambda pair: pair[0])
-        return Answer(f * f, loss, x / f, (response, scale), (p, y))
+        return Answer(f * f, loss, x / f, (response, p, scale[:, None]), (p, y))
 
-    normalised = simplices([d], 1e-3 * tolerance / d)
-    best = ascend(answer, np.full(d, 1.0 / d), normalised, tolerance, limit, power=2.0, patience=patience)
-    response, scale = best.plan
-    best.plan, best.method = (response.strategy / scale, response.recovery * scale[:, None]), "fixed point"
+    # Weight below the floor can only cost the bound a thousandth of the tolerance.
+    parts = [d] if total else [d, m]
+    start, normalised = np.repeat(1.0 / np.array(parts), parts), simplices(parts, 1e-3 * tolerance / sum(parts))
+    power, memory = (2.0, None) if total else (POWER, Acceleration())
+    best = ascend(answer, start, normalised, tolerance, _ROUNDS, power=power, patience=patience, memory=memory)
+    response, p, scale = best.plan
+    if not responder.exact:
+        response = Responder(queries, problem.rank).respond(p, response.cell_weights)
+    best.plan, best.method = (response.strategy / np.transpose(scale), response.recovery * scale), "fixed point"
     return best
 
 
