@@ -334,30 +334,3 @@ class Steps:
         self._least = min(self._least, loss)
         if self.progress:
             self.progress(self._count, self._least / self.bound - 1.0)
-
-
-class RootGame:
-    """Our side of the game over blocks that each have one precision: the best ones go by the root, at privacy cost 1.
-
-    A query's variance is `Σ_b S_qb / τ_b`; for weights w on queries, `τ_b ∝ √(w S)_b` and the value `(Σ_b √(w S)_b)²`.
-
-    Args:
-        squares: S, (queries, blocks), each block at what it costs.
-    """
-
-    def __init__(self, squares: Floats) -> None:
-        self.squares = squares
-
-    def respond(self, weights: Floats) -> tuple[Floats, Floats, float]:
-        """The noise variance of each block, the variances it gives, and their weighted sum."""
-        roots = np.sqrt(weights @ self.squares)
-        noise = float(roots.sum()) / np.maximum(roots, float(roots.max()) * 1e-12)
-        return noise, self.variances(noise), float(roots.sum()) ** 2
-
-    def value(self, weights: Floats) -> float:
-        """What no precisions can go below."""
-        return float(np.sqrt(weights @ self.squares).sum()) ** 2
-
-    def variances(self, noise: Floats) -> Floats:
-        """The variances that some noise gives."""
-        return np.asarray(self.squares @ noise)

@@ -5,9 +5,9 @@ with the strategy that is best for it (`solver/blockwise.py`), rounded to intege
 directions of a block that nobody asks for, are measured a ten-thousandth as strongly, so that everything on these cells
 is answerable whatever rounding did (a hundred-millionth of the cost).
 
-By the rows of another plan only how precisely each block is measured is chosen, by the root (`RootGame`), each block
-counted at its most expensive cell. Where cells are priced together, `Σ_b τ_b n_bj` at cell j, any weights q on cells
-prove `(Σ_b √((w S)_b n̄_b))²` with `n̄_b = Σ_j q_j n_bj`, and rounds raise the weights of cells that cost most.
+By the rows of another plan only how precisely each block is measured is chosen, by the root (`Spending.apart`), each
+block counted at its most expensive cell. Where cells are priced together, `Σ_b τ_b n_bj` at cell j, any weights q on
+cells prove `(Σ_b √((w S)_b n̄_b))²` with `n̄_b = Σ_j q_j n_bj`, and rounds raise the weights of cells that cost most.
 """
 
 from __future__ import annotations
@@ -42,9 +42,10 @@ from residua.plans.planners.offers import (
 )
 from residua.plans.planners.posing import check_memory, posed, posed_queries
 from residua.plans.product.plan import ProductPlan
-from residua.plans.saddle import Answer, RootGame, ascend, simplices
+from residua.plans.saddle import Answer, ascend, simplices
 from residua.plans.solver.blockwise import BlockwiseTotal, Solved
 from residua.plans.solver.blockwise_maximum import BlockwiseMaximum
+from residua.plans.solver.maxima import QueryGame
 from residua.plans.solver.orbits import orbits
 from residua.privacy import PureDP
 from residua.workload import Workload
@@ -245,12 +246,14 @@ def _precisions_like(like: BlockwisePlan, loss: QueryLoss, task: Task) -> tuple[
     squares = _squares(even, task.workload)
     used = squares.max(axis=0) > _NOTHING * float(squares.max())
     table = table_for(like.axes, list(like.blocks_of))
+    game = QueryGame.of_blocks(np.where(used, squares, 0.0), np.ones(len(used)))
     if loss.worst:
-        solution = least_ratio(RootGame(squares), 1.0 / loss.factors, task.effort)
-        return np.where(used, 1.0 / solution.plan, 0.0), solution.bound if table is None else 0.0
-    asked_of = np.where(used, loss.factors @ squares, 0.0)
+        solution = least_ratio(game, 1.0 / loss.factors, task.effort)
+        return 1.0 / solution.plan, solution.bound if table is None else 0.0
     if table is None:
-        return np.sqrt(asked_of), float(np.sqrt(asked_of).sum()) ** 2
+        noise, _, bound = game.respond(loss.factors)
+        return 1.0 / noise, bound
+    asked_of = np.where(used, loss.factors @ squares, 0.0)
     return _priced_together(even, table, asked_of)
 
 

@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -29,7 +30,7 @@ from residua.domain import Domain, Integers
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.linalg.lattice import Set, subsets
-from residua.plans.objectives import MaxVariance, TotalVariance, check_objective, least_ratio, of_queries
+from residua.plans.objectives import MaxVariance, TotalVariance, check_objective, of_queries
 from residua.plans.operators.contract import Operator
 from residua.plans.operators.correlated import Asked, Ordered, terms_of
 from residua.plans.operators.path import ROUNDING, CorrelatedPath
@@ -44,12 +45,10 @@ from residua.plans.planners.crossed_noise import (
     with_quiet_axes,
 )
 from residua.plans.planners.offers import Task, finished, proven_gap, relative_gap
-from residua.plans.planners.products import facts_of, of_sets, plan_products
+from residua.plans.planners.products import best_noise, facts_of, of_sets, plan_products
 from residua.plans.product.facts import coefficient
 from residua.plans.product.plan import ProductPlan
 from residua.plans.saddle import Solution
-from residua.plans.solver.closed_form import felt
-from residua.plans.solver.maxima import query_game
 from residua.plans.solver.ordered import least_of_parts
 from residua.plans.strategy import Plain, Strategy
 from residua.plans.tolerances import CORRELATED_SLACK
@@ -202,9 +201,11 @@ def plan_crossed(task: Task, axes: Sequence[int], given: Sequence[Strategy | Non
     tried = [with_axes(task, axes, _short_strategies(task, axes, kept), kept)]
     if isinstance(task.objective, MaxVariance) and of_queries(task.objective):
         tried.append(with_quiet_axes(task, task.objective, tried[0], kept))
-    strategies, solution = min(
-        ((each, _solved(task, each)) for each in dict.fromkeys(tried)), key=lambda both: both[1].loss
-    )
+    solved = [
+        (each, best_noise(task, game_of(workload, each), partial(facts_of, workload, each)))
+        for each in dict.fromkeys(tried)
+    ]
+    strategies, solution = min(solved, key=lambda both: both[1].loss)
     plan = of_sets(task, strategies, solution)
     plan = plan.replaced(gap=_gap(plan, task, solution))
     return finished(plan, task, solution.loss * (1 + ROUNDING), slack=CORRELATED_SLACK)
@@ -243,18 +244,6 @@ def _stand_in(workload: Workload, axes: Sequence[int]) -> Workload:
         weights = family.weights * workload.lattice.products(factors)[family.numbers]
         families.append(replace(family, weights=weights, queries=tuple(queries)))
     return Workload.of_families(small, workload.lattice, families)
-
-
-def _solved(task: Task, strategies: tuple[Strategy, ...]) -> Solution:
-    """The best noise for these strategies at privacy cost 1, and nature's weights on terms."""
-    workload, objective, game = task.workload, task.objective, game_of(task.workload, strategies)
-    if not isinstance(objective, MaxVariance) or not of_queries(objective):
-        return objective.solve(workload, game, task.effort)
-    facts = facts_of(workload, strategies)
-    queries = query_game(game, [[(d, felt(e, d)) for d, e in row] for row in facts])
-    solution = least_ratio(queries, objective.scales(workload)[queries.terms], task.effort)
-    per_term = np.bincount(queries.terms, weights=solution.proof, minlength=len(workload.weights))
-    return replace(solution, proof=np.asarray(per_term, dtype=np.float64))
 
 
 def _gap(plan: ProductPlan, task: Task, solution: Solution) -> float:

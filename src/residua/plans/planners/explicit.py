@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy import linalg
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
@@ -19,7 +20,7 @@ from residua.plans.objectives import QueryLoss, TotalVariance, query_loss
 from residua.plans.planners.offers import Task, finished, most_alike, relative_gap
 from residua.plans.solver.approximate import approximate
 from residua.plans.solver.level import MOST_CELLS, least_replacement
-from residua.plans.solver.queries import as_intervals, prepare
+from residua.plans.solver.queries import Queries, as_intervals, merged_columns, prepare
 from residua.plans.solver.refined import refine
 from residua.plans.solver.solve import DenseSolution, least_privacy, least_total
 from residua.plans.tolerances import BUDGET_SLACK, DENSE_TOLERANCE
@@ -113,22 +114,36 @@ def _for_persons(task: Task, solution: DenseSolution, loss: QueryLoss) -> DenseS
 
 def _priced(plan: MatrixPlan, task: Task, loss: QueryLoss) -> MatrixPlan:
     """The plan within its budget; or, without one, as much more precise as rounding took away."""
-    if task.guarantee is None:
-        return finished(plan, task, max(loss.of(plan.variances(task.workload)), task.loss))
-    return _within(plan, task)
+    return finished(plan, task, max(loss.of(plan.variances(task.workload)), task.loss) if task.allowed is None else 1.0)
 
 
 def solved(workload: Workload, loss: QueryLoss, tolerance: float) -> DenseSolution:
     """Solves a workload, as ranges where it is tall and made of them: then it is never multiplied out."""
-    rows, cells = workload.matrix.shape
-    if rows > TALL * cells:
-        problem = prepare(workload.matrix, np.ones(rows))
-        merged = merged_workload(workload, problem.columns)[problem.rows]
-        ranges = as_intervals(merged) if problem.rank == merged.shape[1] else None
-        if ranges is not None:
-            some = replace(loss, factors=loss.factors[problem.rows])
-            return replace(optimum(ranges, some, tolerance), columns=problem.columns)
-    return optimum(workload.matrix, loss, tolerance)
+    ranges = many_ranges(workload)
+    if ranges is None:
+        return optimum(workload.matrix, loss, tolerance)
+    queries, rows, columns = ranges
+    return replace(optimum(queries, replace(loss, factors=loss.factors[rows]), tolerance), columns=columns)
+
+
+def many_ranges(workload: Workload) -> tuple[Queries, Integers, Integers] | None:
+    """Many queries as ranges of distinct cells, where they are that: which they are, (rows,), and the cells', (cells,).
+
+    The matrix is then read once instead of multiplied out, which costs O(m n²).
+    """
+    if workload.matrix.shape[0] <= TALL * workload.matrix.shape[1]:
+        return None
+    W = np.asarray(workload.matrix.toarray())
+    rows = np.flatnonzero(W.any(axis=1))
+    W, columns = merged_columns(W[rows])
+    queries = as_intervals(W) if len(rows) > TALL * W.shape[1] else None
+    if queries is None:
+        return None
+    gram = queries.gram(np.ones(len(rows)))
+    root = np.sqrt(np.diagonal(gram))
+    # Full rank, far from any doubt.
+    full = linalg.eigvalsh(gram / np.outer(root, root), subset_by_index=[0, 0])[0] > 1e-9
+    return (queries, rows, columns) if full else None
 
 
 def optimum(queries: Any, loss: QueryLoss, tolerance: float) -> DenseSolution:
@@ -149,7 +164,7 @@ def given_strategy(task: Task, strategy: Floats, columns: Integers, name: str) -
     """A plan that measures a given strategy, (rows, distinct cells), at a budget: a baseline; nothing is proven."""
     assert task.allowed is not None
     pcost = task.allowed * BUDGET_SLACK / _unit_ratio(task, strategy, columns)
-    return _within(_of_strategy(task, strategy, columns, pcost), task).replaced(objective=name)
+    return finished(_of_strategy(task, strategy, columns, pcost), task, 1.0).replaced(objective=name)
 
 
 def check_size(workload: Workload) -> None:
@@ -192,14 +207,6 @@ def _unit_ratio(task: Task, strategy: Floats, columns: Integers) -> float:
     if worst <= 0:
         raise PlanError("replacing a record changes none of these answers; they can be published without noise.")
     return worst / float(diagonal.max())
-
-
-def _within(plan: MatrixPlan, task: Task) -> MatrixPlan:
-    """The plan with the noise scale its rounded integers need where a unit does not pay cell by cell."""
-    if task.by_cells or task.guarantee is None:
-        return plan
-    norm = plan.replaced(scale=1.0).measurements.cost(task.unit)
-    return plan.replaced(scale=math.sqrt(norm / task.guarantee.pcost_allowed()) * (1.0 + 2.0**-48))
 
 
 def plan_biased(task: Task, bias: float) -> MatrixPlan:

@@ -10,7 +10,6 @@ import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import linalg
 
 from residua.errors import GapWarning, PlanError
 from residua.linalg.arrays import Floats, Integers
@@ -22,8 +21,8 @@ from residua.plans.planners.blockwise import too_many_cells
 from residua.plans.planners.explicit import (
     TALL,
     check_size,
+    many_ranges,
     merged_workload,
-    optimum,
     plan_biased,
     plan_explicit,
     solved,
@@ -33,7 +32,7 @@ from residua.plans.planners.offers import Declared, Offer, Planner, Proof, Task,
 from residua.plans.saddle import Steps
 from residua.plans.search.search import Tried, search
 from residua.plans.search.strategies import Judged, singular_value_bound
-from residua.plans.solver.queries import MatrixQueries, Queries, ScaledQueries, as_intervals, prepare
+from residua.plans.solver.queries import MatrixQueries, ScaledQueries
 from residua.plans.solver.solve import DenseSolution
 from residua.plans.tolerances import DENSE_TOLERANCE
 from residua.privacy import PureDP
@@ -192,40 +191,14 @@ def _posed(task: Task) -> _Posed:
     _check_cells(workload)
     loss = query_loss(task.objective, workload)
     tolerance = DENSE_TOLERANCE if task.tolerance is None else max(task.tolerance, 1e-9)
-    ranges, scales = _ranges(workload), np.sqrt(loss.factors)
+    ranges, scales = many_ranges(workload), np.sqrt(loss.factors)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GapWarning)  # the bound counts, and it is true however far the solver got
-        best = solved(workload, loss, tolerance) if ranges is None else optimum(ranges, loss, tolerance)
-    queries = _queries(workload, scales) if ranges is None else ScaledQueries(ranges, scales)
-    return _Posed(task, loss, Judged(queries, loss.worst), best)
-
-
-def _ranges(workload: Workload) -> Queries | None:
-    """Many queries as ranges of the cells as they stand, where they are ranges and tell all cells apart.
-
-    Then nothing is merged or dropped, and the matrix is read once instead of multiplied out, which costs O(m n²).
-    """
-    rows, cells = workload.matrix.shape
-    if rows <= TALL * cells:
-        return None
-    W = np.asarray(workload.matrix.toarray())
-    ranges = as_intervals(W) if W.any(axis=1).all() else None
-    if ranges is None:
-        return None
-    gram = ranges.gram(np.ones(rows))
-    root = np.sqrt(np.diagonal(gram))
-    # Full rank, far from any doubt: so no two columns are equal either.
-    full = bool((root > 0).all()) and linalg.eigvalsh(gram / np.outer(root, root), subset_by_index=[0, 0])[0] > 1e-9
-    return ranges if full else None
-
-
-def _queries(workload: Workload, scales: Floats) -> Queries:
-    """The scaled queries on distinct cells, as ranges where they are many and that is what they are."""
-    problem = prepare(workload.matrix, scales)
-    merged = merged_workload(workload, problem.columns)[problem.rows]
-    if len(merged) > TALL * merged.shape[1] and (ranges := as_intervals(merged)) is not None:
-        return ScaledQueries(ranges, scales[problem.rows])
-    return MatrixQueries(merged * scales[problem.rows, None])
+        best = solved(workload, loss, tolerance)
+    if ranges is not None:
+        return _Posed(task, loss, Judged(ScaledQueries(ranges[0], scales[ranges[1]]), loss.worst), best)
+    merged = merged_workload(workload, best.columns) * scales[:, None]
+    return _Posed(task, loss, Judged(MatrixQueries(merged[merged.any(axis=1)]), loss.worst), best)
 
 
 def _of_best(posed: _Posed, tried: list[Tried]) -> MatrixPlan:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -21,22 +20,6 @@ from residua.plans.targets import Names, part_targets
 from residua.workload import AttributeQueries, Workload
 
 MOST_SHORT = 8  # attributes
-
-
-class AskedTable(NamedTuple):
-    """A table that is asked for.
-
-    Args:
-        short: its short attributes.
-        level: of the long one.
-        weight: the sum of the weights of all terms that ask for it.
-        target: what its variances are divided by, where the largest counts.
-    """
-
-    short: Set
-    level: int
-    weight: float
-    target: float
 
 
 def nested_attribute(workload: Workload, least: int) -> int | None:
@@ -63,14 +46,12 @@ class Outline:
 
     Args:
         nesting: the levels of the attribute.
-        tables: what is asked for.
         levels: those that are asked for, and the root.
         starts: the finest asked level of each set of short attributes.
         problem: the same for the solver.
     """
 
     nesting: Nesting
-    tables: list[AskedTable]
     levels: list[int]
     starts: dict[Set, int]
     problem: NestedProblem
@@ -81,12 +62,12 @@ def outlined(task: Task, attribute: int) -> Outline:
     domain = task.workload.domain
     nesting, sizes = nesting_of(domain[domain.names[attribute]]), domain.sizes.tolist()
     tables = asked_tables(task, attribute, nesting)
-    levels = sorted({table.level for table in tables} | {nesting.root})
+    levels = sorted({level for _, level in tables} | {nesting.root})
     finest: dict[Set, int] = {}
-    for table in tables:
-        for members in subsets(table.short):
+    for short, level in tables:
+        for members in subsets(short):
             if all(sizes[i] > 1 for i in members):
-                finest[members] = min(finest.get(members, table.level), table.level)
+                finest[members] = min(finest.get(members, level), level)
     starts = {members: finest[members] for members in sorted(finest, key=lambda members: (len(members), members))}
     parts = []
     for members, start in starts.items():
@@ -94,16 +75,16 @@ def outlined(task: Task, attribute: int) -> Outline:
         tree = nesting.tree(own, alike=start == levels[0])
         parts.append(TreePart(coefficient(members, members, sizes), tree, levels.index(own[0])))
     wanted = []
-    for short, level, weight, target in tables:
+    for (short, level), (weight, target) in tables.items():
         shares = [(k, coefficient(each, short, sizes)) for k, each in enumerate(starts) if set(each) <= set(short)]
         cells = math.prod(sizes[i] for i in short)
-        wanted.append(Wanted(levels.index(level), weight * cells, target, tuple(shares), cells))
+        wanted.append(Wanted(levels.index(level), weight * cells, target, tuple(shares)))
     problem = NestedProblem(nesting.tree(levels, alike=True), tuple(parts), tuple(wanted))
-    return Outline(nesting, tables, levels, starts, problem)
+    return Outline(nesting, levels, starts, problem)
 
 
-def asked_tables(task: Task, attribute: int, nesting: Nesting) -> list[AskedTable]:
-    """Every table that is asked for.
+def asked_tables(task: Task, attribute: int, nesting: Nesting) -> dict[tuple[Set, int], tuple[float, float]]:
+    """The weight and the target of every table that is asked for, by its short attributes and its level.
 
     Of a table that several terms ask for, the sum of variances counts with the sum of their weights, the largest
     `weight · variance` with the largest of them; it has to meet the targets of all.
@@ -122,11 +103,11 @@ def asked_tables(task: Task, attribute: int, nesting: Nesting) -> list[AskedTabl
             lambda: [_names(task.workload.domain, attribute, nesting, short, level) for short, level, _ in parts],
             lambda: np.concatenate(_numbers(terms, attribute, nesting)),
         ).tolist()
-    tables: dict[tuple[Set, int], AskedTable] = {}
+    tables: dict[tuple[Set, int], tuple[float, float]] = {}
     for (short, level, weight), target in zip(parts, targets, strict=True):
-        known = tables.get((short, level), AskedTable(short, level, 0.0, math.inf))
-        tables[short, level] = AskedTable(short, level, known.weight + weight, min(known.target, target))
-    return list(tables.values())
+        known = tables.get((short, level), (0.0, math.inf))
+        tables[short, level] = known[0] + weight, min(known[1], target)
+    return tables
 
 
 def _levels_of(term: dict[int, AttributeQueries], attribute: int, nesting: Nesting) -> list[Nodes]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -110,13 +110,8 @@ def _solved(task: Task, design: Design, strategies: tuple[Strategy, ...]) -> tup
             "leave the smallest out."
         )
     game = ProductGame(workload, costs, shares, felt(dilutions, shares), spending)
-    if isinstance(task.objective, MaxVariance) and of_queries(task.objective):
-        queries = query_game(game, [[(d, felt(e, d)) for d, e in row] for row in facts])
-        solution = least_ratio(queries, task.objective.scales(workload)[queries.terms], task.effort)
-        weights = design.weights
-    else:
-        solution = task.objective.solve(workload, game, task.effort)
-        weights = solution.proof
+    solution = best_noise(task, game, lambda: facts)
+    weights = design.weights if of_queries(task.objective) else solution.proof
     spreads = [strategy.spread for strategy in strategies]
     cells = [None if real is None else real.cells for real in design.strategies]
     bound = partial(class_bound, workload, weights, dilutions, design.grams, spreads)
@@ -131,6 +126,17 @@ def _solved(task: Task, design: Design, strategies: tuple[Strategy, ...]) -> tup
     if task.unit.contribution is None:
         return solution, bound(cells, replaced(workload.lattice), replacing=True)
     return solution, bound(cells)
+
+
+def best_noise(task: Task, game: ProductGame, facts: Callable[[], list[list[Pairs]]]) -> Solution:
+    """The best noise for given strategies at privacy cost 1, and nature's weights on terms."""
+    objective = task.objective
+    if not isinstance(objective, MaxVariance) or not of_queries(objective):
+        return objective.solve(task.workload, game, task.effort)
+    queries = query_game(game, [[(d, felt(e, d)) for d, e in row] for row in facts()])
+    solution = least_ratio(queries, objective.scales(task.workload)[queries.terms], task.effort)
+    solution.proof = np.bincount(queries.terms, weights=solution.proof, minlength=len(task.workload))
+    return solution
 
 
 def facts_of(workload: Workload, strategies: tuple[Strategy, ...]) -> list[list[Pairs]]:

@@ -12,8 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
-from functools import partial
 from itertools import count
 from typing import NamedTuple
 
@@ -25,20 +23,18 @@ from residua.plans.contract import Plan
 from residua.plans.noise import LAPLACE, LARGEST_SCALE
 from residua.plans.objectives import MaxVariance, TotalVariance, of_queries
 from residua.plans.operators.buckets import NestedBuckets
-from residua.plans.operators.nesting import branched, nesting_of
+from residua.plans.operators.contract import Operator
+from residua.plans.operators.nesting import branched
 from residua.plans.operators.tree import TreeNodes
 from residua.plans.planners.along import Along, asked_along
-from residua.plans.planners.offers import Forecast, Task, finished_pure, pure_factor, relative_gap
+from residua.plans.planners.offers import Forecast, Task, finished_pure
 from residua.plans.planners.outline import Outline, nested_attribute, outlined
 from residua.plans.product.plan import ProductPlan
 from residua.plans.search.regular_trees import OrderedLoss, branchings
-from residua.plans.search.runs import WeightedRuns, weighted_runs
-from residua.plans.search.strategies import Slopes, best_shares
+from residua.plans.search.runs import weighted_runs
+from residua.plans.search.strategies import Slopes, best_shares, smooth_maximum
 from residua.plans.solver.nested import best_largest, best_total
 from residua.plans.solver.ordered import least_largest, least_total
-from residua.plans.statements import Candidate
-from residua.plans.tolerances import BUDGET_SLACK
-from residua.privacy import PureDP
 
 LONG = 513  # values: below, a strategy of any kind is searched for, in up to a minute
 _SECONDS, _BYTES = 2e-5, 500.0  # per value: to plan it
@@ -48,20 +44,18 @@ _STEEPEST, _NOTHING = 12.0, 1e-4
 _TILTS = (0.0, 0.4, -0.4)  # how much heavier each level is than the one above, where a descent starts (logarithms)
 
 
-class TriedTree(NamedTuple):
-    """A tree that was tried.
+class TriedAlong(NamedTuple):
+    """What was tried along an attribute.
 
     Args:
-        loss: at epsilon 1.
-        name: which one.
-        precisions: of each level.
-        counts: how its nodes branch; None for levels that are declared.
+        attribute: its position.
+        tried: loss at epsilon 1, name and noise of each, best first.
+        bound: the least loss of normal noise of pcost 1.
     """
 
-    loss: float
-    name: str
-    precisions: tuple[Floats, ...]
-    counts: tuple[int, ...] | None = None
+    attribute: int
+    tried: list[tuple[float, str, Operator]]
+    bound: float
 
 
 def pure_tree(task: Task, least: int = LONG) -> ProductPlan | None:
@@ -74,13 +68,18 @@ def pure_tree(task: Task, least: int = LONG) -> ProductPlan | None:
     Raises:
         PlanError: many values, and an objective that is not planned over them.
     """
+    trees = _trees(task, least)
+    return None if trees is None else _of_best(task, trees)
+
+
+def _trees(task: Task, least: int) -> TriedAlong | None:
+    """The trees that were tried; None where none is wanted."""
     if task.workload.plain:
         return None
     along = asked_along(task.workload)
     if along is not None and not along.levels and along.size >= least:
         Forecast(along.size * _SECONDS, along.size * _BYTES, f"an axis of {along.size:,} values").check()
-        tried, bound = _ordered(task, along)
-        return _of_best_tree(task, along.attribute, 0, tried, bound)
+        return _ordered(task, along)
     nested = nested_attribute(task.workload, least)
     if nested is None:
         return None
@@ -90,15 +89,14 @@ def pure_tree(task: Task, least: int = LONG) -> ProductPlan | None:
             "levels of many values crossed with other attributes are not planned for Laplace noise; plan with ZCDP, "
             "GDP or ApproxDP, or ask for the levels alone."
         )
-    tried, bound = _nested(task, outline)
-    return _of_best_tree(task, nested, outline.starts[()], tried, bound)
+    return _nested(task, nested, outline)
 
 
 # ---- prefixes, ranges and values
 
 
-def _ordered(task: Task, along: Along) -> tuple[list[TriedTree], float]:
-    """Trees by their loss at epsilon 1, best first; and the least loss of normal noise of pcost 1."""
+def _ordered(task: Task, along: Along) -> TriedAlong:
+    """Trees of many branchings."""
     n, asked, objective = along.size, along.asked, task.objective
     if isinstance(objective, TotalVariance):
         loss = OrderedLoss(n, float(np.max(asked.prefixes)), asked.ranges, asked.values)
@@ -113,29 +111,29 @@ def _ordered(task: Task, along: Along) -> tuple[list[TriedTree], float]:
         along = along.scaled(objective)
         least = along.least_scales
         loss = OrderedLoss(n, 1 / least.prefixes, 0.0, 1 / least.values if least.values else 0.0, worst=True)
-    tried: list[TriedTree] = []
+    tried: list[tuple[float, str, Operator]] = []
     for each in branchings(loss):
         precisions = tuple(np.array([w**2 / 2]) for w in each.weights.tolist())
-        nodes = TreeNodes(branched(n, each.counts), 0, precisions)
+        nodes = TreeNodes(branched(n, each.counts), 0, precisions, LAPLACE, each.counts)
         if loss.worst:
             value = max(nodes.largest_variance(part.asked) / part.scale for part in along.parts)
         else:
             value = sum(part.weight * part.asked.rows * nodes.mean_variance(part.asked) for part in along.parts)
-        tried.append(TriedTree(value, each.name, precisions, each.counts))
+        tried.append((value, each.name, nodes))
         if task.effort.progress:
             task.effort.progress(len(tried), math.inf)
     if loss.worst:
         bound = least_largest(n, tolerance=_BOUND_TOLERANCE, most_rounds=_BOUND_ROUNDS).bound * loss.prefixes
     else:
         bound = least_total(n, asked, tolerance=_BOUND_TOLERANCE).bound
-    return sorted(tried, key=lambda each: each.loss), bound
+    return TriedAlong(along.attribute, sorted(tried, key=lambda each: each[0]), bound)
 
 
 # ---- levels that are declared
 
 
-def _nested(task: Task, outline: Outline) -> tuple[list[TriedTree], float]:
-    """Weights of declared levels by their loss at epsilon 1, best first; and the least loss of normal noise."""
+def _nested(task: Task, attribute: int, outline: Outline) -> TriedAlong:
+    """Weights of declared levels."""
     problem, objective = outline.problem, task.objective
     part, worst = problem.parts[0], of_queries(objective)
     if worst:
@@ -150,16 +148,12 @@ def _nested(task: Task, outline: Outline) -> tuple[list[TriedTree], float]:
         solved = part.tree.solved([np.array([w / 2]) for w in squares.tolist()])
         if worst:
             ratios = [v / own.target for v, own in zip(problem.variances([solved.V]), problem.wanted, strict=True)]
-            top = max(float(r.max()) for r in ratios)
-            powers = [(r / top) ** (_SHARPNESS - 1) for r in ratios]
-            total = 0.0
-            for p, r, own in zip(powers, ratios, problem.wanted, strict=True):
-                many = part.tree.many if own.level == 0 else np.ones(len(r))  # nodes that each one kept stands for
-                total += float((p * r / top) @ many)
-            each = [
-                p * total ** (1 / _SHARPNESS - 1) / own.target for p, own in zip(powers, problem.wanted, strict=True)
-            ]
-            smooth = top * total ** (1 / _SHARPNESS)
+            # How many nodes each one kept stands for.
+            many = [part.tree.many if own.level == 0 else np.ones(part.tree.sizes[own.level]) for own in problem.wanted]
+            every, top = np.concatenate(ratios), max(float(r.max()) for r in ratios)
+            smooth, powers = smooth_maximum(every, _SHARPNESS, np.concatenate(many))
+            cuts = np.cumsum([len(r) for r in ratios])[:-1]
+            each = [p / own.target for p, own in zip(np.split(powers, cuts), problem.wanted, strict=True)]
         else:
             each = [np.array([own.weight]) for own in problem.wanted]
             smooth = top = part.tree.total(problem.weights(each)[0], solved.V)
@@ -173,13 +167,13 @@ def _nested(task: Task, outline: Outline) -> tuple[list[TriedTree], float]:
     weights["weighted levels"] = _descended(lambda squares: loss(squares)[1:], depth)
     start = outline.starts[()]
     own = [level - start for level in outline.levels if level >= start]
-    tried = []
+    tried: list[tuple[float, str, Operator]] = []
     for name, omega in weights.items():
         precisions = [np.zeros(1) for _ in range(start, outline.nesting.root + 1)]
         for level, weight in zip(own, omega.tolist(), strict=True):
             precisions[level] = np.array([weight**2 / 2])
-        tried.append(TriedTree(loss(omega**2)[0], name, tuple(precisions)))
-    return sorted(tried, key=lambda each: each.loss), bound
+        tried.append((loss(omega**2)[0], name, TreeNodes(outline.nesting, start, tuple(precisions), LAPLACE)))
+    return TriedAlong(attribute, sorted(tried, key=lambda each: each[0]), bound)
 
 
 def _descended(loss: Slopes, depth: int) -> Floats:
@@ -199,14 +193,12 @@ def _not_for_pure(objective: object) -> PlanError:
     )
 
 
-def _of_best_tree(task: Task, attribute: int, start: int, tried: Sequence[TriedTree], bound: float) -> ProductPlan:
-    """The best tree with the noise that the budget, or the wanted loss, asks for."""
-    best, domain = tried[0], task.workload.domain
-    along = domain[domain.names[attribute]]
-    nesting = nesting_of(along) if best.counts is None else branched(along.size, best.counts)
-    nodes = TreeNodes(nesting, start, best.precisions, LAPLACE, best.counts)
-    plan = ProductPlan.along(domain, attribute, {(): nodes}, **task.stated)
-    return finished_pure(plan, task, best.loss, bound, [attribute], [(each.name, each.loss) for each in tried])
+def _of_best(task: Task, found: TriedAlong) -> ProductPlan:
+    """The best noise at the scale that the budget, or the wanted loss, asks for."""
+    plan = ProductPlan.along(task.workload.domain, found.attribute, {(): found.tried[0][2]}, **task.stated)
+    loss = found.tried[0][0] / plan.epsilon**2
+    named = [(name, value) for value, name, _ in found.tried]
+    return finished_pure(plan, task, loss, found.bound, [found.attribute], named)
 
 
 _FINE = 2.0**24  # what a column of whole numbers adds up to, about
@@ -220,8 +212,11 @@ def pure_runs(task: Task) -> Plan | None:
     Raises:
         PlanError: many values, and an objective that is not planned over them.
     """
-    tree, along = pure_tree(task), asked_along(task.workload)
-    if tree is None or along is None or along.levels or not isinstance(task.objective, TotalVariance):
+    trees, along = _trees(task, LONG), asked_along(task.workload)
+    if trees is None:
+        return None
+    tree = _of_best(task, trees)
+    if along is None or along.levels or not isinstance(task.objective, TotalVariance):
         return tree
     n, asked, progress = along.size, along.asked, task.effort.progress
     assert isinstance(asked.prefixes, float)
@@ -233,24 +228,14 @@ def pure_runs(task: Task) -> Plan | None:
         asked.values * n,
         None if progress is None else lambda _: progress(next(steps), math.inf),
     )
-    plans = []
-    for each in weighted or ():
+    tried = list(trees.tried)
+    for each in weighted:
         with suppress(VerificationError):  # a level that weighs next to nothing takes noise that cannot be sampled
-            name = f"rows over buckets on {len(each.rows)} levels"
-            plans.append((name, _whole_runs(task, along.attribute, each, tree)))
-    return _better(task, plans, tree) if plans else tree
-
-
-def _whole_runs(task: Task, attribute: int, weighted: WeightedRuns, tree: ProductPlan) -> ProductPlan:
-    """Whole rows with the noise that the budget, or the wanted loss, asks for."""
-    epsilon, domain = tree.epsilon, task.workload.domain
-    for _ in range(2):  # the price of the unit, or the loss, is known once there is a plan
-        rows, scales = _whole(weighted.rows, epsilon)
-        buckets = NestedBuckets(int(domain.sizes[attribute]), rows, scales)
-        plan = ProductPlan.along(domain, attribute, {(): buckets}, **task.stated)
-        factor = pure_factor(plan, task, partial(plan.total_variance, task.workload))
-        epsilon = plan.epsilon * factor
-    return plan.with_parts({(): replace(buckets, scales=scales / factor)})
+            buckets = NestedBuckets(n, *_whole(each.rows, tree.epsilon))
+            plan = ProductPlan.along(task.workload.domain, along.attribute, {(): buckets}, **task.stated)
+            loss = plan.total_variance(task.workload) * plan.epsilon**2
+            tried.append((loss, f"rows over buckets on {len(each.rows)} levels", buckets))
+    return _of_best(task, trees._replace(tried=sorted(tried, key=lambda each: each[0])))
 
 
 def _whole(rows: Sequence[Floats], epsilon: float) -> tuple[tuple[Integers, ...], Floats]:
@@ -265,26 +250,3 @@ def _whole(rows: Sequence[Floats], epsilon: float) -> tuple[tuple[Integers, ...]
         wholes.append(whole[whole.any(axis=1)])
         scales.append(float(whole.sum(axis=0).max()) / (weight * epsilon))
     return tuple(wholes), np.array(scales)
-
-
-def _better(task: Task, plans: Sequence[tuple[str, ProductPlan]], tree: ProductPlan) -> Plan:
-    """The plan with the least loss, and all that was tried; for a wanted loss, the one with the least epsilon."""
-    wanted = task.guarantee is None
-    losses = [
-        plan.total_variance(task.workload) * (plan.epsilon / tree.epsilon) ** (2 if wanted else 0) for _, plan in plans
-    ]
-    tried = [Candidate(name, loss) for (name, _), loss in zip(plans, losses, strict=True)]
-    candidates = tuple(sorted([*tried, *tree.candidates], key=lambda each: each.loss))
-    number = int(np.argmin(losses))
-    if losses[number] >= tree.candidates[0].loss:
-        return tree.replaced(candidates=candidates)
-    _, plan = plans[number]
-    # The bound is about a budget; for a wanted loss, plans are compared at the budget of the one that is kept.
-    scale = (tree.epsilon / plan.epsilon) ** 2 if wanted else 1.0
-    bound = tree.lower_bound * scale
-    return plan.replaced(
-        gap=relative_gap(losses[number] * scale, bound),
-        candidates=tuple(Candidate(each.name, each.loss * scale) for each in candidates),
-        lower_bound=bound,
-        guarantee=PureDP(plan.unit_epsilon / BUDGET_SLACK) if wanted else plan.guarantee,
-    )

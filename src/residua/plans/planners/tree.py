@@ -2,13 +2,11 @@
 
 By the strategy of another plan, only how precisely each set S of short attributes is measured is chosen: a table's
 variance is `Σ_S a_S / c_S`, c_S being the factor of set S on the other plan's precisions, and a leaf pays
-`Σ_S c_S κ_S`, at most: the best factors go by the root (`RootGame`).
+`Σ_S c_S κ_S`, at most: the best factors go by the root (`Spending.apart`).
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,7 +14,6 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
-from residua.linalg.lattice import subsets
 from residua.linalg.tree import Levels
 from residua.plans.contract import Plan
 from residua.plans.objectives import MaxVariance, TotalVariance, least_ratio, of_queries
@@ -35,11 +32,10 @@ from residua.plans.planners.offers import (
     proven_gap,
     sees_too_little,
 )
-from residua.plans.planners.outline import MOST_SHORT, AskedTable, Outline, nested_attribute, outlined
+from residua.plans.planners.outline import MOST_SHORT, Outline, nested_attribute, outlined
 from residua.plans.planners.pure_tree import LONG, pure_runs, pure_tree
-from residua.plans.product.facts import coefficient
 from residua.plans.product.plan import ProductPlan
-from residua.plans.saddle import RootGame
+from residua.plans.solver.maxima import QueryGame
 from residua.plans.solver.nested import best_largest, best_total
 from residua.plans.tolerances import CORRELATED_SLACK
 
@@ -159,32 +155,26 @@ def plan_tree(task: Task, attribute: int, each: Literal["node", "level"], like: 
         plan = ProductPlan.along(task.workload.domain, attribute, parts, **task.stated)
         loss, achieved = None, solution.loss
     else:
-        plan = _by_strategy(like, task, outline.tables).replaced(**task.stated)
-        loss = _loss(task, plan, outline.tables)
+        plan = _by_strategy(like, task, outline).replaced(**task.stated)
+        loss = _loss(task, plan, outline)
         achieved = loss * plan.pcost
     plan = plan.replaced(gap=proven_gap(task, achieved, solution.bound, _ROUNDING))
     if task.allowed is not None:
         return finished(plan, task, 0.0, slack=CORRELATED_SLACK)
-    return finished(plan, task, loss or _loss(task, plan, outline.tables), slack=1.0 / (1.0 + _ROUNDING))
+    return finished(plan, task, loss or _loss(task, plan, outline), slack=1.0 / (1.0 + _ROUNDING))
 
 
-def _loss(task: Task, plan: ProductPlan, tables: Sequence[AskedTable]) -> float:
+def _loss(task: Task, plan: ProductPlan, outline: Outline) -> float:
     """What is to be small, of a plan."""
     if isinstance(task.objective, TotalVariance):
         return plan.total_variance(task.workload)
     largest = np.max if of_queries(task.objective) else np.mean
-    return max(float(largest(_variances(plan, table))) / table.target for table in tables)
-
-
-def _variances(plan: ProductPlan, table: AskedTable) -> Floats:
-    """The variance of a cell of each node's table, (nodes,)."""
-    sizes = plan.domain.sizes.tolist()
-    parts = (
-        coefficient(members, table.short, sizes) * nodes.variances_along(Nodes(table.level))
-        for members, nodes in nodes_of(plan).items()
-        if set(members) <= set(table.short)
-    )
-    return np.asarray(sum(parts))
+    trees, ratios = nodes_of(plan), []
+    nodes = [trees[members] for members in outline.starts]
+    for each in outline.problem.wanted:
+        level = Nodes(outline.levels[each.level])
+        ratios.append(largest(sum(share * nodes[k].variances_along(level) for k, share in each.sets)) / each.target)
+    return float(max(ratios))
 
 
 def _on_all_levels(outline: Outline, start: int, levels: Levels) -> tuple[Floats, ...]:
@@ -218,35 +208,32 @@ def _by_parent(outline: Outline, start: int, each: Floats) -> Floats:
 # ---- by the strategy of another plan
 
 
-def _by_strategy(like: Plan, task: Task, tables: Sequence[AskedTable]) -> ProductPlan:
+def _by_strategy(like: Plan, task: Task, outline: Outline) -> ProductPlan:
     """A plan for some tables by the strategy of `like`, at some budget.
 
     Raises:
         PlanError: no plan over a tree with Gaussian noise, another domain, or levels that it does not measure.
     """
     shared: ProductPlan = checked_like(like, "nodes", "a plan over a tree with normal noise", task.workload.domain)
-    trees, sizes = nodes_of(shared), shared.domain.sizes.tolist()
-    places = {members: number for number, members in enumerate(trees)}
-    squares = np.zeros((len(tables), len(trees)))
-    for at, (short, level, *_) in enumerate(tables):
-        for members in subsets(short):
-            if any(sizes[i] == 1 for i in members):
-                continue
+    trees = nodes_of(shared)
+    places, starts = {members: number for number, members in enumerate(trees)}, list(outline.starts)
+    wanted, largest = outline.problem.wanted, of_queries(task.objective)
+    squares = np.zeros((len(wanted), len(trees)))
+    for at, table in enumerate(wanted):
+        level = outline.levels[table.level]
+        for members, share in ((starts[k], share) for k, share in table.sets):
             if members not in trees or trees[members].start > level:
                 raise sees_too_little(", ".join(shared.domain.names[i] for i in (shared.attribute, *members)))
             nodes, asked = trees[members], Nodes(level)
-            largest = of_queries(task.objective)
             variance = float(nodes.variances_along(asked).max()) if largest else nodes.mean_along(asked)
-            squares[at, places[members]] = coefficient(members, short, sizes) * variance
+            squares[at, places[members]] = share * variance
     prices = np.array([shared.with_parts({members: each}).pcost for members, each in trees.items()])
-    game = RootGame(squares * prices)
+    game = QueryGame.of_blocks(squares, prices)
     if isinstance(task.objective, MaxVariance):
-        noise = least_ratio(game, np.array([table.target for table in tables]), task.effort).plan
+        noise = least_ratio(game, np.array([table.target for table in wanted]), task.effort).plan
     else:
-        levels = next(iter(trees.values())).nesting.sizes
-        cells = [math.prod(sizes[i] for i in table.short) * levels[table.level] for table in tables]
-        noise = game.respond(np.array([table.weight for table in tables]) * cells)[0]
-    factors = 1.0 / (noise * prices)
+        counts = [outline.nesting.sizes[outline.levels[table.level]] for table in wanted]
+        noise = game.respond(np.array([table.weight for table in wanted]) * counts)[0]
     return shared.with_parts(
-        {m: each.scaled(float(factors[k])) for k, (m, each) in enumerate(trees.items()) if squares[:, k].any()}
+        {m: each.scaled(1.0 / float(noise[k])) for k, (m, each) in enumerate(trees.items()) if squares[:, k].any()}
     )

@@ -77,11 +77,11 @@ class Judged:
         return float((energy / s).sum())
 
 
-def smooth_maximum(values: Floats, order: float) -> tuple[float, Floats]:
-    """`(Σ values^order)^(1/order)`, a smooth stand-in for the largest of positive values, and its slopes."""
+def smooth_maximum(values: Floats, order: float, counts: Floats | float = 1.0) -> tuple[float, Floats]:
+    """`(Σ counts values^order)^(1/order)`, a smooth stand-in for the largest of positive values; slopes over counts."""
     top = float(values.max())
     powers = (values / top) ** (order - 1)
-    total = float((powers * values / top).sum())
+    total = float((counts * powers * values / top).sum())
     return top * total ** (1 / order), powers * total ** (1 / order - 1)
 
 

@@ -34,7 +34,7 @@ from types import EllipsisType
 import numpy as np
 
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.lattice import SetFamily
+from residua.linalg.lattice import SetFamily, closure
 from residua.plans.saddle import Answer, ascend
 from residua.workload import Workload
 
@@ -59,6 +59,11 @@ class Spending:
     lattice: SetFamily
     dilution: Floats
     prices: Floats
+
+    @classmethod
+    def apart(cls, prices: Floats) -> Spending:
+        """Blocks that tell nothing of each other, each at its price: the best precisions go by the root."""
+        return cls(closure([], 0), np.zeros(0), prices)
 
     def respond(self, u: Floats) -> tuple[Floats, float, float]:
         """The noise variances of least loss at cost 1, (sets,), that loss, and what no other can beat.

@@ -30,14 +30,19 @@ class QueryGame:
     """Our side of the planning game over candidate queries (see `saddle`).
 
     Args:
-        matrix: variance of every candidate for unit noise on each block, (candidates, sets).
+        matrix: variance of every candidate for unit noise on each block, dense or sparse, (candidates, sets).
         terms: the term of every candidate, (candidates,).
         spending: how to spend a budget best.
     """
 
-    matrix: csr_array
+    matrix: csr_array | Floats
     terms: Integers
     spending: Spending
+
+    @classmethod
+    def of_blocks(cls, squares: Floats, prices: Floats) -> QueryGame:
+        """Over all queries, (queries, blocks), of blocks that are paid one by one, (blocks,)."""
+        return cls(squares, np.arange(len(squares)), Spending.apart(prices))
 
     def respond(self, weights: Floats) -> tuple[Floats, Floats, float]:
         """Best noise for these weights on candidates, the variances it gives, and their weighted sum."""

@@ -54,17 +54,15 @@ class Wanted:
 
     Args:
         level: of the base tree.
-        weight: of the variance of one node's table, summed over its cells.
+        weight: of the variance of one node's table, summed over its cells and all terms that ask for it.
         target: what the variance of each cell is compared with.
         sets: which parts it needs, and how much of the variance of each is in one cell.
-        cells: how many cells the table of one node has.
     """
 
     level: int
     weight: float
     target: float
     sets: tuple[tuple[int, float], ...]
-    cells: int
 
 
 @dataclass(frozen=True, eq=False)

@@ -205,7 +205,7 @@ def prepare(workload: Any, scale: Floats) -> Problem:
     rows = np.flatnonzero(W.any(axis=1))
     if not len(rows):
         raise WorkloadError("every query of the workload is identically zero; there is nothing to answer.")
-    W, columns = _merge(W[rows])
+    W, columns = merged_columns(W[rows])
     rank, queries = with_rank(np.ascontiguousarray(W * scale[rows, None]))
     return Problem(queries, rows, columns, scale[rows], rank, len(scale))
 
@@ -273,7 +273,7 @@ def _full(gram: Floats, least: float) -> bool:
     return bool(linalg.lapack.dpocon(factor, np.abs(gram).sum(axis=0).max(), uplo="L")[0] > least)
 
 
-def _merge(W: Floats) -> tuple[Floats, Integers]:
+def merged_columns(W: Floats) -> tuple[Floats, Integers]:
     """Distinct non-zero columns of W, in order of first appearance, and for each column which of them it is."""
     if _distinct(W):
         return W, np.arange(W.shape[1])
