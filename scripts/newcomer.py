@@ -125,6 +125,7 @@ def walk(run: Run) -> None:
     specifications(run)
     planned(run)
     for kind in ("csv", "parquet", "duckdb"):
+        run.residua("ledger", "create", f"{kind}.toml")
         run.residua("release", f"{kind}.toml", "--out", f"{kind}.release")
         compared(run, kind, truth)
     run.residua("tables", "csv.release", "--out", "tables", "--spreadsheet")
@@ -231,6 +232,7 @@ def by_person(run: Run, frame: Any) -> None:
     day = {"source": 'person = ["carrier", "year", "month", "day"]', "bound": "records = 40\nper = { origin = 20 }"}
     for name, settings in {"planes": plane, "days": day}.items():
         (run.folder / f"{name}.toml").write_text(PERSONS.format(name=name, **settings))
+        run.residua("ledger", "create", f"{name}.toml")
         run.residua("persons", f"{name}.toml", "--rho", "0.01", "--share", "0.5", show=True)
         run.residua("release", f"{name}.toml", "--out", f"{name}.release")
         run.residua("table", f"{name}.release", "origin", show=True)

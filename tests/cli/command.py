@@ -14,6 +14,8 @@ from unittest import mock
 
 import residua as rs
 from residua.cli.main import main
+from residua.cli.spec import read_spec
+from residua.cli.steps import create_ledger
 
 COMMAND = Path(sys.executable).with_name("residua")
 
@@ -52,8 +54,17 @@ class Ended:
     err: str
 
 
-def process(*args: str, cwd: Path, **settings: object) -> Ended:
-    """Runs the installed command, as a user does."""
+def with_ledger(args: tuple[str, ...], cwd: Path) -> None:
+    """Makes the ledger of a specification that is to be released and has none, as a user does once."""
+    if args[:1] in (("release",), ("persons",)):
+        with contextlib.suppress(rs.ResiduaError, IndexError), contextlib.chdir(cwd):
+            create_ledger(read_spec(Path(args[1])))
+
+
+def process(*args: str, cwd: Path, ledger: bool = True, **settings: object) -> Ended:
+    """Runs the installed command, as a user does; what it releases has a ledger, unless that is not wanted."""
+    if ledger:
+        with_ledger(args, cwd)
     env = {**os.environ, "PYTHONWARNINGS": "error::RuntimeWarning", "COLUMNS": "80"}
     done = subprocess.run(  # type: ignore[call-overload]
         [str(COMMAND), *args], cwd=cwd, capture_output=True, text=True, env=env, timeout=120, **settings
@@ -61,8 +72,10 @@ def process(*args: str, cwd: Path, **settings: object) -> Ended:
     return Ended(done.returncode, done.stdout, done.stderr)
 
 
-def inside(*args: str, cwd: Path) -> Ended:
+def inside(*args: str, cwd: Path, ledger: bool = True) -> Ended:
     """Runs the command in this process, which is a second quicker; exceptions that it lets through are errors."""
+    if ledger:
+        with_ledger(args, cwd)
     out, err, code = io.StringIO(), io.StringIO(), 0
     with contextlib.chdir(cwd), mock.patch.object(sys, "argv", ["residua", *args]):  # noqa: SIM117
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.cli.command import COMMAND, SPEC, Ended, inside, released
+from tests.cli.command import COMMAND, SPEC, Ended, inside, released, with_ledger
 
 RELEASE = ("release", "spec.toml", "--out", "out")
 
@@ -32,6 +32,7 @@ def one_sentence(done: Ended, *parts: str) -> None:
 
 def refused(folder: Path, *parts: str, args: tuple[str, ...] = RELEASE, run: Callable[..., Ended] = inside) -> None:
     """One sentence with these parts; and the folder (ledger and all) is as it was."""
+    with_ledger(args, folder)
     before = everything(folder)
     one_sentence(run(*args, cwd=folder), *parts)
     assert everything(folder) == before

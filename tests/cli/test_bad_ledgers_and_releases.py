@@ -4,6 +4,7 @@ import json
 import os
 from pathlib import Path
 
+import residua as rs
 from tests.cli.command import DATA, SPEC, inside, process, released
 from tests.cli.mistakes import RELEASE, everything, one_sentence, refused, spent, started
 
@@ -115,9 +116,10 @@ def test_too_little_memory_is_a_sentence(folder: Path) -> None:
     big = SPEC.replace("high = 3", "high = 499999999").replace("ways = [0, 1, 2]", 'sets = [["sex", "age"]]')
     (folder / "spec.toml").write_text(big)
     limit = "import resource; resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30)); "
+    ledger = rs.Ledger.create(folder / "people.ledger", rs.ZCDP(1.0))
     done = started(limit, *RELEASE, cwd=folder)
     one_sentence(done)
-    assert ("stands" in done.err) == (folder / "people.ledger").exists()
+    assert ("stands" in done.err) == bool(ledger.entries)
     assert not (folder / "out").exists()
 
 
@@ -128,3 +130,21 @@ def test_json_and_csv_go_to_standard_output_only(folder: Path) -> None:
         assert done.err == ""
         json.loads(done.out)
     assert os.listdir(folder / "out")  # noqa: PTH208
+
+
+def test_a_ledger_is_made_on_purpose_and_a_lost_one_is_no_fresh_budget(folder: Path) -> None:
+    said = ("there is no ledger", "people.ledger", "residua ledger create SPEC.toml", "If it was lost, restore it")
+    one_sentence(inside(*RELEASE, cwd=folder, ledger=False), *said)
+    assert not (folder / "people.ledger").exists()
+    made = inside("ledger", "create", "spec.toml", "--population", "people of one town", cwd=folder)
+    assert "ZCDP(rho=1.0)" in made.out
+    assert rs.Ledger(folder / "people.ledger").population == "people of one town"
+    refused(folder, "people.ledger", "is there already", args=("ledger", "create", "spec.toml"))
+    assert inside(*RELEASE, cwd=folder).code == 0
+    assert (
+        inside("ledger", "show", "people.ledger", cwd=folder).out == inside("ledger", "people.ledger", cwd=folder).out
+    )
+    (folder / "people.ledger").unlink()
+    one_sentence(inside("release", "spec.toml", "--out", "again", cwd=folder, ledger=False), *said)
+    (folder / "spec.toml").write_text(SPEC.replace('[ledger]\npath = "people.ledger"\nrho = 1.0', ""))
+    assert "ZCDP(rho=0.5)" in inside("ledger", "create", "spec.toml", cwd=folder).out  # of [privacy]

@@ -129,9 +129,13 @@ RELEASES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "counts is no name": ('"people.csv"', '"people.csv"\ncounts = 1', ("counts=1", "name the column")),
     "weight": ('"people.csv"', '"people.csv"\nweight = "n"', ("survey weights are not counts", 'counts = "n"')),
     "wrong columns": ("[domain.sex]", "[domain.gender]", ("no column 'gender'", "'sex', 'age'", "rename")),
-    "ledger too small": ("rho = 1.0", "rho = 0.1", ("[ledger] allows ZCDP(rho=0.1)", "raise that budget")),
+    "ledger too small": ("rho = 1.0", "rho = 0.1", ("exhausted: rho 0.1 left, the plan needs rho 0.5",)),
     "ledger without Gaussian": ("rho = 1.0", "epsilon = 1.0", ("PureDP(epsilon=1.0)", "Gaussian noise cannot keep")),
-    "ledger in no folder": ("people.ledger", "no/people.ledger", ("[ledger] path", "does not exist", "make it")),
+    "ledger in no folder": (
+        "people.ledger",
+        "no/people.ledger",
+        ("there is no ledger", "no/people.ledger"),
+    ),
 }
 
 

@@ -17,6 +17,8 @@ import numpy as np
 import pytest
 
 import residua as rs
+from residua.cli.spec import read_spec
+from residua.cli.steps import create_ledger
 from residua.errors import ResiduaError
 from tests.cli.command import COMMAND, FILES
 
@@ -81,6 +83,7 @@ def declare(folder: Path, spec: str = SPEC) -> None:
     """Writes the data and a specification."""
     (folder / "spec.toml").write_text(spec)
     (folder / "people.csv").write_text(DATA)
+    create_ledger(read_spec(folder / "spec.toml"))
 
 
 class Nursery:
@@ -130,7 +133,7 @@ def sound(folder: Path, name: str) -> str:
     What else is left behind is an unfinished folder that nothing takes for a release and that holds no true count.
     """
     ledger = folder / "people.ledger"
-    entries = rs.Ledger(ledger).entries if ledger.exists() else ()  # readable, or not made yet
+    entries = rs.Ledger(ledger).entries  # readable
     debited = any(entry.purpose == f"released as {name}" for entry in entries)
     left = list(folder.glob(f".{name}.partial-*"))
     for partial in left:
@@ -152,7 +155,7 @@ def sound(folder: Path, name: str) -> str:
 
 
 def test_a_hundred_kills_at_random_moments(nursery: Nursery) -> None:
-    folder, ledger = nursery.folder, nursery.folder / "people.ledger"
+    folder = nursery.folder
     runs = [nursery.release(f"whole-{i}") for i in range(5)]
     assert [code for code, _ in runs] == [0] * 5
     whole = sorted(took for _, took in runs)[2]
@@ -160,8 +163,6 @@ def test_a_hundred_kills_at_random_moments(nursery: Nursery) -> None:
     rng, phases = random.Random(), {"nothing": 0, "prepared": 0, "debited": 0, "released": 0}
     killed = 0
     for i in range(100):
-        if i % 10 == 0 and ledger.exists():  # some kills must meet the making of a ledger
-            ledger.rename(folder / f"{i}.ledger")
         if i % 10 == 9:  # lives, and tells how long a run takes by now: machines get busier and idler
             code, whole = nursery.release(f"out-{i}")
             assert code == 0
@@ -202,29 +203,25 @@ def test_kills_of_the_installed_command(tmp_path: Path) -> None:
 
 def test_two_processes_race_for_the_last_budget(tmp_path: Path) -> None:
     declare(tmp_path, SPEC.replace("rho = 1000.0", "rho = 0.0015"))
-    for existing in (False, True):  # the ledger is made in the race, or was there
-        if existing:
-            (tmp_path / "people.ledger").unlink()
-            rs.Ledger(tmp_path / "people.ledger", rs.ZCDP(0.0015))
-        names = [f"{existing}-{i}" for i in range(2)]
-        racers = [
-            subprocess.Popen(
-                [str(COMMAND), "release", "spec.toml", "--out", name],
-                cwd=tmp_path,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-            for name in names
-        ]
-        said = [racer.communicate(timeout=120)[1] for racer in racers]
-        assert sorted(racer.returncode for racer in racers) == [0, 2], said
-        [loser] = [i for i, racer in enumerate(racers) if racer.returncode]
-        assert said[loser].startswith("residua: the budget of ")
-        assert "is exhausted" in said[loser]
-        assert sound(tmp_path, names[1 - loser]) == "released"
-        assert not (tmp_path / names[loser]).exists()
-        assert len(rs.Ledger(tmp_path / "people.ledger").entries) == 1
+    names = ["one", "two"]
+    racers = [
+        subprocess.Popen(
+            [str(COMMAND), "release", "spec.toml", "--out", name],
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for name in names
+    ]
+    said = [racer.communicate(timeout=120)[1] for racer in racers]
+    assert sorted(racer.returncode for racer in racers) == [0, 2], said
+    [loser] = [i for i, racer in enumerate(racers) if racer.returncode]
+    assert said[loser].startswith("residua: the budget of ")
+    assert "is exhausted" in said[loser]
+    assert sound(tmp_path, names[1 - loser]) == "released"
+    assert not (tmp_path / names[loser]).exists()
+    assert len(rs.Ledger(tmp_path / "people.ledger").entries) == 1
     assert list(tmp_path.glob(".*")) == []
 
 

@@ -445,7 +445,7 @@ def test_what_goes_wrong_after_the_debit_says_so_and_keeps_no_count(domain, reco
             assert not frame.tb_frame.f_locals
         frame = frame.tb_next
     with pytest.raises(LedgerError, match="not a ledger"):
-        rs.measure(plan, records, ledger=lambda: None)
+        rs.measure(plan, records, ledger=7)
     huge = pa.table({"sex": ["F"], "age": [1], "region": ["n"], "one": ["only"], "n": [2**50]})
     with pytest.raises(SourceError, match="more records"):
         rs.measure(plan, rs.Source.frame(huge, counts="n"), ledger=rs.Ledger(tmp_path / "m", rs.ZCDP(1.0)))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from residua import cli
 from residua.cli.options import AsJson, ShowValues, SpecPath
@@ -47,8 +48,34 @@ def persons(
         cli.persons.print_looked(read, rho, epsilon, most, share, as_json=json, show_values=show_values)
 
 
-@app.command()
-def ledger(
+class ShowByDefault(TyperGroup):
+    """What is no command of its own is a file to show: `residua ledger FILE` is `residua ledger show FILE`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Puts the command in front of the arguments."""
+        own = [*self.commands, "--help"]
+        return super().parse_args(ctx, args if not args or args[0] in own else ["show", *args])
+
+
+ledgers = typer.Typer(cls=ShowByDefault, no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(ledgers, name="ledger", help="Show what was spent of a budget; make a ledger.")
+
+
+@ledgers.command()
+def create(
+    spec: SpecPath,
+    population: Annotated[str | None, typer.Option(help="Who the people are, in words that may be public.")] = None,
+) -> None:
+    """Make the ledger that a specification names, with its budget.
+
+    The budget is that of [ledger], or of [privacy] where [ledger] states none. One that is there stays as it is.
+    """
+    made = cli.steps.create_ledger(cli.spec.read_spec(spec), population)
+    cli.show.out.print(f"Made {made.path}: {made.budget!r} for {made.unit}; nothing is spent. Never delete it.")
+
+
+@ledgers.command()
+def show(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A ledger file.")],
     json: AsJson = False,
     accept: Annotated[

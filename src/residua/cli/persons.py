@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 
 from residua.cli.show import err, out, print_json, progress_bar
 from residua.cli.spec import Spec
-from residua.cli.steps import check_ledger, checked_source
+from residua.cli.steps import checked_source, open_ledger
 from residua.errors import PrivacyError, SpecError
-from residua.measurement import Ledger, records_per_person
+from residua.measurement import records_per_person
 from residua.measurement.persons import show_records_per_person
 from residua.privacy import ZCDP, Guarantee, Person, PureDP
 from residua.screen import PlainTable
@@ -30,13 +28,7 @@ def print_looked(
     if not 0 < share < 1:
         raise SpecError(f"--share {share:g} is not a share between 0 and 1; say 0.9, for example.")
     data = checked_source(spec, show_values=show_values)
-    check_ledger(spec)
-    whole = spec.ledger_budget or spec.guarantee
-    if not spec.ledger_path.exists() and whole is None:
-        raise SpecError("there is no ledger yet; say what may be spent in all: [ledger] rho = 1.0, for example.")
-    ledger = partial(
-        Ledger, spec.ledger_path, spec.ledger_budget if spec.ledger_path.exists() else whole, unit=spec.unit
-    )
+    ledger = open_ledger(spec)
     with progress_bar() as show:
         look = records_per_person(data, spec.domain, budget, ledger=ledger, most=most, progress=show)
     try:

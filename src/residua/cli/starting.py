@@ -12,7 +12,7 @@ from string import Template
 from residua.cli.show import command_name, out, print_table
 from residua.cli.sources import refuse_credentials
 from residua.cli.spec import read_spec
-from residua.cli.steps import run_release
+from residua.cli.steps import create_ledger, run_release
 from residua.demo_data import demo_folder
 from residua.errors import FileError, SpecError
 from residua.files import is_uri, write_atomically
@@ -35,7 +35,9 @@ def run_demo(folder: Path | None) -> None:
         ) from None
     out.print("Adult data (UCI, CC BY 4.0): 32,561 people, 13 attributes. All tables of up to 2 attributes.")
     out.print()
-    release = run_release(read_spec(target / "adult.toml"), target / "release")
+    spec = read_spec(target / "adult.toml")
+    create_ledger(spec)
+    release = run_release(spec, target / "release")
     for attributes in _SHOWN:
         out.print()
         print_table(release.table(attributes))

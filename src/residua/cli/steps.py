@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from contextlib import nullcontext
-from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -12,24 +11,20 @@ from typing import TYPE_CHECKING, cast
 from residua.cli.show import err, out, print_json, print_table, progress_bar
 from residua.cli.sources import notice, open_source
 from residua.cli.spec import Spec, read_spec
-from residua.errors import FileError, SpecError
+from residua.errors import FileError, LedgerError, SpecError
 from residua.estimation import Estimated, plan_estimates
 from residua.estimation.estimate import MODEL_BASED
 from residua.estimation.folder import is_estimates
 from residua.folders import require_free
 from residua.measurement import Continual, Ledger, measure
-from residua.measurement.aside import aside_of
 from residua.measurement.continual import require_period
-from residua.measurement.ledger_entries import allowance, converted
 from residua.measurement.measure import require_agreement
 from residua.plans import plan as best_plan
 from residua.plans.contract import Plan
-from residua.plans.noise import Currency
 from residua.plans.planners.axis import Axis
 from residua.plans.planners.forecast import watched
 from residua.plans.planners.lattice import Lattice
 from residua.plans.planners.offers import Planner
-from residua.plans.verifier import priced
 from residua.privacy.costs import stated
 from residua.projection import Projected
 from residua.projection.accuracy import BIASED
@@ -41,8 +36,6 @@ from residua.source import Source
 from residua.source.counting import columns_needed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from residua.privacy import Guarantee
 
 
@@ -146,14 +139,10 @@ def run_release(
     if on_executors and "spark" not in spec.source:
         raise SpecError("--on-executors is for data on Spark; name it with [source] spark, or leave the option out.")
     data = checked_source(spec, show_values=show_values)
-    check_ledger(spec)
+    ledger = open_ledger(spec)
     plan = make_plan(spec) if saved is None else fitting_plan(saved, spec)
-    measurements, cost = priced(plan)
-    if spec.left_out is not None:
-        cost += aside_of(plan, spec.left_out, spec.left_out_most).cost
     try:
-        with nullcontext() if on_executors else reserve(folder, plan, measurements) as place:
-            ledger = open_ledger(spec, plan, cost, measurements.currency)
+        with nullcontext() if on_executors else reserve(folder, plan, plan.measurements) as place:
             with progress_bar() as show:
                 release = measure(
                     plan,
@@ -177,8 +166,7 @@ def run_release(
     if spec.left_out is not None:
         in_all = stated(plan.guarantee, release.receipt)
         out.print(f"In all      {in_all}, with the estimate of how many records are not counted")
-    done = "made and debited" if callable(ledger) else "debited"
-    out.print(f"Ledger      {spec.ledger_path} {done}; see: residua ledger {spec.ledger_path}")
+    out.print(f"Ledger      {spec.ledger_path} debited; see: residua ledger {spec.ledger_path}")
     return release
 
 
@@ -218,29 +206,31 @@ def checked_source(spec: Spec, *, show_values: bool = False) -> Source:
     return data
 
 
-def check_ledger(spec: Spec) -> None:
-    """Refuses, before the planning, a ledger that cannot be opened or made."""
-    path = spec.ledger_path
-    if path.exists():
-        Ledger(path, spec.ledger_budget, unit=spec.unit)
-    elif not path.parent.is_dir():
-        raise SpecError(f"the folder of [ledger] path, {str(path.parent)!r}, does not exist; make it first.")
+def open_ledger(spec: Spec) -> Ledger:
+    """The dataset's ledger.
 
-
-def open_ledger(spec: Spec, plan: Plan, cost: Fraction, currency: Currency = "pcost") -> Ledger | Callable[[], Ledger]:
-    """The dataset's ledger; if there is none yet, a function that makes it with the stated budget or the plan's own.
-
-    So a first release that fails before its debit leaves no ledger behind, whose budget would be fixed already.
+    Raises:
+        LedgerError: there is none, or it has another budget or unit.
     """
-    path, budget = spec.ledger_path, spec.ledger_budget
-    if path.exists():
-        return Ledger(path, budget, unit=spec.unit)
-    budget = budget or plan.guarantee
-    if budget is not None and converted(budget, cost, currency) > allowance(budget):
-        raise SpecError(
-            f"[ledger] allows {budget!r}, less than this release needs; raise that budget, or plan for less."
+    if not spec.ledger_path.exists():
+        raise LedgerError(
+            f"there is no ledger {str(spec.ledger_path)!r}; make it, once: residua ledger create SPEC.toml. If it was "
+            "lost, restore it: what was spent of the budget is in it."
         )
-    return partial(Ledger, path, budget, unit=spec.unit)
+    return Ledger(spec.ledger_path, spec.ledger_budget, unit=spec.unit)
+
+
+def create_ledger(spec: Spec, population: str | None = None) -> Ledger:
+    """Makes the dataset's ledger, with the budget that [ledger] states, or that of [privacy].
+
+    Raises:
+        LedgerError: it is there already.
+        SpecError: no budget is stated.
+    """
+    budget = spec.ledger_budget or spec.guarantee
+    if budget is None:
+        raise SpecError("say what may be spent in all: [ledger] rho = 1.0, for example.")
+    return Ledger.create(spec.ledger_path, budget, unit=spec.unit, population=population)
 
 
 def run_continual(

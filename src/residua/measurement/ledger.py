@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from residua.errors import LedgerError, LedgerMovedError
 from residua.files import require_path
@@ -124,6 +124,17 @@ class Ledger(Shown):
             )
         if dataset is not None:
             self._bound(contents, dataset)
+
+    @classmethod
+    def create(cls, path: str | os.PathLike[str], budget: Guarantee, **options: Any) -> Self:
+        """Creates a ledger; the options are those of `Ledger`.
+
+        Raises:
+            LedgerError: when there is one already.
+        """
+        if Path(path).exists():
+            raise LedgerError(f"{str(path)!r} is there already; open it with rs.Ledger, or name another file.")
+        return cls(path, budget, **options)
 
     @property
     def path(self) -> Path:

@@ -44,7 +44,7 @@ def measure(
     plan: Plan,
     source: Any,
     *,
-    ledger: Ledger | str | Path | Callable[[], Ledger],
+    ledger: Ledger | str | Path,
     purpose: str = "release",
     out: str | Path | None = None,
     progress: Progress | bool | None = None,
@@ -67,8 +67,7 @@ def measure(
     Args:
         plan: what to measure.
         source: a path to CSV or Parquet, a pandas, Polars or Arrow frame, or an `rs.Source`.
-        ledger: the dataset's ledger, the path of one that exists, or a function that makes it, called when the
-            data has been checked.
+        ledger: the dataset's ledger, or the path of one that exists.
         purpose: what the ledger notes.
         out: a folder to write the release to, which must not exist; what is returned is read from there when asked for.
             With a Spark frame, executors measure and write it, part by part, so that it may be larger than any
@@ -104,7 +103,7 @@ def measure(
     """
     require_plan(plan)  # says so if it is no plan, before the ledger is looked for
     steps = None if isinstance(progress, bool) else progress  # a bar has become a function
-    account = None if callable(ledger) else account_of(ledger, plan.unit)
+    account = account_of(ledger, plan.unit)
     data = source_of(source)
     require_agreement(data.options, plan.unit, plan.domain)
     measurements, cost = priced(plan)
@@ -112,11 +111,10 @@ def measure(
     cost += 0 if aside is None else aside.cost
 
     def pay(fingerprint: str) -> tuple[Entry, Ledger]:
-        paying = account or account_of(ledger, plan.unit)
-        entry = paying.debit(
+        entry = account.debit(
             cost, purpose=purpose, dataset=fingerprint, currency=measurements.currency, whose=data.options.whose
         )
-        return entry, paying
+        return entry, account
 
     carried_out = partial(carry_out, plan, measurements, cost, data, pay, progress=steps, notice=notice, aside=aside)
     if out is None:
@@ -266,15 +264,15 @@ def _paid(pay: Pay, fingerprint: str) -> tuple[Entry, Ledger]:
     return entry, ledger
 
 
-def account_of(ledger: Ledger | str | Path | Callable[[], Ledger], unit: Unit) -> Ledger:
+def account_of(ledger: Ledger | str | Path, unit: Unit) -> Ledger:
     """The ledger that is meant, if it protects what is measured for; a bound on persons' records is a plan's own.
 
     Raises:
         LedgerError: it is none, or protects another unit.
     """
-    account = ledger if isinstance(ledger, Ledger) else ledger() if callable(ledger) else Ledger(ledger)
-    if not isinstance(account, Ledger):
-        raise LedgerError(f"ledger gave {account!r}, which is not a ledger; make one with rs.Ledger.")
+    if not isinstance(ledger, Ledger | str | Path):
+        raise LedgerError(f"ledger is a {type(ledger).__name__}, not a ledger; make one with rs.Ledger.")
+    account = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     if account.unit != unit and not (isinstance(account.unit, Person) and isinstance(unit, Person)):
         raise LedgerError(
             f"the ledger protects {account.unit}, what is measured {unit}; plan with unit={account.unit!r}, or make "

@@ -145,7 +145,7 @@ def records_per_person(
     domain: Domain,
     budget: Guarantee,
     *,
-    ledger: Ledger | str | Path | Callable[[], Ledger],
+    ledger: Ledger | str | Path,
     most: int = MOST,
     purpose: str = "records per person",
     progress: Progress | None = None,
@@ -159,7 +159,7 @@ def records_per_person(
         source: the data, which names the person column.
         domain: what the records may hold; those that a policy drops do not count.
         budget: what to spend: ZCDP, GDP or ApproxDP for normal noise, PureDP for Laplace noise.
-        ledger: the dataset's ledger, its path, or a function that makes it, called when the data has been checked.
+        ledger: the dataset's ledger, or the path of one that exists.
         most: persons with so many records or more are counted together.
         purpose: what the ledger notes.
         progress: called with the step, how much is done, and of how much if known.
@@ -183,14 +183,13 @@ def records_per_person(
     if isinstance(most, bool) or not isinstance(most, int) or not 1 <= most < MOST_TOLD:
         raise PrivacyError(f"most={most!r} is not a whole number from 1 to {MOST_TOLD - 1:,}; say 1024, for example.")
     aside = aside_within(budget, 1)
-    known = None if callable(ledger) else account_of(ledger, _ANY)
+    account = account_of(ledger, _ANY)
     data = source_of(source)
     require_agreement(data.options, _ANY, domain)
     bound, total = _any_bound(domain), _total(domain)
     with data.snapshot() as still:
         checked = checked_data(still, domain, progress=progress, bound=bound)
         try:
-            account = known or account_of(ledger, _ANY)
             entry = account.debit(
                 aside.cost,
                 purpose=purpose,
