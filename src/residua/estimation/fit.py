@@ -26,7 +26,7 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.estimation.mixture import THRESHOLD, Mixture, Target, Values, first_shares, fit_mixture
-from residua.estimation.observed import Members, Observed, Public, Simulated
+from residua.estimation.observed import Members, Observed, Public, Supposed
 from residua.estimation.raking import agreeing, raked
 from residua.estimation.shrinkage import Posterior, Prior, guarded, shrunk
 from residua.linalg.arrays import Floats
@@ -43,23 +43,22 @@ def simulations(values: Values) -> int:
     return int(np.clip(math.ceil(_DIRECTIONS / directions), 1, _SIMULATIONS))
 
 
-def absorbed_shares(fits: Sequence[tuple[Simulated, Mixture]], values: Values, total: float) -> Floats:
+def absorbed_shares(truth: Supposed, fits: Sequence[tuple[Observed, Mixture]], total: float) -> Floats:
     """The share of the noise of each single (on the diagonal) and pair that a model of it has followed.
 
     Args:
-        fits: releases whose truth is known, and the mixture fitted to each.
-        values: where each attribute's values stand.
+        truth: what releases were simulated from.
+        fits: those releases, and the mixture fitted to each.
         total: the number of records.
 
     Returns:
         (attributes, attributes), symmetric; 0 where nothing was measured.
     """
-    d = len(values.sizes)
-    absorbed = np.zeros((d, d))
-    first = fits[0][0]
+    values, first = truth.values, fits[0][0]
+    absorbed = np.zeros((len(values.sizes),) * 2)
     shares = [(one, {1: mixture.singles, 2: mixture.pairs}) for one, mixture in fits]
     for size in (1, 2):
-        sets = [s for s in combinations(range(d), size) if math.isfinite(first.variance(s))]
+        sets = first.sets(size)
         if not sets:
             continue
         own, precision = np.zeros(len(sets)), np.zeros(len(sets))
@@ -67,9 +66,9 @@ def absorbed_shares(fits: Sequence[tuple[Simulated, Mixture]], values: Values, t
             at = tuple(values.of(i) for i in members)
             sums = np.zeros(3)
             for simulated, model in shares:
-                truth = simulated.truth(members)
-                noise = simulated.residual(members) - truth
-                apart = centred(total * model[size][at]) - truth
+                own_truth = truth.residual(members)
+                noise = simulated.residual(members) - own_truth
+                apart = centred(total * model[size][at]) - own_truth
                 sums += [float((apart * noise).sum()), float((noise**2).sum()), float((apart**2).sum())]
             whole = max(sums[1], 1e-300)
             own[number] = sums[0] / whole
@@ -214,9 +213,10 @@ def fitted(
     mixture, nothing = fitting.mixture(), np.zeros((len(values.sizes),) * 2)
     singles, pairs, notes = fitting.tables(mixture, nothing, None if simulate else seen)
     if simulate:
-        supposed = [Simulated(observed, values, singles, pairs, seed) for seed in range(simulations(values))]
-        fits = [(one, replace(fitting, observed=one).mixture()) for one in supposed]
-        singles, pairs, notes = fitting.tables(mixture, absorbed_shares(fits, values, total), seen)
+        truth = Supposed(values, singles, pairs)
+        simulated = [truth.observed(domain, observed.variances, seed) for seed in range(simulations(values))]
+        fits = [(one, replace(fitting, observed=one).mixture()) for one in simulated]
+        singles, pairs, notes = fitting.tables(mixture, absorbed_shares(truth, fits, total), seen)
     if reconcile:
         pairs = agreeing(public, values, singles, pairs, say)
     return Fitted(values, total, singles, pairs, notes.errors, total_variance, notes.kept, notes.doubt, {})

@@ -10,10 +10,8 @@ with noise as in the real one, to see how far estimates are from the truth.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import combinations
 from typing import cast
 
@@ -23,7 +21,7 @@ from residua.domain import Domain, impossible_cells
 from residua.errors import PlanError
 from residua.estimation.mixture import Values
 from residua.linalg.arrays import Booleans, Floats
-from residua.linalg.lattice import SetFamily
+from residua.linalg.lattice import SetFamily, subsets
 from residua.linalg.modes import centred
 from residua.plans.product.set_estimator import FamilyEstimator, Reconstruction
 from residua.projection.facts import Fact
@@ -68,26 +66,27 @@ class Public:
         return possible
 
 
-_MOST_WAYS = 3  # up to which residuals of other plans are looked for
-_MOST_CELLS = 2**20
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """The residuals that a release tells, each with the variance of its noise.
 
-
-class Observed(ABC):
-    """The residuals that a release tells, each with the variance of its noise."""
+    Args:
+        domain: what the table may hold.
+        variances: `σ²` of the noise of each residual that was measured and can vary, alike in all its directions.
+        residual: a residual as measured, (n_1, …, n_k), by the positions of its attributes.
+    """
 
     domain: Domain
+    variances: Mapping[Members, float]
+    residual: Callable[[Members], Floats]
 
-    @abstractmethod
     def variance(self, members: Members) -> float:
-        """`σ²` of the noise of a residual, alike in all its directions; infinite where nothing was measured."""
+        """Of the noise of a residual; infinite where nothing was measured."""
+        return self.variances.get(members, math.inf)
 
-    @abstractmethod
-    def residual(self, members: Members) -> Floats:
-        """A residual as measured, (n_1, …, n_k); only where its variance is finite."""
-
-    @abstractmethod
-    def sets(self, size: int) -> Iterator[Members]:
+    def sets(self, size: int) -> list[Members]:
         """The sets of this size of which something was measured."""
+        return [members for members in self.variances if len(members) == size]
 
     def directions(self, members: Members) -> int:
         """In how many directions a residual can vary."""
@@ -96,103 +95,6 @@ class Observed(ABC):
     def cell_variance(self, members: Members) -> float:
         """The mean variance of one cell of a residual's noise."""
         return self.variance(members) * math.prod(1.0 - 1.0 / int(self.domain.sizes[i]) for i in members)
-
-
-@dataclass(frozen=True, eq=False)
-class PlainObserved(Observed):
-    """Residuals measured by plain strategies, or pooled from noisy tables.
-
-    Args:
-        domain: what the table may hold.
-        lattice: the family of sets.
-        variances: of the noise of each, (sets,).
-        estimator: where the numbers are.
-    """
-
-    domain: Domain
-    lattice: SetFamily
-    variances: Floats
-    reconstruction: Reconstruction
-
-    def variance(self, members: Members) -> float:
-        """As the plan states it."""
-        number = self.lattice.number(members)
-        return float(self.variances[number]) if number >= 0 and self.directions(members) else math.inf
-
-    @cached_property
-    def _units(self) -> Floats:
-        units = np.ones(len(self.lattice))
-        units[self.reconstruction.measured] = self.reconstruction.units
-        return units
-
-    def residual(self, members: Members) -> Floats:
-        """The numbers measured, on the scale of counts."""
-        number = self.lattice.number(members)
-        shape = [int(self.domain.sizes[i]) for i in members]
-        start = int(self.reconstruction.layout.starts[number])
-        table = self.reconstruction.noisy[start : start + math.prod(shape)] / self._units[number]
-        return centred(np.asarray(table).reshape(shape))
-
-    def sets(self, size: int) -> Iterator[Members]:
-        """Those of the lattice with a finite variance."""
-        if size < len(self.lattice.levels):
-            level, start = self.lattice.levels[size], int(self.lattice.offsets[size])
-            for row in level[np.isfinite(self.variances[start : start + len(level)])].tolist():
-                if self.directions(tuple(row)):
-                    yield tuple(row)
-
-
-@dataclass(frozen=True, eq=False)
-class ReadObserved(Observed):
-    """Residuals of the marginals that a release of any other form answers, up to three attributes.
-
-    Args:
-        release: what was measured.
-    """
-
-    release: Release
-
-    @property
-    def domain(self) -> Domain:  # type: ignore[override]
-        """What the table may hold."""
-        return self.release.domain
-
-    @cached_property
-    def _variances(self) -> dict[Members, float]:
-        """The mean of the variances of each residual's directions, from the identity of the module."""
-        plan, sizes = self.release.plan, self.domain.sizes
-        squares: dict[Members, float] = {}
-        variances: dict[Members, float] = {}
-        wanted = plan.measured_attributes
-        for members in (s for k in range(_MOST_WAYS + 1) for s in combinations(sorted(wanted), k)):
-            facets = [members[:j] + members[j + 1 :] for j in range(len(members))]
-            if not all(facet in squares for facet in facets) or self.domain.cells(self._names(members)) > _MOST_CELLS:
-                continue
-            try:
-                whole = float(plan.variance(self._names(members)).sum())
-            except PlanError:
-                continue
-            below = (s for k in range(len(members)) for s in combinations(members, k))
-            rest = sum(squares[s] / math.prod(int(sizes[i]) for i in members if i not in s) for s in below)
-            squares[members] = max(whole - rest, 0.0)
-            if self.directions(members):
-                variances[members] = max(squares[members], 1e-12 * whole) / self.directions(members)
-        return variances
-
-    def _names(self, members: Members) -> list[str]:
-        return [self.domain.names[i] for i in members]
-
-    def variance(self, members: Members) -> float:
-        """The mean over the residual's directions."""
-        return self._variances.get(members, math.inf)
-
-    def residual(self, members: Members) -> Floats:
-        """Of the unbiased estimate."""
-        return centred(self.release.estimator.marginal(members))
-
-    def sets(self, size: int) -> Iterator[Members]:
-        """Those that the release answers."""
-        yield from (members for members in self._variances if len(members) == size)
 
 
 def observed_of(release: Release) -> Observed:
@@ -205,53 +107,84 @@ def observed_of(release: Release) -> Observed:
         raise PlanError("a release with a bias answers other queries than were asked; estimate from one without.")
     family = release.plan.family
     if family is None or not family.plain:
-        return ReadObserved(release)
+        return _of_marginals(release)
+    return _of_residuals(release, family.lattice, family.noise_variances)
+
+
+def variances_of(domain: Domain, lattice: SetFamily, variances: Floats) -> dict[Members, float]:
+    """The finite ones among the noise variances of a family (sets,), by their sets, where something can vary."""
+    told = np.isfinite(variances) & (lattice.products(domain.sizes.astype(np.float64) - 1.0) > 0)
+    return {members: v for members, v, there in zip(lattice, variances.tolist(), told.tolist(), strict=True) if there}
+
+
+def _of_residuals(release: Release, lattice: SetFamily, variances: Floats) -> Observed:
+    """Residuals measured by plain strategies, or pooled from noisy tables."""
+    domain = release.domain
     reconstruction = cast("Reconstruction", cast("FamilyEstimator", release.estimator).reconstruction)
-    return PlainObserved(release.domain, family.lattice, family.noise_variances, reconstruction)
+    starts, units = reconstruction.layout.starts, np.ones(len(lattice))
+    units[reconstruction.measured] = reconstruction.units
+
+    def residual(members: Members) -> Floats:
+        number, shape = lattice.number(members), [int(domain.sizes[i]) for i in members]
+        start = int(starts[number])
+        table = reconstruction.noisy[start : start + math.prod(shape)] / units[number]
+        return centred(np.asarray(table).reshape(shape))
+
+    return Observed(domain, variances_of(domain, lattice, variances), residual)
+
+
+_MOST_WAYS = 3  # up to which residuals of other plans are looked for
+_MOST_CELLS = 2**20
+
+
+def _of_marginals(release: Release) -> Observed:
+    """Residuals of the marginals that a release of any other form answers, up to three attributes.
+
+    Each has the mean of the variances of its directions, by the identity of the module.
+    """
+    plan, domain = release.plan, release.domain
+    squares: dict[Members, float] = {}
+    variances: dict[Members, float] = {}
+    for members in (s for k in range(_MOST_WAYS + 1) for s in combinations(sorted(plan.measured_attributes), k)):
+        names, below = [domain.names[i] for i in members], [*subsets(members)][:-1]
+        if not all(subset in squares for subset in below) or domain.cells(names) > _MOST_CELLS:
+            continue
+        try:
+            whole = float(plan.variance(names).sum())
+        except PlanError:
+            continue
+        rest = sum(squares[s] / math.prod(int(domain.sizes[i]) for i in members if i not in s) for s in below)
+        squares[members] = max(whole - rest, 0.0)
+        directions = math.prod(int(domain.sizes[i]) - 1 for i in members)
+        if directions:
+            variances[members] = max(squares[members], 1e-12 * whole) / directions
+    return Observed(domain, variances, lambda members: centred(release.estimator.marginal(members)))
 
 
 @dataclass(frozen=True, eq=False)
-class Simulated(Observed):
-    """What a release of singles and pairs would say if these were the truth; noise as in the release.
+class Supposed:
+    """Tables of singles and pairs, taken for the truth.
 
     Args:
-        real: the release whose noise is imitated.
         values: where each attribute's values stand.
-        singles: the supposed truth, (values,).
-        pairs: the supposed truth, (values, values).
-        seed: which simulation.
-        variances: of each set, where the release is yet to be made; those of the real one if left out.
+        singles: (values,).
+        pairs: (values, values).
     """
 
-    real: Observed
     values: Values
     singles: Floats
     pairs: Floats
-    seed: int = 0
-    variances: Mapping[Members, float] | None = None
 
-    @cached_property
-    def domain(self) -> Domain:  # type: ignore[override]
-        """What the table may hold."""
-        return self.real.domain
-
-    def variance(self, members: Members) -> float:
-        """As in the release, or as supposed."""
-        if self.variances is None:
-            return self.real.variance(members)
-        return self.variances.get(members, math.inf) if self.directions(members) else math.inf
-
-    def truth(self, members: Members) -> Floats:
-        """The supposed residual."""
+    def residual(self, members: Members) -> Floats:
+        """The residual of a single attribute or a pair."""
         at = tuple(self.values.of(i) for i in members)
         return centred(self.singles[at] if len(at) == 1 else self.pairs[at])
 
-    def residual(self, members: Members) -> Floats:
-        """The supposed residual with noise."""
-        random = np.random.default_rng([self.seed, *members])
-        truth = self.truth(members)
-        return truth + centred(random.standard_normal(truth.shape)) * math.sqrt(self.variance(members))
+    def observed(self, domain: Domain, variances: Mapping[Members, float], seed: int = 0) -> Observed:
+        """What a release with noise of these variances would say if this were the truth."""
 
-    def sets(self, size: int) -> Iterator[Members]:
-        """As in the release."""
-        return self.real.sets(size)
+        def residual(members: Members) -> Floats:
+            random, truth = np.random.default_rng([seed, *members]), self.residual(members)
+            return truth + centred(random.standard_normal(truth.shape)) * math.sqrt(variances[members])
+
+        return Observed(domain, variances, residual)

@@ -12,7 +12,6 @@ would be after each way of spending, and the way whose estimates come back best 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,7 +19,7 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.estimation.fit import Fitted, Progress, fitted
-from residua.estimation.observed import Members, Observed, Public, Simulated
+from residua.estimation.observed import Members, Public, Supposed, variances_of
 from residua.estimation.spending import Learned, at_precisions, blended, spend, with_scores
 from residua.linalg.arrays import Booleans, Floats
 from residua.plans.estimator import require_workload
@@ -107,7 +106,6 @@ def precisions_after(
     known: Learned,
     fit: Fitted,
     public: Public,
-    observed: Observed,
     pcost: float,
     scores: tuple[Mapping[Members, float], float] | None = None,
     progress: Progress | None = None,
@@ -119,7 +117,6 @@ def precisions_after(
         known: what was measured says.
         fit: the estimates of singles and pairs so far.
         public: what is known besides.
-        observed: what was measured.
         pcost: what everything may cost in the end, for one record added or removed.
         scores: of larger tables, and the deviation of their noise.
         progress: called with what is being done, how much is done, and of how much.
@@ -140,7 +137,7 @@ def precisions_after(
     if not (lattice.set_sizes == 2).any():
         return _without_little(even, known.measured)
     alone = spend(known, weights, costs, pcost)
-    return _without_little(_best(even, alone, known, costs, fit, public, observed, small, progress), known.measured)
+    return _without_little(_best(even, alone, known, costs, fit, public, small, progress), known.measured)
 
 
 def _worthiest(known: Learned, wanted: Floats, costs: Floats, small: Booleans, most: float) -> Learned:
@@ -165,7 +162,6 @@ def _best(
     costs: Floats,
     fit: Fitted,
     public: Public,
-    observed: Observed,
     small: Booleans,
     progress: Progress | None,
 ) -> Floats:
@@ -176,17 +172,15 @@ def _best(
             np.where(small, even, 0.0), np.where(small, alone, 0.0), share, np.where(small, known.measured, 0.0), costs
         )
         wanted = np.where(small, on_small, even)
-        error = _simulated_error(wanted, known, fit, public, observed, progress)
+        error = _simulated_error(wanted, known, fit, public, progress)
         tried.append((error if share == 0.0 else error / _BETTER, wanted))
     return min(tried, key=lambda one: one[0])[1]
 
 
-def _simulated_error(
-    wanted: Floats, known: Learned, fit: Fitted, public: Public, observed: Observed, progress: Progress | None
-) -> float:
+def _simulated_error(wanted: Floats, known: Learned, fit: Fitted, public: Public, progress: Progress | None) -> float:
     """The error of all pairs, estimated from a release simulated with these precisions."""
-    lattice = known.lattice
-    variances = {members: 1.0 / tau if tau > 0 else math.inf for members, tau in zip(lattice, wanted, strict=True)}
-    simulated = Simulated(observed, fit.values, fit.singles, fit.pairs, seed=1, variances=variances)
+    noise = np.divide(1.0, wanted, out=np.full_like(wanted, np.inf), where=wanted > 0)
+    variances = variances_of(public.domain, known.lattice, noise)
+    simulated = Supposed(fit.values, fit.singles, fit.pairs).observed(public.domain, variances, seed=1)
     again = fitted(simulated, public, fit.total, 0.0, progress, reconcile=False, simulate=False)
     return float(np.abs(again.pairs - fit.pairs).sum())

@@ -18,13 +18,14 @@ from residua.estimation.observed import Public
 from residua.linalg.arrays import Floats
 
 _WORTH_COMPILING = 500  # cells: below, NumPy is as fast
+_NOTHING = 1e-200  # of a count: a margin over a smaller sum may be no finite number
 
 
 def raked(first: Floats, margins: Sequence[Floats], tolerance: float = 1e-9, rounds: int = 400) -> tuple[Floats, float]:
     """A table with these margins, one per axis summed over, and how far it is from them at most, in counts.
 
-    Cells that are zero stay zero; where no such table has all margins, the rounds end
-    and the distance says so.
+    Cells that are zero stay zero; where no such table has all margins, the rounds end and the distance says so: that
+    before the last round, which no round makes larger where there is such a table.
 
     Args:
         first: the first guess, not negative, (n_1, …, n_k).
@@ -38,7 +39,7 @@ def raked(first: Floats, margins: Sequence[Floats], tolerance: float = 1e-9, rou
 
         whole = np.array(first, order="C")
         a, b, c = (np.ascontiguousarray(margin) for margin in margins)
-        return whole, float(rake_three(whole, a, b, c, tolerance * total, rounds))
+        return whole, float(rake_three(whole, a, b, c, tolerance * total, rounds, _NOTHING))
     table = first
     apart = np.inf
     for _ in range(rounds):
@@ -46,13 +47,11 @@ def raked(first: Floats, margins: Sequence[Floats], tolerance: float = 1e-9, rou
         for axis, margin in enumerate(margins):
             now = table.sum(axis=axis)
             apart = max(apart, float(np.abs(now - margin).max()))
-            with np.errstate(divide="ignore", invalid="ignore"):
-                factor = np.where(now > 0, margin / now, 0.0)
+            factor = np.divide(margin, now, out=np.zeros_like(now), where=now > _NOTHING)
             table = table * np.expand_dims(factor, axis)
         if apart <= tolerance * total:
             break
-    left = max(float(np.abs(table.sum(axis=axis) - margin).max()) for axis, margin in enumerate(margins))
-    return table, left
+    return table, apart
 
 
 Triple = tuple[int, int, int]

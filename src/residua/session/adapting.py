@@ -227,9 +227,8 @@ class Adaptive(Measuring):
             have = float(variances.measured @ proportions.costs)
             ratio = proportions.unit_pcost / max(proportions.pcost, 1e-300)
             kept = None if done.scores is None else _by_members(done.scores, known)
-            wanted = precisions_after(
-                proportions, variances, fit, public, observed, have + float(left) / ratio, kept, self._tell
-            )
+            whole = have + float(left) / ratio
+            wanted = precisions_after(proportions, variances, fit, public, whole, kept, self._tell)
             missing = _rest(proportions, np.maximum(wanted - variances.measured, 0.0), budget, at, left)
             if missing is not None:
                 self._measured(missing, at, "adapt: rest", "the rest", {**name, "step": "rest"})
