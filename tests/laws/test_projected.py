@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import residua as rs
+from residua.domain.facts import Fact
 from residua.projection.accuracy import bound_of
-from residua.projection.facts import Fact
 from residua.projection.problem import Terms
 from residua.projection.problems import problem_of
 from tests.laws.projections import (

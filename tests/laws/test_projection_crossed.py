@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 import residua as rs
+from residua.domain.facts import Fact
 from residua.errors import PlanError
 from residua.plans.strategy import Plain, Rows
 from residua.projection.alternating import nearest
 from residua.projection.axes import axis_along
 from residua.projection.crossed import Crossed
 from residua.projection.crossing import Below, Crossing
-from residua.projection.facts import Fact
 from residua.projection.family import FamilyProblem
 from residua.projection.problem import Terms
 from residua.projection.products import ProductProblem

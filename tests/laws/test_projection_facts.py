@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import residua as rs
-from residua.projection.facts import facts_of
+from residua.domain.facts import facts_of
 from tests.laws.projections import IMPOSSIBLE, all_two_way, domain_of_three, queries_release, released
 
 DOMAIN = domain_of_three(impossible=IMPOSSIBLE)

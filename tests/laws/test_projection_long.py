@@ -8,10 +8,10 @@ import pytest
 
 import residua as rs
 from residua.domain import impossible_cells
+from residua.domain.facts import Fact
 from residua.projection.alternating import nearest
 from residua.projection.axes import CosineBasis, PrefixSums
 from residua.projection.axis_kernels import give_total, nearest_rising
-from residua.projection.facts import Fact
 from residua.projection.problem import Terms
 from residua.projection.products import PlainProblem
 

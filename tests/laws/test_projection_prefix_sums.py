@@ -8,10 +8,10 @@ import pytest
 from scipy.optimize import isotonic_regression
 
 import residua as rs
+from residua.domain.facts import Fact
 from residua.projection import problems, products
 from residua.projection.axes import CosineBasis, PrefixSums
 from residua.projection.axis_kernels import NO_ZEROS, nearest_rising
-from residua.projection.facts import Fact
 from residua.projection.problem import Terms
 from residua.projection.products import PlainProblem
 

@@ -6,7 +6,7 @@ import pytest
 
 import residua as rs
 from residua.errors import PlanError
-from residua.projection.facts import _evidence, estimated_total
+from residua.projection.total import _evidence, estimated_total
 
 SIZES = {"survived": 2, "class": 3, "sex": 2, "age": 9, "siblings": 7, "parents": 8, "fare": 10, "port": 4}
 ROWS = 1304

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from residua.domain.facts import facts_of, shown
 from residua.errors import PlanError
 from residua.estimation.fit import Fitted, Progress, fitted
 from residua.estimation.folder import load_estimates, save_estimates
@@ -19,8 +20,8 @@ from residua.estimation.rows import SyntheticRows, rows_of
 from residua.estimation.tables import ODD, EstimatedTables, TableAccuracy, accuracy_of, crossed_names
 from residua.linalg.arrays import Floats
 from residua.projection.accuracy import statement_of
-from residua.projection.facts import estimated_total, facts_of, shown
 from residua.projection.tables import ProjectedTable, Tabled
+from residua.projection.total import estimated_total
 from residua.release.base import Release
 from residua.showing import Exported
 from residua.workload import AskedRows

@@ -18,13 +18,13 @@ from typing import cast
 import numpy as np
 
 from residua.domain import Domain, impossible_cells
+from residua.domain.facts import Fact
 from residua.errors import PlanError
 from residua.estimation.mixture import Values
 from residua.linalg.arrays import Booleans, Floats
 from residua.linalg.lattice import SetFamily, subsets
 from residua.linalg.modes import centred
 from residua.plans.product.set_estimator import FamilyEstimator, Reconstruction
-from residua.projection.facts import Fact
 from residua.release.base import Release
 
 Members = tuple[int, ...]

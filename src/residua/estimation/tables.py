@@ -14,13 +14,13 @@ from itertools import combinations
 import numpy as np
 
 from residua.domain import Domain
+from residua.domain.facts import listed
 from residua.estimation.fit import Fitted, above_floor, judged
 from residua.estimation.observed import Members, Observed, Public
 from residua.estimation.raking import raked
 from residua.estimation.shrinkage import Prior, expected, pooled_prior
 from residua.linalg.arrays import Floats
 from residua.linalg.modes import centred
-from residua.projection.facts import listed
 
 _SAMPLED = 48
 _SURELY = 4.0  # standard deviations: the noise of larger tables is large, and a little of it by mistake is much

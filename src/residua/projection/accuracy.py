@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from residua.domain.facts import listed, shown
 from residua.linalg.arrays import Floats
 from residua.privacy.costs import stated
-from residua.projection.facts import listed, shown
 from residua.projection.problem import Fit, Progress, ProjectionProblem
 from residua.published.table import protects, what_is_counted
 from residua.showing import printable

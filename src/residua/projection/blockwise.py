@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from residua.domain.facts import Fact, shown
 from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.linalg.modes import along
 from residua.plans.blockwise.plan import BlockwisePlan
 from residua.plans.cells import MOST_COLUMNS
 from residua.plans.levels import AttributeLevels, Block, below, dimensions, in_coordinates, places, shape_of, told_apart
-from residua.projection.facts import Fact, shown
 from residua.projection.interior import TablePiece, nearest_tables
 from residua.projection.problem import Fit, Progress, ProjectionProblem
 from residua.workload import AttributeQueries, Workload

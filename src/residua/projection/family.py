@@ -21,12 +21,12 @@ from typing import Any
 import numpy as np
 
 from residua.domain import impossible_cells
+from residua.domain.facts import shown
 from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.linalg.lattice import Layout, SetFamily, batches, closure, layout_of
 from residua.linalg.modes import centred
 from residua.plans.product.plan import ProductPlan
-from residua.projection.facts import shown
 from residua.projection.problem import MANY_CELLS, Fit, Progress, ProjectionProblem, spectral_sums
 from residua.workload import renumber
 

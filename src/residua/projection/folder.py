@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from residua.domain.facts import Fact
 from residua.errors import FileError
 from residua.files import MOST_DOCUMENT, read_document, require_path, write_document
 from residua.folders import (
@@ -37,7 +38,6 @@ from residua.folders import (
     write_synced,
 )
 from residua.projection.accuracy import Bound, SimulatedError
-from residua.projection.facts import Fact
 from residua.projection.problem import Terms
 from residua.projection.problems import problem_of
 from residua.release.base import Release

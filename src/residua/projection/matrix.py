@@ -13,12 +13,12 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from residua.domain import impossible_cells
+from residua.domain.facts import shown
 from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.plans.contract import Plan
 from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.product.plan import ProductPlan
-from residua.projection.facts import shown
 from residua.projection.problem import Fit, Histogram, Progress, ProjectionProblem, Terms, spectral_sums
 
 

@@ -9,11 +9,11 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from residua.domain.facts import Fact, shown
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.plans.contract import Plan
 from residua.plans.estimator import Estimator
-from residua.projection.facts import Fact, shown
 from residua.release.base import Release
 from residua.workload import AttributeQueries, Workload, applied
 

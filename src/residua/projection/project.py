@@ -11,15 +11,16 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from residua.domain import impossible_cells
+from residua.domain.facts import facts_of
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.plans.cells import MOST_COLUMNS
 from residua.projection.accuracy import BIASED, Bound, SimulatedError, bound_of, projection_statement, simulated_error
-from residua.projection.facts import estimated_total, facts_of
 from residua.projection.folder import load_projection, save_projection
 from residua.projection.problem import Fit, Metric, Progress, Terms
 from residua.projection.problems import kind_of, metric_of, problem_of
 from residua.projection.tables import Tabled
+from residua.projection.total import estimated_total
 from residua.release.base import Release
 from residua.release.pooled import over_cells
 from residua.showing import Exported, with_bar

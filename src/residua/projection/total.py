@@ -1,0 +1,59 @@
+"""The total of a projection where none is public.
+
+A total that was measured poorly is estimated from what is measured of it and of single attributes, and from its being
+positive. The released total (the best linear unbiased estimate from everything measured) is normal around the truth N,
+which is not negative. What is measured of an attribute apart from the total, its residual r, says more: shares p of n
+values that vary as a symmetric Dirichlet of parameter α make `r` as large as `N √(n−1) √w`, `w = 1/(n (nα + 1))` per
+direction. So the squared length of a measured residual, normal of variance `σ² + N² w` in each of n − 1 directions, is
+evidence about N; α is not known, and averaged over. The mean of N under both, given a flat prior on N > 0, is the
+estimate: where the residuals are noise, that of a normal cut at zero.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.special import logsumexp
+
+from residua.errors import PlanError
+from residua.linalg.arrays import Floats
+from residua.release.base import Release
+
+_CLEAR = 3.0  # standard deviations above zero: then the released total is kept as it is
+_REACH = 6.0  # standard deviations above the released total: further up, nothing is looked for
+_STEPS = 800
+_MOST_VALUES = 5_000  # of an attribute that is looked at
+_SPREADS = np.array([0.1, 0.3, 1.0, 3.0, 10.0])  # α
+
+
+def estimated_total(release: Release) -> tuple[float, float] | None:
+    """The total and its standard deviation, positive; None where the release does not tell one at all."""
+    try:
+        released = float(release.estimates(()))
+    except PlanError:
+        return None
+    stddev = float(release.table(()).columns["stddev"][0])
+    if stddev == 0.0 or released > _CLEAR * stddev:
+        return max(released, 0.0), stddev
+    grid = np.linspace(0.0, max(released, 0.0) + _REACH * stddev, _STEPS + 1)[1:]
+    log = -0.5 * ((grid - released) / stddev) ** 2
+    for name in release.domain.names:
+        size = release.domain[name].size
+        if not 1 < size <= _MOST_VALUES or not release.plan.supports([name]):
+            continue
+        table = release.estimates([name])
+        variance = (float(release.plan.variance([name]).sum()) - stddev**2 / size) / (size - 1)
+        if variance > 0:
+            log += _evidence(float(((table - table.mean()) ** 2).sum()), size, variance, grid)
+    weights = np.exp(log - log.max())
+    mean = float(weights @ grid / weights.sum())
+    return mean, math.sqrt(float(weights @ (grid - mean) ** 2 / weights.sum()))
+
+
+def _evidence(squares: float, size: int, variance: float, totals: Floats) -> Floats:
+    """The log likelihood of a residual's squared length, for each total, up to a constant, (totals,)."""
+    w = 1.0 / (size * (size * _SPREADS + 1.0))
+    each = variance + totals[:, None] ** 2 * w  # (totals, spreads)
+    log = -0.5 * ((size - 1) * np.log(each / variance) + squares / each)
+    return np.asarray(logsumexp(log, axis=1))
