@@ -19,7 +19,7 @@ from residua.errors import FileError, PlanError, VerificationError
 from residua.linalg.conductances import nesting_of, star_network
 from residua.linalg.nested_noise import NestedNoise, simulated_along
 from residua.linalg.path import over_running_sums
-from residua.noise import correlated, fields, nested, refining
+from residua.noise import correlated, fields, refining, steps
 from residua.noise.correlated import exactly_ordered, rounded_ordered
 from residua.noise.normals import Normals
 from residua.noise.samplers import SystemEntropy
@@ -199,7 +199,7 @@ def test_draws_in_floats_and_in_pairs_are_as_far_from_balls_as_they_say(number):
     for axis in range(2):
         sums, bounds = refining.pair_sums(noise, normals, axis)
         with precision(400):
-            balls = refining.ball_chains(noise, [normals.balls(axis, j, 5) for j in range(parts)])
+            balls = steps.ball_sums(noise, [normals.balls(axis, j, 5) for j in range(parts)])
             for i, ball in enumerate(balls):
                 assert abs(ball - arb(floats[axis, i])) <= arb(errors[axis, i])
                 assert abs(ball - arb(sums[0, i]) - arb(sums[1, i])) <= arb(bounds[i])
@@ -220,12 +220,12 @@ def test_steps_err_by_less_than_they_say(number, off):
     z, b = rng.normal(size=(40, n + 1)), off * rng.uniform(size=(40, n + 1))
     z[:, number % n] *= 1e6 if not off else 1.0  # so that others are drawn from what errs already
     floats, errors, sums, bounds = np.zeros((40, n)), np.zeros((40, n)), np.zeros((40, 2, n)), np.zeros((40, n))
-    nested.add_floats(noise, nested.float_factors_of(noise, 0), z, b, floats, errors)
-    nested.add_pairs(noise, nested.pair_factors_of(noise, 0), z, np.zeros_like(z), b, sums, bounds)
+    steps.add_floats(noise, steps.float_factors_of(noise, 0, n), z, b, floats, errors)
+    steps.add_pairs(noise, steps.pair_factors_of(noise, 0, n), z, np.zeros_like(z), b, sums, bounds)
     with precision(400):
         for axis in range(40):
             true = [arb(each) + arb(beside) for each, beside in zip(z[axis].tolist(), b[axis].tolist(), strict=True)]
-            for i, ball in enumerate(nested.ball_sums(noise, [true])):
+            for i, ball in enumerate(steps.ball_sums(noise, [true])):
                 by_floats, by_pairs = (
                     abs(ball - arb(floats[axis, i])),
                     abs(ball - arb(sums[axis, 0, i]) - arb(sums[axis, 1, i])),
@@ -248,7 +248,7 @@ def test_springs_next_to_nothing_change_no_draw():
     floats, errors = correlated.float_sums(noise, normals)
     sums, bounds = refining.pair_sums(noise, normals, 0)
     with precision(300):
-        for i, ball in enumerate(refining.ball_chains(noise, [normals.balls(0, 0, 3)])):
+        for i, ball in enumerate(steps.ball_sums(noise, [normals.balls(0, 0, 3)])):
             assert abs(ball - arb(floats[0, i])) <= arb(errors[0, i])
             assert abs(ball - arb(sums[0, i]) - arb(sums[1, i])) <= arb(bounds[i])
     assert float(price(noise)) > 0

@@ -8,7 +8,7 @@ import pytest
 from flint import arb, ctx
 
 from residua.linalg.path import OrderedNoise, prefix_path, range_path
-from residua.noise import correlated, fields, kernels, refining
+from residua.noise import correlated, fields, kernels, refining, steps
 from residua.noise.correlated import begun, rounded_so_far
 from residua.noise.normals import Normals, normal
 from residua.noise.samplers import NORMAL, SystemEntropy
@@ -75,7 +75,7 @@ def test_floats_and_pairs_are_as_far_from_the_balls_as_they_say(noise):
     for axis in range(2):
         sums, bounds = refining.pair_sums(noise, normals, axis)
         with precision(400):
-            balls = refining.ball_chains(noise, [normals.balls(axis, j, 5) for j in range(len(noise.poles))])
+            balls = steps.ball_sums(noise, [normals.balls(axis, j, 5) for j in range(len(noise.poles))])
             for i, ball in enumerate(balls):
                 assert abs(ball - arb(floats[axis, i])) <= arb(errors[axis, i])
                 assert abs(ball - arb(sums[0, i]) - arb(sums[1, i])) <= arb(bounds[i])
@@ -128,8 +128,8 @@ def test_a_rounding_that_is_open_is_left_open():
 def test_next_to_the_middle_between_two_integers_pairs_round_as_they_are():
     ulp = 2.0**-54
     for middle in (-2.5, -1.5, -0.5, 0.5, 1.5):
-        for steps in range(-9, 10):
-            high = middle + steps * ulp
+        for ulps in range(-9, 10):
+            high = middle + ulps * ulp
             lows = np.array([0.0, 0.3, 0.49, -0.3, -0.49]) * np.spacing(abs(high))
             out = np.array([np.full(5, high), lows])
             whole, is_open = np.full(5, 99), np.ones(5, dtype=bool)

@@ -6,17 +6,6 @@ rounds to one integer, that integer is the draw. An axis on which any of them do
 its normals get 64 bits more, and the same chains are computed in pairs of floats; what stays open then, practically
 never, in ball arithmetic with as many bits as it takes. The draw is a function of the real numbers alone: its
 distribution is exactly that of rounded normal noise with the chains' covariance.
-
-**The bound.** u = 2⁻⁵³. R, which accumulates over the whole axis, is computed in pairs of floats: each operation on
-positive numbers errs by less than 2⁻¹⁰⁰ relatively, so that n < 2⁴⁰ steps of six and the final rounding to a float err
-by less than 2u. Then κ, φ, ψ = 1 − φ and σ err by less than 12u relatively. `C_i = C_{i−1} + (σ_i z_i − ψ_i C_{i−1})`
-is accumulated in pairs as well, so that only its step errs; an earlier error is multiplied by φ_i < 1:
-
-    E_i = φ E_{i−1} + σ B + 16u (σ|ẑ| + ψ|Ĉ_{i−1}|) + 2⁻¹⁰⁰|Ĉ_i|,
-
-computed in floats and enlarged by 2⁻³⁰ at each step, which covers the rounding of the bound itself. The same for
-`1 − m_i = (1 − m_{i−1}) − ψ_i (1 − m_{i−1})`, where the path is grounded on its left. Noise with nested groups has
-steps and a bound of its own (`nested.py`); all the rest is the same.
 """
 
 from __future__ import annotations
@@ -28,15 +17,15 @@ from numpy.typing import NDArray
 
 from residua.errors import PrivacyError
 from residua.linalg.arrays import Booleans, Floats, Integers
-from residua.linalg.nested_noise import AxisNoise, NestedNoise
+from residua.linalg.nested_noise import AxisNoise
 from residua.linalg.path import OrderedNoise
-from residua.noise import nested
 from residua.noise.normals import Bits, Normals
 from residua.noise.refining import judged, refined
 from residua.noise.samplers import Entropy, SystemEntropy, take
+from residua.noise.steps import add_floats, float_factors_of
 
 _BLOCK = 1 << 18  # normals at a time
-_KEPT = 1 << 26  # stiffnesses that are kept for the next axes
+_KEPT = 1 << 26  # factors that are kept for the next axes
 UNDECIDED = 2.0**-50  # from the middle between two integers, beyond the bound: covers the comparison's own rounding
 
 
@@ -62,15 +51,11 @@ def rounded_ordered(noise: AxisNoise, grid: int, axes: int, *, _entropy: Entropy
     n, parts = noise.size, len(noise.poles)
     draws = np.empty((axes, n), dtype=np.int64)
     together = max(_BLOCK // (parts * (n + 1)), 1)  # short axes are drawn many at a time
-    stiff = (
-        stiffness_of(noise)
-        if axes > together and parts * n * (4 if isinstance(noise, NestedNoise) else 1) <= _KEPT
-        else None
-    )
+    factors = float_factors(noise, n) if axes > together and 3 * parts * n <= _KEPT else None
     for start in range(0, axes, together):
         block = draws[start : start + together]
         normals = Normals(source, (len(block), parts, n + 1))
-        sums, bounds = float_sums(noise, normals, stiff)
+        sums, bounds = float_sums(noise, normals, factors)
         is_open = rounded_where_decided(grid, sums, bounds, block)
         for axis in np.flatnonzero(is_open.any(axis=1)).tolist():
             refined(noise, grid, normals, axis, block[axis], is_open[axis])
@@ -101,41 +86,19 @@ def rounded_where_decided(grid: int, sums: Floats, bounds: Floats, draws: Intege
     return ~(np.abs(scaled - sums) < 0.5 - bounds * grid * (1 + 2.0**-30) - UNDECIDED)  # so that NaN stays open
 
 
-def stiffness_of(noise: AxisNoise) -> list[Floats]:
-    """R of every part, right to 2u relatively, (n,) each; with nested groups its factors (`nested.py`)."""
-    return [_stiff(noise, part) for part in range(len(noise.poles))]
+def float_factors(noise: AxisNoise, count: int) -> list[Floats]:
+    """The factors of the steps of every part, (3, count + 1) each."""
+    return [float_factors_of(noise, part, count) for part in range(len(noise.poles))]
 
 
-def _stiff(noise: AxisNoise, part: int) -> Floats:
-    from residua.noise.kernels import stiff
-
-    if isinstance(noise, NestedNoise):
-        return nested.float_factors_of(noise, part)
-    path, stiffness = noise.queries, np.empty(noise.size)
-    stiff(path.links, path.right, path.values, noise.q, noise.poles[part], stiffness)
-    return stiffness
-
-
-def float_sums(noise: AxisNoise, normals: Normals, stiff: list[Floats] | None = None) -> tuple[Floats, Floats]:
+def float_sums(noise: AxisNoise, normals: Normals, factors: list[Floats] | None = None) -> tuple[Floats, Floats]:
     """Running sums in floats and the bounds on their errors, (axes, n) each; of fewer normals the first ones."""
     axes, _, numbers = normals.shape
     sums, bounds = np.zeros((2, axes, numbers - 1))
     for part in range(len(noise.poles)):
-        add_floats(
-            noise, part, _stiff(noise, part) if stiff is None else stiff[part], *normals.floats(part), sums, bounds
-        )
+        own = float_factors_of(noise, part, numbers - 1) if factors is None else factors[part]
+        add_floats(noise, own, *normals.floats(part), sums, bounds)
     return sums, bounds
-
-
-def add_floats(noise: AxisNoise, part: int, stiff: Floats, z: Floats, b: Floats, sums: Floats, bounds: Floats) -> None:
-    """Adds one part to running sums and to the bounds on their errors, (axes, n) each."""
-    from residua.noise.kernels import float_chains
-
-    if isinstance(noise, NestedNoise):
-        nested.add_floats(noise, stiff, z, b, sums, bounds)
-    else:
-        p, a = noise.poles[part], noise.weights[part]
-        float_chains(noise.queries.left, noise.queries.values, noise.q, p, a, stiff, z, b, sums, bounds)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -13,10 +13,11 @@ import numpy as np
 from residua.errors import PrivacyError
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.linalg.nested_noise import AxisNoise
-from residua.noise.correlated import add_floats, float_sums, require_grid, rounded_where_decided, stiffness_of
+from residua.noise.correlated import float_factors, float_sums, require_grid, rounded_where_decided
 from residua.noise.normals import GUARD_BITS, Normals
-from residua.noise.refining import add_pairs, ball_chains, pair_factors_of, rounded_ball
+from residua.noise.refining import rounded_ball
 from residua.noise.samplers import MOST_WORDS, Entropy, SystemEntropy
+from residua.noise.steps import add_floats, add_pairs, ball_sums, pair_factors_of
 from residua.noise.table import precision
 
 
@@ -44,15 +45,15 @@ def rounded_field(
     source = SystemEntropy() if _entropy is None else _entropy
     n, m = first.size, second.size
     draws = np.empty((fields, n, m), dtype=np.int64)
-    stiff = stiffness_of(first), stiffness_of(second)
+    factors = float_factors(first, n), float_factors(second, m)
     for field in range(fields):
         sums, bounds = np.zeros((2, m, n))
         normals = []
         for part in range(len(first.poles)):
             own = Normals(source, (n + 1, len(second.poles), m + 1))
             normals.append(own)
-            z, b = (np.ascontiguousarray(each.T) for each in float_sums(second, own, stiff[1]))  # (m, n + 1)
-            add_floats(first, part, stiff[0][part], z, b, sums, bounds)
+            z, b = (np.ascontiguousarray(each.T) for each in float_sums(second, own, factors[1]))  # (m, n + 1)
+            add_floats(first, factors[0][part], z, b, sums, bounds)
         across = np.empty((m, n), dtype=np.int64)
         is_open = rounded_where_decided(grid, sums, bounds, across)
         if is_open.any():
@@ -105,7 +106,7 @@ def _judged(first: AxisNoise, second: AxisNoise, grid: int, normals: list[Normal
         with precision(64 * words + GUARD_BITS):
             inner = [
                 [
-                    ball_chains(second, [own.balls(row, j, words) for j in range(len(second.poles))])
+                    ball_sums(second, [own.balls(row, j, words) for j in range(len(second.poles))])
                     for row in range(n + 1)
                 ]
                 for own in normals
@@ -113,7 +114,7 @@ def _judged(first: AxisNoise, second: AxisNoise, grid: int, normals: list[Normal
             draws = [
                 [
                     rounded_ball(grid, each)
-                    for each in ball_chains(first, [[rows[row][column] for row in range(n + 1)] for rows in inner])
+                    for each in ball_sums(first, [[rows[row][column] for row in range(n + 1)] for rows in inner])
                 ]
                 for column in range(m)
             ]

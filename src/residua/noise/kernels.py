@@ -112,106 +112,31 @@ def stiff(links, right, values, q, p, out):
             a, b = _stiffer(links[i - 1], k, e, a, b)
 
 
-@_inline
-def _float_chain(left, values, q, p, a, stiffness, z, b, out, bounds):
-    u, more = 2.0**-53, 1.0 + 2.0**-30  # more: what rounding may have taken from a bound
-    count = out.size
-    k = values + p / q[0]
-    extra = np.sqrt(a * left / (1.0 + left * k * stiffness[0] / (k + stiffness[0])))
-    factor = extra * z[count]
-    spread = (extra * b[count] + 16.0 * u * abs(factor)) * more if left > 0.0 else 0.0
-    c = low = error = slack = rest = 0.0
-    away = 1.0  # 1 − m, which is multiplied by φ in each step
-    for i in range(count):
-        k = values + p / q[i]
-        t = 1.0 / (k + stiffness[i])
-        psi, phi, sigma = stiffness[i] * t, k * t, np.sqrt(a * t)
-        step = sigma * z[i] - psi * c
-        error = (phi * error + sigma * b[i] + 16.0 * u * (sigma * abs(z[i]) + psi * abs(c))) * more
-        c, low = plus(c, low, step, 0.0)
-        error += 2.0**-100 * abs(c)
-        part, bound = c, error + 2.0 * u * abs(c)
-        if left > 0.0:
-            slack = (phi * slack + 16.0 * u * psi * away) * more + 2.0**-100 * away  # of 1 − m
-            away, rest = plus(away, rest, -psi * away, 0.0)
-            m = 1.0 - away
-            part += factor * m
-            bound += spread * (m + slack + 2.0 * u) + abs(factor) * (slack + 2.0 * u) + 4.0 * u * abs(factor * m)
-        out[i] += part
-        bounds[i] = (bounds[i] + bound + 2.0 * u * (abs(part) + abs(out[i]))) * more
-
-
 @_compiled
-def float_chains(left, values, q, p, a, stiffness, z, b, out, bounds):
-    """Adds one part to the running sums of many axes and to their bounds, (axes, n), from normals, (axes, n + 1)."""
-    for axis in range(out.shape[0]):
-        _float_chain(left, values, q, p, a, stiffness, z[axis], b[axis], out[axis], bounds[axis])
-
-
-@_compiled
-def pair_factors(links, left, right, values, q, p, a, psi, sigma):
-    """ψ and σ of one part in pairs, (2, n) each; returns the factor of m's normal, a pair."""
+def pair_factors(links, left, right, values, q, p, a, out):
+    """β = 0, γ = ψ and σ of the first values of one part in pairs, (3, 2, count + 1); σ of the hub comes last."""
+    count = out.shape[2] - 1
+    out[:2, :, count] = out[0] = 0.0
     ka, kb = _spring(values, p, q[q.size - 1])
     ra, rb = over(1.0, 0.0, right, 0.0)
     for i in range(q.size - 1, -1, -1):
         wa, wb = plus(ka, kb, ra, rb)
-        if i < psi.shape[1]:
-            psi[0, i], psi[1, i] = over(ra, rb, wa, wb)
+        if i < count:
+            out[1, 0, i], out[1, 1, i] = over(ra, rb, wa, wb)
             xa, xb = over(a, 0.0, wa, wb)
-            sigma[0, i], sigma[1, i] = root(xa, xb)
+            out[2, 0, i], out[2, 1, i] = root(xa, xb)
         if i > 0:
             ra, rb = _stiffer(links[i - 1], ka, kb, ra, rb)
             ka, kb = _spring(values, p, q[i - 1])
-    if left == 0.0:
-        return 0.0, 0.0
-    xa, xb = times(ka, kb, ra, rb)
-    xa, xb = over(xa, xb, wa, wb)
-    xa, xb = times(left, 0.0, xa, xb)
-    xa, xb = plus(1.0, 0.0, xa, xb)
-    ya, yb = times(a, 0.0, left, 0.0)
-    ya, yb = over(ya, yb, xa, xb)
-    return root(ya, yb)
-
-
-@_inline
-def _pair_chain(eta, extra, psi, sigma, z, low, b, out, bounds):
-    more, tiny, delta = 1.0 + 2.0**-30, 2.0**-900, 2.0**-100  # tiny: what underflow may take from a product
-    count = out.shape[1]
-    fa, fb = times(extra[0], extra[1], z[count], low[count])
-    spread = (extra[0] * b[count] + eta * abs(fa) + tiny) * more
-    ca = cb = rest = error = slack = 0.0
-    away = 1.0
-    for i in range(count):
-        pa, pb = psi[0, i], psi[1, i]
-        sa, sb = sigma[0, i], sigma[1, i]
-        phi = max(1.0 - pa, 0.0) + 2.0**-52
-        xa, xb = times(sa, sb, z[i], low[i])
-        ya, yb = times(pa, pb, ca, cb)
-        error = (phi * error + sa * b[i] + eta * (sa * abs(z[i]) + pa * abs(ca)) + tiny) * more
-        xa, xb = plus(xa, xb, -ya, -yb)
-        ca, cb = plus(ca, cb, xa, xb)
-        error += delta * abs(ca)
-        ta, tb, bound = ca, cb, error
-        if extra[0] > 0.0:
-            ya, yb = times(pa, pb, away, rest)
-            slack = (phi * slack + eta * pa * away + tiny) * more
-            away, rest = plus(away, rest, -ya, -yb)
-            slack += delta * away
-            ma, mb = plus(1.0, 0.0, -away, -rest)
-            ya, yb = times(fa, fb, ma, mb)
-            ta, tb = plus(ta, tb, ya, yb)
-            off = slack + 4.0 * delta  # of m
-            bound += spread * (ma + off) + abs(fa) * off + delta * (abs(ya) + abs(ca)) + tiny
-        oa, ob = plus(out[0, i], out[1, i], ta, tb)
-        bounds[i] = (bounds[i] + bound + delta * (abs(out[0, i]) + abs(ta))) * more
-        out[0, i], out[1, i] = oa, ob
-
-
-@_compiled
-def pair_chains(eta, extra, psi, sigma, z, low, b, out, bounds):
-    """Adds one part to the running sums of axes in pairs, (axes, 2, n), and to their bounds, (axes, n)."""
-    for axis in range(out.shape[0]):
-        _pair_chain(eta, extra, psi, sigma, z[axis], low[axis], b[axis], out[axis], bounds[axis])
+    out[2, :, count] = 0.0
+    if left > 0.0:
+        xa, xb = times(ka, kb, ra, rb)
+        xa, xb = over(xa, xb, wa, wb)
+        xa, xb = times(left, 0.0, xa, xb)
+        xa, xb = plus(1.0, 0.0, xa, xb)
+        ya, yb = times(a, 0.0, left, 0.0)
+        ya, yb = over(ya, yb, xa, xb)
+        out[2, 0, count], out[2, 1, count] = root(ya, yb)
 
 
 @_compiled
@@ -258,7 +183,7 @@ def _over(x, y):
 
 @_compiled
 def nested_factors(low, cut, high, first, grounds, springs, chords, q, p, a, inside, out):
-    """α, β, γ and σ of one part in pairs in the tree's order, (4, 2, n + 1); σ of the hub comes last."""
+    """β, γ and σ of one part in pairs in the tree's order, (3, 2, n + 1); σ of the hub comes last."""
     n, weight = cut.size, (a, 0.0)
     for s in range(n - 1, 0, -1):
         before, m, b = low[s], cut[s], high[s]
@@ -266,12 +191,10 @@ def nested_factors(low, cut, high, first, grounds, springs, chords, q, p, a, ins
         c, from_m, to_b = _part(s + m - before, b == m + 1, b, springs, q, p, inside)
         g = _add(_add(to_m, (grounds[m], 0.0)), from_m)
         t = _add(_add(k, c), g)
-        alpha, beta, gamma = _over(k, t), _over(c, t), _over(g, t)
-        out[0, 0, s], out[0, 1, s] = alpha
-        out[1, 0, s], out[1, 1, s] = beta
-        out[2, 0, s], out[2, 1, s] = gamma
-        x = _over(weight, t)
-        out[3, 0, s], out[3, 1, s] = root(x[0], x[1])
+        beta, gamma, x = _over(c, t), _over(g, t), _over(weight, t)
+        out[0, 0, s], out[0, 1, s] = beta
+        out[1, 0, s], out[1, 1, s] = gamma
+        out[2, 0, s], out[2, 1, s] = root(x[0], x[1])
         inside[0, s], inside[1, s] = _add(_times(k, beta), (chords[s], 0.0))
         inside[2, s], inside[3, s] = _add(from_a, _times(k, gamma))
         inside[4, s], inside[5, s] = _add(to_b, _times(c, gamma))
@@ -279,37 +202,37 @@ def nested_factors(low, cut, high, first, grounds, springs, chords, q, p, a, ins
     g = _add((inside[4, 1], inside[5, 1]), (grounds[n - 1], 0.0))
     t = _add(k, g)
     gamma, x = _over(g, t), _over(weight, t)
-    out[:2, :, 0] = 0.0
+    out[0, :, 0] = 0.0
     out[:, :, n] = 0.0
-    out[2, 0, 0], out[2, 1, 0] = gamma
-    out[3, 0, 0], out[3, 1, 0] = root(x[0], x[1])
+    out[1, 0, 0], out[1, 1, 0] = gamma
+    out[2, 0, 0], out[2, 1, 0] = root(x[0], x[1])
     if not np.isinf(first):
         t = _add(_add((first, 0.0), (inside[2, 1], inside[3, 1])), _times(k, gamma))
         x = _over(weight, t)
-        out[3, 0, n], out[3, 1, n] = root(x[0], x[1])
+        out[2, 0, n], out[2, 1, n] = root(x[0], x[1])
 
 
 @_compiled
 def float_sums(low, cut, high, factors, z, b, out, bounds, room):
     """Adds one part to the running sums of many axes and to their bounds, (axes, n), from normals, (axes, n + 1)."""
-    u, more, tiny = 2.0**-53, 1.0 + 2.0**-30, 2.0**-400
+    u, more, tiny, delta = 2.0**-53, 1.0 + 2.0**-30, 2.0**-400, 2.0**-100
     n = cut.size
-    sums, errors = room
+    sums, lows, errors = room
     for axis in range(out.shape[0]):
-        sums[0] = errors[0] = 0.0
-        sigma = factors[3, n]
-        hub = sigma * z[axis, n]
-        hub_error = (sigma * b[axis, n] + 8.0 * u * abs(hub)) * more
+        sums[0] = lows[0] = errors[0] = 0.0
+        hub = factors[2, n] * z[axis, n]
+        hub_error = (factors[2, n] * b[axis, n] + 24.0 * u * abs(hub)) * more
         for s in range(n):
             i, m, k = low[s] + 1, cut[s] + 1, high[s] + 1
-            alpha, beta, gamma, sigma = factors[0, s], factors[1, s], factors[2, s], factors[3, s]
-            x, y, h, d = alpha * sums[i], beta * sums[k], gamma * hub, sigma * z[axis, s]
-            c = (x + y) + (h + d)
-            error = alpha * errors[i] + beta * errors[k] + gamma * hub_error + sigma * b[axis, s]
-            error = (error + 8.0 * u * (abs(x) + abs(y) + abs(h) + abs(d)) + tiny) * more
-            sums[m], errors[m] = c, error
+            beta, gamma, sigma = factors[0, s], factors[1, s], factors[2, s]
+            start, end, d = sums[i], sums[k], sigma * z[axis, s]
+            c, rest = plus(start, lows[i], beta * (end - start) + gamma * (hub - start) + d, 0.0)
+            size = beta * (abs(end) + abs(start)) + gamma * (abs(hub) + abs(start)) + abs(d)
+            error = (max(1.0 - beta - gamma, 0.0) + 2.0**-48) * errors[i] + beta * errors[k] + gamma * hub_error
+            error = (error + sigma * b[axis, s] + 24.0 * u * size + delta * abs(c) + tiny) * more
+            sums[m], lows[m], errors[m] = c, rest, error
             out[axis, m - 1] += c
-            rounding = 2.0 * u * (abs(c) + abs(out[axis, m - 1]))
+            rounding = 4.0 * u * (abs(c) + abs(out[axis, m - 1]))
             bounds[axis, m - 1] = (bounds[axis, m - 1] + error + rounding) * more
 
 
@@ -321,17 +244,19 @@ def pair_sums(low, cut, high, eta, factors, z, rest, b, out, bounds, room):
     sums, lows, errors = room
     for axis in range(out.shape[0]):
         sums[0] = lows[0] = errors[0] = 0.0
-        hub = times(factors[3, 0, n], factors[3, 1, n], z[axis, n], rest[axis, n])
-        hub_error = (factors[3, 0, n] * b[axis, n] + eta * abs(hub[0]) + tiny) * more
+        hub = times(factors[2, 0, n], factors[2, 1, n], z[axis, n], rest[axis, n])
+        hub_error = (factors[2, 0, n] * b[axis, n] + eta * abs(hub[0]) + tiny) * more
         for s in range(n):
             i, m, k = low[s] + 1, cut[s] + 1, high[s] + 1
-            x = times(factors[0, 0, s], factors[0, 1, s], sums[i], lows[i])
-            y = times(factors[1, 0, s], factors[1, 1, s], sums[k], lows[k])
-            h = times(factors[2, 0, s], factors[2, 1, s], hub[0], hub[1])
-            d = times(factors[3, 0, s], factors[3, 1, s], z[axis, s], rest[axis, s])
-            c = _add(_add(x, y), _add(h, d))
-            error = factors[0, 0, s] * errors[i] + factors[1, 0, s] * errors[k] + factors[2, 0, s] * hub_error
-            error += factors[3, 0, s] * b[axis, s] + eta * (abs(x[0]) + abs(y[0]) + abs(h[0]) + abs(d[0]))
+            beta, gamma, sigma = factors[0, :, s], factors[1, :, s], factors[2, :, s]
+            start, end = (sums[i], lows[i]), (sums[k], lows[k])
+            x = _times((beta[0], beta[1]), plus(end[0], end[1], -start[0], -start[1]))
+            y = _times((gamma[0], gamma[1]), plus(hub[0], hub[1], -start[0], -start[1]))
+            d = times(sigma[0], sigma[1], z[axis, s], rest[axis, s])
+            c = _add(start, _add(_add(x, y), d))
+            size = beta[0] * (abs(end[0]) + abs(start[0])) + gamma[0] * (abs(hub[0]) + abs(start[0])) + abs(d[0])
+            error = (max(1.0 - beta[0] - gamma[0], 0.0) + 2.0**-48) * errors[i] + beta[0] * errors[k]
+            error += gamma[0] * hub_error + sigma[0] * b[axis, s] + eta * size + delta * abs(c[0])
             error = (error + tiny) * more
             sums[m], lows[m] = c
             errors[m] = error
