@@ -20,7 +20,6 @@ from typer.testing import CliRunner
 import residua as rs
 from residua.cli.main import app
 from residua.cli.steps import print_plan
-from residua.domain import domain_of_settings
 from residua.errors import PlanError
 from residua.linalg.lattice import Layout, closure, layout_of
 from residua.plans.cells import Grouping
@@ -29,7 +28,6 @@ from residua.plans.estimator import Combination, Estimator, combined, in_one_tab
 from residua.plans.measurements import Batch, Measurements
 from residua.plans.noise import NORMAL, Noise
 from residua.plans.planners.offers import Forecast, Offer, Planner, Proof, Task
-from residua.plans.statements import check_claims, head_of_body, head_to_body
 from residua.plans.verifier import Profile, even, require_scales
 from residua.privacy import ReplaceOne
 from residua.report.plan_text import plan_facts
@@ -166,15 +164,12 @@ class ToyPlan(Plan):
     def remarks(self) -> tuple[tuple[str, str], ...]:
         return (("Toy", "measures one attribute"),)
 
-    def to_body(self) -> dict[str, Any]:
-        return {**head_to_body("toy", self), "attribute": self.attribute, "scale": self.scale}
+    def kept(self) -> dict[str, Any]:
+        return {"attribute": self.attribute, "scale": self.scale}
 
     @classmethod
-    def of_body(cls, body: dict[str, Any]) -> ToyPlan:
-        domain = domain_of_settings(body["domain"])
-        made = cls(domain, int(body["attribute"]), float(body["scale"]), **head_of_body(body))
-        check_claims(made)
-        return made
+    def of_kept(cls, domain: rs.Domain, body: dict[str, Any], stated: dict[str, Any]) -> ToyPlan:
+        return cls(domain, int(body["attribute"]), float(body["scale"]), **stated)
 
 
 @dataclass(frozen=True)

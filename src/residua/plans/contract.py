@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, Self, cast, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from residua.domain import Domain
+from residua.domain import Domain, domain_of_settings
 from residua.errors import FileError, PlanError
 from residua.files import MOST_PLAN, read_document, write_document
 from residua.folders import DAMAGE
@@ -24,7 +24,7 @@ from residua.plans.estimator import Asked, Estimator, Query, as_workload, combin
 from residua.plans.measurements import Measurements
 from residua.plans.noise import NORMAL, Noise
 from residua.plans.quotes import Forecasts
-from residua.plans.statements import Candidate, price_remarks
+from residua.plans.statements import Candidate, check_claims, price_remarks, stated_of_body, stated_to_body
 from residua.privacy import AddRemove, Guarantee, Unit
 from residua.privacy.exact import round_up
 from residua.showing import ReportedPlan
@@ -40,7 +40,7 @@ class Plan(ReportedPlan, Forecasts, ABC):
     """Noise decided before any data is seen. Made by `rs.plan`; `Plan.load` reads any saved plan.
 
     A form of plan is a subclass. It says what it costs, answers three questions about accuracy (the `_…` methods), how
-    it is measured and read (`compile`, `estimator`), and how files keep it (`kinds`, `to_body`, `of_body`).
+    it is measured and read (`compile`, `estimator`), and how files keep it (`kinds`, `kept`, `of_kept`).
     """
 
     kinds: ClassVar[tuple[str, ...]] = ()  # what files call plans of this form
@@ -350,14 +350,37 @@ class Plan(ReportedPlan, Forecasts, ABC):
 
     # ---- files
 
+    @property
+    def kind(self) -> str:
+        """What files call it."""
+        return self.kinds[0]
+
     @abstractmethod
-    def to_body(self) -> dict[str, Any]:
-        """The plan as plain values, `kind` among them."""
+    def kept(self) -> dict[str, Any]:
+        """What files keep of this form beside what they keep of every plan, as plain values."""
 
     @classmethod
     @abstractmethod
-    def of_body(cls, body: dict[str, Any]) -> Plan:
-        """The plan that plain values describe; every invariant is checked again."""
+    def of_kept(cls, domain: Domain, body: dict[str, Any], stated: dict[str, Any]) -> Plan:
+        """The plan that plain values describe, of which what every plan states is read; invariants are checked again.
+
+        Args:
+            domain: what the table may hold.
+            body: the plain values.
+            stated: the fields that every plan has, and the family of sets where there is one.
+        """
+
+    def to_body(self) -> dict[str, Any]:
+        """The plan as plain values."""
+        return {**stated_to_body(self), **self.kept()}
+
+    @staticmethod
+    def of_body(body: dict[str, Any]) -> Plan:
+        """The plan that plain values describe; what it claims is checked against its price."""
+        domain = domain_of_settings(body["domain"])
+        plan = Plan._forms[body["kind"]].of_kept(domain, body, stated_of_body(domain, body))
+        check_claims(plan)
+        return plan
 
     def save(self, path: str | Path) -> None:
         """Writes the plan to a JSON file that `Plan.load` reads, over an older plan but over nothing else."""
@@ -376,7 +399,7 @@ class Plan(ReportedPlan, Forecasts, ABC):
         """
         body = read_document(Path(path), KIND, VERSION, most=MOST_PLAN, follow=follow)
         try:
-            return Plan._forms[body["kind"]].of_body(body)
+            return Plan.of_body(body)
         except DAMAGE as problem:
             raise FileError(f"{str(path)!r} does not hold a valid plan ({problem}); plan again.") from None
 

@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from residua.domain import settings_of_domain
+from residua.domain import Domain, settings_of_domain
 from residua.plans.noise import LAPLACE
 from residua.plans.tolerances import PRICE_TOLERANCE
 from residua.privacy import AddRemove, Person, PureDP, ReplaceOne, Unit
 from residua.privacy.guarantees import guarantee_of_body, guarantee_to_body
+from residua.workload.files import lattice_of_body, lattice_to_body, workload_of_body, workload_to_body
 
 _SHOWN = 4
 
@@ -29,16 +30,6 @@ class Candidate:
 
     name: str
     loss: float
-
-
-def candidates_to_body(candidates: Sequence[Candidate]) -> list[dict[str, Any]]:
-    """The strategies that were tried as plain values."""
-    return [{"name": each.name, "loss": each.loss} for each in candidates]
-
-
-def candidates_of_body(body: list[dict[str, Any]]) -> tuple[Candidate, ...]:
-    """The strategies that plain values describe."""
-    return tuple(Candidate(str(each["name"]), float(each["loss"])) for each in body)
 
 
 def tried(candidates: Sequence[Candidate], gap: float) -> tuple[tuple[str, str], ...]:
@@ -81,25 +72,37 @@ def unit_of_body(body: dict[str, Any]) -> Unit:
     return ReplaceOne() if body["kind"] == "replace" else AddRemove(body["records"])
 
 
-def head_to_body(kind: str, plan: Any) -> dict[str, Any]:
-    """What all kinds of plans have."""
+def stated_to_body(plan: Any) -> dict[str, Any]:
+    """What every plan states, as plain values; sets that a form keeps are not written again with what was asked."""
+    family = plan.family
     return {
-        "kind": kind,
+        "kind": plan.kind,
         "domain": settings_of_domain(plan.domain),
         "unit": unit_to_body(plan.unit),
         "guarantee": guarantee_to_body(plan.guarantee),
         "objective": plan.objective,
         "gap": plan.gap if math.isfinite(plan.gap) else None,
+        "bias": plan.bias,
+        "candidates": [vars(each) for each in plan.candidates],
+        "lower_bound": plan.lower_bound,
+        "sets": None if family is None else lattice_to_body(family.lattice),
+        "workload": workload_to_body(plan.workload, None if family is None else family.lattice),
     }
 
 
-def head_of_body(body: dict[str, Any]) -> dict[str, Any]:
-    """The fields that plain values give to every kind of plan, except the domain."""
+def stated_of_body(domain: Domain, body: dict[str, Any]) -> dict[str, Any]:
+    """The fields that plain values give to every kind of plan, except the domain; and the family of sets, if any."""
+    lattice = None if body["sets"] is None else lattice_of_body(body["sets"], len(domain))
     return {
         "guarantee": guarantee_of_body(body["guarantee"]),
         "unit": unit_of_body(body["unit"]),
         "objective": str(body["objective"]),
         "gap": math.inf if body["gap"] is None else float(body["gap"]),
+        "bias": float(body["bias"]),
+        "candidates": tuple(Candidate(str(each["name"]), float(each["loss"])) for each in body["candidates"]),
+        "lower_bound": float(body["lower_bound"]),
+        "workload": workload_of_body(domain, body["workload"], lattice),
+        **({} if lattice is None else {"lattice": lattice}),
     }
 
 
@@ -107,10 +110,10 @@ def check_claims(plan: Any) -> None:
     """Refuses a plan that costs more than it claims.
 
     Raises:
-        ValueError: it does, or its gap is no gap.
+        ValueError: it does, or its gap, bias or bound is none.
     """
-    if not plan.gap >= 0:
-        raise ValueError("its gap means nothing")
+    if not (plan.gap >= 0 and plan.bias >= 0 and plan.lower_bound >= 0):
+        raise ValueError("its gap, bias or lower bound means nothing")
     # An ulp or so may be lost between a cost, its guarantee, and the cost that one allows.
     if plan.noise == LAPLACE:
         if not isinstance(plan.guarantee, PureDP) or plan.unit_epsilon > plan.guarantee.epsilon * (1 + 1e-9):

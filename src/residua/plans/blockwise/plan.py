@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.domain import domain_of_settings
+from residua.domain import Domain
 from residua.errors import PlanError, VerificationError
 from residua.linalg.arrays import Floats, Integers
 from residua.plans.blockwise.bounds import coordinates_of, gap_of_any
@@ -30,10 +30,8 @@ from residua.plans.contract import Plan
 from residua.plans.levels import AttributeLevels, Block, below, rank, table_for
 from residua.plans.measurements import Measurements
 from residua.plans.noise import LARGEST_SCALE, SMALLEST_SCALE
-from residua.plans.statements import check_claims, head_of_body, head_to_body
 from residua.plans.tolerances import nearness
 from residua.workload import Workload
-from residua.workload.files import workload_of_body, workload_to_body
 
 _UP = 1.0 + 2.0**-46
 BY_ROWS = ", by given rows"  # in the objective of a plan whose rows are another's
@@ -279,22 +277,19 @@ class BlockwisePlan(Plan):
 
     # ---- files
 
-    def to_body(self) -> dict[str, Any]:
-        """The plan as plain values; rows as packed whole numbers."""
+    def kept(self) -> dict[str, Any]:
+        """Levels, blocks and their rows, as packed whole numbers."""
         return {
-            **head_to_body("blockwise", self),
             "axes": [[own.tolist() for own in axis.classes] for axis in self.axes],
             "blocks": [[list(pair) for pair in block] for block in self.blocks_of],
             "numbers": list(self.numbers),
             "strategies": [{"shape": list(own.rows.shape), "rows": _packed(own.rows)} for own in self.strategies],
             "precisions": self.precisions.tolist(),
-            "workload": workload_to_body(self.workload),
         }
 
     @classmethod
-    def of_body(cls, body: dict[str, Any]) -> BlockwisePlan:
-        """The plan that plain values describe; every invariant is checked again."""
-        domain = domain_of_settings(body["domain"])
+    def of_kept(cls, domain: Domain, body: dict[str, Any], stated: dict[str, Any]) -> BlockwisePlan:
+        """The plan that plain values describe."""
         if len(body["axes"]) != len(domain):
             raise ValueError("it has not one axis for each attribute")
         axes = tuple(
@@ -304,18 +299,10 @@ class BlockwisePlan(Plan):
         blocks = tuple(tuple((int(i), int(level)) for i, level in block) for block in body["blocks"])
         if any(not 0 <= i < len(axes) for block in blocks for i, _ in block):
             raise ValueError("a block names an attribute the domain lacks")
-        plan = cls(
-            domain,
-            axes,
-            blocks,
-            tuple(int(number) for number in body["numbers"]),
-            tuple(BlockRows(_unpacked(own["rows"], tuple(own["shape"]))) for own in body["strategies"]),
-            np.array(body["precisions"], dtype=np.float64),
-            workload=workload_of_body(domain, body["workload"]),
-            **head_of_body(body),
-        )
+        numbers = tuple(int(number) for number in body["numbers"])
+        rows = tuple(BlockRows(_unpacked(own["rows"], tuple(own["shape"]))) for own in body["strategies"])
+        plan = cls(domain, axes, blocks, numbers, rows, np.array(body["precisions"], dtype=np.float64), **stated)
         assert plan.facts.splits  # refuses rows that do not fit
-        check_claims(plan)
         return plan
 
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.domain import Label, domain_of_settings
+from residua.domain import Domain, Label
 from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.plans.cells import Grouping
@@ -20,18 +20,10 @@ from residua.plans.matrix.measurements import MatrixMeasurements, column_sum, so
 from residua.plans.matrix.space import MatrixEstimator, MeasuredSpace
 from residua.plans.measurements import Measurements
 from residua.plans.noise import LAPLACE, NORMAL, Noise
-from residua.plans.statements import (
-    candidates_of_body,
-    candidates_to_body,
-    check_claims,
-    head_of_body,
-    head_to_body,
-    integers_of_body,
-    tried,
-)
+from residua.plans.statements import integers_of_body, tried
 from residua.privacy import ReplaceOne
 from residua.privacy.costs import by_cells, reach_of
-from residua.workload.files import positions_of_body, workload_of_body, workload_to_body
+from residua.workload.files import positions_of_body
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,50 +189,35 @@ class MatrixPlan(MeasuredSpace, Plan):
 
     # ---- files
 
-    def to_body(self) -> dict[str, Any]:
-        """The plan as plain values."""
-        head = head_to_body("dense" if self.noise == NORMAL else "pure", self)
-        body = {
-            "kind": head["kind"],
-            "domain": head["domain"],
+    @property
+    def kind(self) -> str:
+        """By its noise."""
+        return "dense" if self.noise == NORMAL else "pure"
+
+    def kept(self) -> dict[str, Any]:
+        """The strategy, over which cells, and the noise scale."""
+        return {
             "attributes": list(self.attributes),
             "columns": self.columns.tolist(),
             "strategy": self.strategy.tolist(),
             "scale": self.scale,
-            **head,
-            "bias": self.bias,
-            "workload": workload_to_body(self.workload),
         }
-        if self.noise == NORMAL:
-            return body
-        return {**body, "candidates": candidates_to_body(self.candidates), "lower_bound": self.lower_bound}
 
     @classmethod
-    def of_body(cls, body: dict[str, Any]) -> MatrixPlan:
-        """The plan that plain values describe; every invariant is checked again."""
-        domain = domain_of_settings(body["domain"])
-        laplace = body["kind"] == "pure"
-        scale, bias, bound = float(body["scale"]), float(body["bias"]), float(body["lower_bound"] if laplace else 0.0)
-        if not (bias >= 0 and scale > 0 and bound >= 0):
-            raise ValueError("its bias, noise scale or lower bound means nothing")
-        if min(body["columns"], default=0) < -1:
-            raise ValueError("a cell belongs to no column")
-        plan = cls(
-            domain=domain,
-            attributes=positions_of_body(domain, body["attributes"]),
-            columns=integers_of_body(body["columns"]),
+    def of_kept(cls, domain: Domain, body: dict[str, Any], stated: dict[str, Any]) -> MatrixPlan:
+        """The plan that plain values describe."""
+        if not float(body["scale"]) > 0 or min(body["columns"], default=0) < -1:
+            raise ValueError("its noise scale means nothing, or a cell belongs to no column")
+        return cls(
+            domain,
+            positions_of_body(domain, body["attributes"]),
+            integers_of_body(body["columns"]),
             # A plan with nothing left to measure has no rows, but columns all the same.
-            strategy=integers_of_body(body["strategy"] or np.zeros((0, max(body["columns"]) + 1), dtype=np.int64)),
-            scale=scale,
-            workload=workload_of_body(domain, body["workload"]),
-            bias=bias,
-            noise=LAPLACE if laplace else NORMAL,
-            candidates=candidates_of_body(body["candidates"]) if laplace else (),
-            lower_bound=bound,
-            **head_of_body(body),
+            integers_of_body(body["strategy"] or np.zeros((0, max(body["columns"]) + 1), dtype=np.int64)),
+            float(body["scale"]),
+            LAPLACE if body["kind"] == "pure" else NORMAL,
+            **stated,
         )
-        check_claims(plan)
-        return plan
 
     def __repr__(self) -> str:
         rows, cells = self.strategy.shape

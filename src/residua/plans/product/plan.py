@@ -365,11 +365,11 @@ class ProductPlan(Plan):
 
     # ---- files
 
-    def to_body(self) -> dict[str, Any]:
-        """The plan as plain values."""
-        return forms.to_body(self)
+    def kept(self) -> dict[str, Any]:
+        """Operators by set, or a number per set."""
+        return forms.kept(self)
 
     @classmethod
-    def of_body(cls, body: dict[str, Any]) -> ProductPlan:
-        """The plan that plain values describe; every invariant is checked again."""
-        return forms.of_body(cls, body)  # type: ignore[no-any-return]
+    def of_kept(cls, domain: Domain, body: dict[str, Any], stated: dict[str, Any]) -> ProductPlan:
+        """The plan that plain values describe."""
+        return forms.of_kept(cls, domain, body, stated)  # type: ignore[no-any-return]

@@ -19,18 +19,16 @@ from numpy.typing import NDArray
 from scipy.linalg import block_diag
 from scipy.sparse import csr_array
 
-from residua.domain import domain_of_settings
+from residua.domain import Domain
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
 from residua.plans.cells import MOST_COLUMNS, Grouping, refine
 from residua.plans.contract import Plan
 from residua.plans.measurements import Measurements
-from residua.plans.statements import check_claims, head_of_body, head_to_body
 from residua.plans.strata.asked import GroupQueries, only, parts_of
 from residua.plans.strata.estimator import StrataEstimator
 from residua.plans.strata.measurements import StrataMeasurements
 from residua.workload import Workload
-from residua.workload.files import workload_of_body, workload_to_body
 
 _MOST_ENTRIES = 2**27
 
@@ -219,35 +217,21 @@ class StrataPlan(Plan):
 
     # ---- files
 
-    def to_body(self) -> dict[str, Any]:
-        """The plan as plain values."""
-        return {
-            **head_to_body("groups", self),
-            "by": list(self.by),
-            "members": [plan.to_body() for plan in self.members],
-            "chosen": self.chosen.tolist(),
-            "workload": workload_to_body(self.workload),
-        }
+    def kept(self) -> dict[str, Any]:
+        """The members, and which each group has."""
+        members = [plan.to_body() for plan in self.members]
+        return {"by": list(self.by), "members": members, "chosen": self.chosen.tolist()}
 
     @classmethod
-    def of_body(cls, body: dict[str, Any]) -> StrataPlan:
-        """The plan that plain values describe; every invariant is checked again."""
-        domain = domain_of_settings(body["domain"])
+    def of_kept(cls, domain: Domain, body: dict[str, Any], stated: dict[str, Any]) -> StrataPlan:
+        """The plan that plain values describe."""
         by = tuple(int(i) for i in body["by"])
         if not by or list(by) != sorted(set(by)) or not 0 <= by[0] <= by[-1] < len(domain):
             raise ValueError("its groups are made by attributes that the domain lacks")
         if any(each["kind"] == "groups" for each in body["members"]):
             raise ValueError("groups are not made within groups")
-        plan = cls(
-            domain,
-            by,
-            tuple(Plan._forms[each["kind"]].of_body(each) for each in body["members"]),
-            np.array(body["chosen"], dtype=np.int64),
-            workload=workload_of_body(domain, body["workload"]),
-            **head_of_body(body),
-        )
-        check_claims(plan)
-        return plan
+        members = tuple(map(Plan.of_body, body["members"]))
+        return cls(domain, by, members, np.array(body["chosen"], dtype=np.int64), **stated)
 
 
 def _told(plan: Plan) -> str:
