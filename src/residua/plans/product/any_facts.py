@@ -1,23 +1,22 @@
 """Variances and covariances of any queries over the cells of some attributes, under the noise of a product plan.
 
-Without operators a query is contracted with v_i or with F_i along each axis, one block at a time. Along an attribute
-with operators it is a table of rows along that attribute, in orthonormal coordinates of the short ones.
+A query is contracted with v_i or with F_i along each short axis, one set at a time. What is left are numbers, or, along
+an attribute with operators, rows over its values: so many fibres, of which the operator of the set knows the variances.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 from scipy.sparse import csr_array, kron
 
 from residua.domain import Domain
-from residua.errors import PlanError
-from residua.linalg.arrays import Booleans, Floats
+from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.linalg.lattice import Set, subsets
-from residua.linalg.modes import contrasts
 from residua.plans.estimator import in_one_table
 from residua.plans.operators.contract import Operator
 from residua.plans.strategy import Strategy
@@ -27,41 +26,68 @@ from residua.workload import Workload
 _NOTHING = 1e-18  # a variance coefficient this small beside the query's own length is rounding
 _NOTHING_ALONG = 1e-11  # the same along axes, beside the variance of the total
 _ROUNDING = 1e-13  # of the largest coefficient of a query: rounding
-_MOST = 2**27  # entries of the rows of one set, at most
 _BATCH = 2**22
 
 
 @dataclass(frozen=True, eq=False)
-class Contracted:
-    """Queries in the coordinates of every block, where each block has one number as its noise.
+class Fibres:
+    """Queries over the cells of short attributes, one for each value of the attribute with operators.
+
+    Args:
+        short: positions of the short attributes, increasing.
+        tensors: the coefficients, (fibres, n_1, …, n_k).
+        queries: which query each fibre is of, (fibres,).
+        values: of which value of the attribute, (fibres,).
+        size: how many values there are; 1 where the attribute is not asked of, or there is none.
+    """
+
+    short: Set
+    tensors: Floats
+    queries: Integers
+    values: Integers
+    size: int
+
+    def rows(self, part: Floats, count: int) -> csr_array:
+        """One coordinate of every fibre, (fibres,), as rows over the values, (queries, values)."""
+        return csr_array((part, (self.queries, self.values)), shape=(count, self.size))
+
+
+@dataclass(frozen=True, eq=False)
+class AnyFacts:
+    """Queries in the coordinates of every set.
 
     Args:
         domain: what the table may hold.
         strategies: how each attribute is measured.
-        noise_of: `σ²` of a set; infinite where it is not measured.
+        noise_of: `σ²` of a set; infinite where it is not measured. Where there are no operators.
+        attribute: the position of the attribute with operators; −1 where there are none.
+        parts: the operator of each set that is measured along it.
     """
 
     domain: Domain
     strategies: tuple[Strategy, ...]
     noise_of: Callable[[Set], float]
+    attribute: int
+    parts: Mapping[Set, Operator]
 
     def variances(self, workload: Workload) -> Floats:
         """Variances of explicit queries, in batches, (queries,); infinite: no answer."""
-        step = max(1, _BATCH // max(workload.matrix.shape[1], 1))
+        matrix, short = workload.matrix, [i for i in workload.attributes if i != self.attribute]
+        fibres = np.ones(workload.queries) if self.attribute < 0 else np.diff(matrix.indptr)
+        cells = math.prod(int(self.domain.sizes[i]) for i in short)
+        batch = (np.cumsum(fibres) * cells).astype(np.int64) // _BATCH
         variances = np.empty(workload.queries)
-        for start in range(0, workload.queries, step):
-            stop = min(start + step, workload.queries)
-            rows = workload.matrix[np.arange(start, stop)].toarray().reshape(stop - start, *workload.shape)
-            variances[start:stop] = self._tensors(workload.attributes, rows)
+        for some in np.split(np.arange(workload.queries), np.flatnonzero(np.diff(batch)) + 1):
+            variances[some] = self._squares(self.fibres(workload.attributes, csr_array(matrix[some])), len(some))
         return variances
 
-    def combination(self, parts: Mapping[tuple[int, ...], Floats]) -> float:
+    def combination(self, parts: Mapping[Set, Floats]) -> float:
         """The variance of a linear combination of cells, sets → coefficients; infinite: no answer."""
-        if not all(self.strategies[i].complete for members in parts for i in members):
-            union, total = in_one_table(self.domain, parts)
-            return float(self._tensors(union, total[None])[0])
+        if self.attribute >= 0 or not all(self.strategies[i].complete for members in parts for i in members):
+            members, table = in_one_table(self.domain, parts)
+            return float(self._squares(self.fibres(members, csr_array(table.reshape(1, -1))), 1)[0])
         size = sum(float((part**2).sum()) for part in parts.values())
-        coordinates: dict[tuple[int, ...], Floats] = {}
+        coordinates: dict[Set, Floats] = {}
         for members, part in parts.items():
             for subset in subsets(members):
                 own = self._contract(members, part[None], subset).ravel()  # axes outside the block have length 1
@@ -77,28 +103,88 @@ class Contracted:
                 return float(np.inf)
         return variance
 
-    def _tensors(self, members: tuple[int, ...], tensors: Floats) -> Floats:
-        """Variances of any queries over the cells of some attributes, (queries, n_1, …, n_k); infinite: no answer."""
-        variances = np.zeros(len(tensors))
-        size = (tensors.reshape(len(tensors), -1) ** 2).sum(axis=1)
-        for axis, i in enumerate(members, start=1):
-            variances[self._outside(i, np.moveaxis(tensors, axis, -1))] = np.inf
-        for subset in subsets(members):
-            noise = self.noise_of(subset)
-            part = self._contract(members, tensors, subset)
-            coefficients = (part * self._weighed(members, part, subset)).reshape(len(part), -1).sum(axis=1)
-            if np.isfinite(noise):
-                variances += noise * coefficients
-            else:
-                variances[coefficients > self._nothing(subset) * size] = np.inf
+    def covariance(self, first: Workload, second: Workload) -> Floats:
+        """Covariances of queries, all answerable, (queries of the first, queries of the second)."""
+        total = np.zeros((first.queries, second.queries))
+        others = list(self._listed(second))
+        for start, count, one in self._listed(first):
+            for begin, many, other in others:
+                at = np.ix_(range(start, start + count), range(begin, begin + many))
+                for subset in subsets(tuple(i for i in one.short if i in other.short)):
+                    a, b = (self._contract(each.short, each.tensors, subset) for each in (one, other))
+                    b = self._weighed(other.short, b, subset).reshape(len(b), -1)
+                    a = a.reshape(len(a), -1)
+                    if self.attribute < 0:
+                        noise = self.noise_of(subset)
+                        total[at] += noise * (a @ b.T) if np.isfinite(noise) else 0.0
+                    elif subset in self.parts:
+                        for k in range(a.shape[1]):
+                            rows = one.rows(a[:, k], count), other.rows(b[:, k], many)
+                            total[at] += _between(self.parts[subset], *rows)
+        return total
+
+    def fibres(self, attributes: Sequence[int], matrix: csr_array) -> Fibres:
+        """Queries over the cells of some attributes, (queries, cells), fibre by fibre."""
+        short = tuple(i for i in attributes if i != self.attribute)
+        entries = matrix.tocoo()
+        codes = np.unravel_index(entries.col, [int(self.domain.sizes[i]) for i in attributes]) if attributes else ()
+        at = dict(zip(attributes, codes, strict=True))
+        shape = [int(self.domain.sizes[i]) for i in short]
+        flat = np.ravel_multi_index([at[i] for i in short], shape) if short else np.zeros_like(entries.row)
+        if self.attribute not in attributes:
+            queries, fibre = np.arange(matrix.shape[0]), entries.row
+            values, size = np.zeros(len(queries), dtype=np.int64), 1
+        else:
+            size = int(self.domain.sizes[self.attribute])
+            both, fibre = np.unique(entries.row.astype(np.int64) * size + at[self.attribute], return_inverse=True)
+            queries, values = np.divmod(both, size)
+        tensors = csr_array((entries.data, (fibre, flat)), shape=(len(queries), math.prod(shape))).toarray()
+        return Fibres(short, tensors.reshape(len(queries), *shape), queries, values, size)
+
+    def _listed(self, workload: Workload) -> Iterator[tuple[int, int, Fibres]]:
+        """Where the queries of each term begin, how many there are, and these; or all of a list."""
+        if not workload.tabular:
+            yield 0, workload.queries, self.fibres(workload.attributes, workload.matrix)
+            return
+        start, one = 0, csr_array(np.ones((1, 1)))
+        for term in workload.terms():
+            matrix = reduce(lambda a, b: csr_array(kron(a, b)), (asked.sparse() for _, asked in term), one)
+            yield start, matrix.shape[0], self.fibres([i for i, _ in term], matrix)
+            start += matrix.shape[0]
+
+    def _squares(self, fibres: Fibres, count: int) -> Floats:
+        """The variances of so many queries, (queries,); infinite: no answer."""
+        short, tensors, queries = fibres.short, fibres.tensors, fibres.queries
+        variances = np.zeros(count)
+        for axis, i in enumerate(short, start=1):
+            variances[queries[self._outside(i, np.moveaxis(tensors, axis, -1))]] = np.inf
+        flat = tensors.reshape(len(tensors), -1)
+        size, largest = (flat**2).sum(axis=1), np.zeros(count)
+        np.maximum.at(largest, queries, np.abs(flat).max(axis=1, initial=0.0))
+        for subset in subsets(short):
+            part = self._contract(short, tensors, subset)
+            if self.attribute < 0:
+                noise = self.noise_of(subset)
+                squares = (part * self._weighed(short, part, subset)).reshape(len(part), -1).sum(axis=1)
+                lost = np.where(squares > self._nothing(subset) * size, np.inf, 0.0)
+                variances += noise * squares if np.isfinite(noise) else lost
+                continue
+            part = part.reshape(len(part), -1)
+            fibre, k = np.nonzero(np.abs(part) > _ROUNDING * largest[queries][:, None])
+            # One row for each query and coordinate of which there is anything.
+            both, row = np.unique(queries[fibre] * part.shape[1] + k, return_inverse=True)
+            operator, shape = self.parts.get(subset), (len(both), fibres.size)
+            rows = csr_array((part[fibre, k], (row, fibres.values[fibre])), shape=shape)
+            each = np.full(len(both), np.inf) if operator is None else _of_rows(operator, rows)
+            variances += np.bincount(both // part.shape[1], each, minlength=count)
         return variances
 
-    def _nothing(self, subset: tuple[int, ...]) -> float:
+    def _nothing(self, subset: Set) -> float:
         """What is rounding in a block, beside a query's squared length: along axes noise is weighed in passes."""
         totals = [1.0 / self.strategies[i].tells for i in subset if self.strategies[i].tells]
         return _NOTHING_ALONG * math.prod(totals) if totals else _NOTHING
 
-    def _contract(self, members: tuple[int, ...], tensors: Floats, subset: tuple[int, ...]) -> Floats:
+    def _contract(self, members: Set, tensors: Floats, subset: Set) -> Floats:
         """Queries, (queries, n_1, …, n_k), in the coordinates of one block: `unit F` along its axes, v along others."""
         part = tensors
         for axis, i in reversed(list(enumerate(members, start=1))):
@@ -112,7 +198,7 @@ class Contracted:
             part = np.moveaxis(np.tensordot(part, along, axes=(axis, 0)), -1, axis)
         return np.asarray(part)
 
-    def _weighed(self, members: tuple[int, ...], part: Floats, subset: tuple[int, ...]) -> Floats:
+    def _weighed(self, members: Set, part: Floats, subset: Set) -> Floats:
         """Coordinates of a block, weighed by K along axes with correlated noise."""
         for axis, i in enumerate(members, start=1):
             if i in subset and self.strategies[i].tells:
@@ -128,136 +214,16 @@ class Contracted:
         worst = np.linalg.norm(lost.reshape(len(tensors), -1), axis=1)
         return np.asarray(worst > SUPPORT_TOLERANCE * np.linalg.norm(lengths, axis=1))
 
-    def covariance(self, first: Workload, second: Workload) -> Floats:
-        """The same where one of them is a list of any queries: block by block, in the blocks' own coordinates."""
-        a, b = self._coordinates(first), self._coordinates(second, weighed=True)
-        total = np.zeros((first.queries, second.queries))
-        for subset in sorted({*a} & {*b}):
-            noise = self.noise_of(subset)
-            if np.isfinite(noise):
-                total += noise * (a[subset] @ b[subset].T)
-        return total
 
-    def _coordinates(self, workload: Workload, *, weighed: bool = False) -> dict[tuple[int, ...], Floats]:
-        """Every query in the coordinates of every block that it has a part in, (queries, coordinates).
-
-        Along an axis with correlated noise there are no orthonormal ones: one of two sides is weighed by K.
-        """
-        if not workload.tabular:
-            tensors = [(workload.attributes, workload.matrix.toarray().reshape(workload.queries, *workload.shape))]
-        else:
-            tensors = []
-            for term in workload.terms():
-                cells: Floats = np.ones((1, 1))
-                for _, asked in term:
-                    cells = np.asarray(np.kron(cells, asked.matrix()), dtype=np.float64)
-                shape = [int(self.domain.sizes[i]) for i, _ in term]
-                tensors.append((tuple(i for i, _ in term), cells.reshape(len(cells), *shape)))
-        coordinates: dict[tuple[int, ...], Floats] = {}
-        start = 0
-        for members, tensor in tensors:
-            for subset in subsets(members):
-                own = self._contract(members, tensor, subset)
-                part = (self._weighed(members, own, subset) if weighed else own).reshape(len(tensor), -1)
-                whole = coordinates.setdefault(subset, np.zeros((workload.queries, part.shape[1])))
-                whole[start : start + len(tensor)] = part
-            start += len(tensor)
-        return coordinates
+def _of_rows(operator: Operator, rows: csr_array) -> Floats:
+    """Variances of rows over the values; one column stands for the total."""
+    if rows.shape[1] == operator.size:
+        return operator.row_variances(rows)
+    return np.asarray(operator.variances(None)[0] * rows.toarray().ravel() ** 2)
 
 
-@dataclass(frozen=True, eq=False)
-class AlongAttribute:
-    """Queries as rows along the attribute with operators.
-
-    Args:
-        domain: what the table may hold.
-        attribute: the position of the attribute with operators.
-        parts: the operator of each set of short attributes that is measured.
-    """
-
-    domain: Domain
-    attribute: int
-    parts: Mapping[Set, Operator]
-
-    def variances(self, workload: Workload) -> Floats:
-        """The variance of every query, (queries,); infinite: no answer."""
-        total = np.zeros(workload.queries)
-        for members, rows in self.along_attribute(workload):
-            used = np.flatnonzero(np.diff(rows.indptr))
-            each = np.zeros(rows.shape[0])
-            if len(used):
-                operator = self.parts.get(members)
-                some = csr_array(rows[used])
-                each[used] = np.inf if operator is None else self._of_rows(operator, some)
-            total += each.reshape(workload.queries, -1).sum(axis=1)
-        return total
-
-    def combination(self, parts: Mapping[Set, Floats]) -> float:
-        """The variance of a linear combination of cells, sets → coefficients; infinite: no answer."""
-        members, total = in_one_table(self.domain, parts)
-        row = Workload.of_matrix(self.domain, members, csr_array(total.reshape(1, -1)), ("",), np.ones(1))
-        return float(self.variances(row)[0])
-
-    def covariance(self, first: Workload, second: Workload) -> Floats:
-        """Covariances of queries, all answerable, (queries of the first, queries of the second)."""
-        first, second = first.listed(), second.listed()
-        total = np.zeros((first.queries, second.queries))
-        others = dict(self.along_attribute(second))
-        for members, rows in self.along_attribute(first):
-            if members not in others or members not in self.parts:
-                continue
-            count = rows.shape[0] // first.queries
-            for k in range(count):
-                total += self._of_pairs(self.parts[members], rows[k::count], others[members][k::count])
-        return total
-
-    def _of_rows(self, operator: Operator, rows: csr_array) -> Floats:
-        """Variances of rows over the values; one column stands for the total."""
-        if rows.shape[1] == operator.size:
-            return operator.row_variances(rows)
-        return np.asarray(operator.variances(None)[0] * rows.toarray().ravel() ** 2)
-
-    def _of_pairs(self, operator: Operator, rows: csr_array, others: csr_array) -> Floats:
-        """Covariances of rows over the values; one column stands for the total."""
-        whole = csr_array(np.ones((1, operator.size)))
-        wide = [each if each.shape[1] == operator.size else whole for each in (rows, others)]
-        between = operator.row_covariances(*wide)
-        scales = [
-            np.ones(each.shape[0]) if each.shape[1] == operator.size else each.toarray().ravel()
-            for each in (rows, others)
-        ]
-        return np.asarray(scales[0][:, None] * between * scales[1][None, :])
-
-    def along_attribute(self, workload: Workload) -> Iterator[tuple[Set, csr_array]]:
-        """Every query over the values of orthonormal fibres of each set, (queries × fibres, n).
-
-        Of a workload that does not ask of the attribute there is one column, the total's, (queries × fibres, 1).
-
-        Raises:
-            PlanError: too many of them.
-        """
-        short = [j for j in workload.attributes if j != self.attribute]
-        n = int(self.domain.sizes[self.attribute]) if self.attribute in workload.attributes else 1
-        m, matrix = workload.queries, workload.matrix.tocoo()
-        codes = np.unravel_index(matrix.col, workload.shape) if workload.attributes else ()
-        places = dict(zip(workload.attributes, codes, strict=True))
-        flat = np.zeros(len(matrix.col), dtype=np.int64)
-        for j in short:
-            flat = flat * int(self.domain.sizes[j]) + places[j]
-        cells = int(np.prod([int(self.domain.sizes[j]) for j in short], dtype=np.int64))
-        at = matrix.row.astype(np.int64) * n + places.get(self.attribute, np.zeros(len(flat), dtype=np.int64))
-        table = csr_array((matrix.data, (at, flat)), shape=(m * n, cells))
-        largest = abs(workload.matrix).max(axis=1).toarray().ravel() if matrix.nnz else np.zeros(m)
-        for members in subsets(tuple(short)):
-            onto: csr_array = csr_array(np.ones((1, 1)))
-            for j in short:
-                size = int(self.domain.sizes[j])
-                onto = csr_array(kron(onto, contrasts(size) if j in members else np.full((1, size), 1.0 / size)))
-            fibres = onto.shape[0]
-            if table.nnz * fibres > _MOST:
-                raise PlanError("these queries are too many for a list; ask for products of rows, or for fewer.")
-            entries = csr_array(table @ onto.T).tocoo()
-            query = entries.row.astype(np.int64) // n
-            kept = np.abs(entries.data) > _ROUNDING * largest[query]
-            rows = (query * fibres + entries.col)[kept], (entries.row % n)[kept]
-            yield members, csr_array((entries.data[kept], rows), shape=(m * fibres, n))
+def _between(operator: Operator, rows: csr_array, others: csr_array) -> Floats:
+    """Covariances of rows over the values; one column stands for the total."""
+    whole = csr_array(np.ones((1, operator.size)))
+    wide = [each if each.shape[1] == operator.size else each @ whole for each in (rows, others)]
+    return operator.row_covariances(*wide)

@@ -30,7 +30,7 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.linalg.lattice import Set, SetFamily, closure, subsets
 from residua.plans.operators.contract import Operator
-from residua.plans.product.any_facts import AlongAttribute, Contracted
+from residua.plans.product.any_facts import AnyFacts
 from residua.plans.quotes import split
 from residua.plans.strategy import Strategy
 from residua.quoting import Term as AskedTerm
@@ -285,11 +285,9 @@ class Facts:
     # ---- any queries over the cells of some attributes
 
     @cached_property
-    def of_any(self) -> Contracted | AlongAttribute:
+    def of_any(self) -> AnyFacts:
         """What is known of queries that are no products of rows."""
-        if self.attribute < 0:
-            return Contracted(self.domain, self.strategies, self.noise_of)
-        return AlongAttribute(self.domain, self.attribute, self.parts)
+        return AnyFacts(self.domain, self.strategies, self.noise_of, self.attribute, self.parts)
 
 
 def family_of(parts: Mapping[Set, Operator], attributes: int) -> tuple[SetFamily, tuple[Operator | None, ...], Floats]:

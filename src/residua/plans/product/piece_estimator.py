@@ -158,11 +158,12 @@ class PieceEstimator(Estimator):
         return np.concatenate(reaches)
 
     def _listed(self, workload: Workload, chance: float) -> Floats:
+        """Of any queries, which ask of the attribute alone: nothing else is measured with Laplace noise."""
         operator = self.measurements.pieces[0].operator
-        rows = next(rows for members, rows in self.plan.facts.of_any.along_attribute(workload) if not members)
-        if rows.shape[1] == 1 < operator.size:
-            rows = csr_array(rows.toarray() * np.ones((1, operator.size)))
-        return operator.row_reaches(rows, chance)
+        over = tuple(sorted({*workload.attributes, self.plan.attribute}))
+        fibres = self.plan.facts.of_any.fibres(over, workload.over(over))
+        means = fibres.tensors.reshape(len(fibres.tensors), -1).mean(axis=1)
+        return operator.row_reaches(fibres.rows(means, workload.queries), chance)
 
     def whitened(self) -> tuple[Grouping, Floats, Floats]:
         """Cells, rows and measurements whose noise is independent with variance 1."""
