@@ -112,8 +112,7 @@ class AnyFacts:
                 at = np.ix_(range(start, start + count), range(begin, begin + many))
                 for subset in subsets(tuple(i for i in one.short if i in other.short)):
                     a, b = (self._contract(each.short, each.tensors, subset) for each in (one, other))
-                    b = self._weighed(other.short, b, subset).reshape(len(b), -1)
-                    a = a.reshape(len(a), -1)
+                    a, b = _flat(a), _flat(self._weighed(other.short, b, subset))
                     if self.attribute < 0:
                         noise = self.noise_of(subset)
                         total[at] += noise * (a @ b.T) if np.isfinite(noise) else 0.0
@@ -158,18 +157,18 @@ class AnyFacts:
         variances = np.zeros(count)
         for axis, i in enumerate(short, start=1):
             variances[queries[self._outside(i, np.moveaxis(tensors, axis, -1))]] = np.inf
-        flat = tensors.reshape(len(tensors), -1)
+        flat = _flat(tensors)
         size, largest = (flat**2).sum(axis=1), np.zeros(count)
         np.maximum.at(largest, queries, np.abs(flat).max(axis=1, initial=0.0))
         for subset in subsets(short):
             part = self._contract(short, tensors, subset)
             if self.attribute < 0:
                 noise = self.noise_of(subset)
-                squares = (part * self._weighed(short, part, subset)).reshape(len(part), -1).sum(axis=1)
+                squares = _flat(part * self._weighed(short, part, subset)).sum(axis=1)
                 lost = np.where(squares > self._nothing(subset) * size, np.inf, 0.0)
                 variances += noise * squares if np.isfinite(noise) else lost
                 continue
-            part = part.reshape(len(part), -1)
+            part = _flat(part)
             fibre, k = np.nonzero(np.abs(part) > _ROUNDING * largest[queries][:, None])
             # One row for each query and coordinate of which there is anything.
             both, row = np.unique(queries[fibre] * part.shape[1] + k, return_inverse=True)
@@ -213,6 +212,10 @@ class AnyFacts:
         lengths = np.linalg.norm(rows, axis=1).reshape(len(tensors), -1)
         worst = np.linalg.norm(lost.reshape(len(tensors), -1), axis=1)
         return np.asarray(worst > SUPPORT_TOLERANCE * np.linalg.norm(lengths, axis=1))
+
+
+def _flat(tensors: Floats) -> Floats:
+    return tensors.reshape(len(tensors), math.prod(tensors.shape[1:]))
 
 
 def _of_rows(operator: Operator, rows: csr_array) -> Floats:

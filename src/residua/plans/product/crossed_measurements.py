@@ -16,72 +16,37 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from fractions import Fraction
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from residua.domain import Domain
 from residua.errors import VerificationError
-from residua.linalg.arrays import Floats, Integers
-from residua.linalg.lattice import Layout, SetFamily, layout_of
+from residua.linalg.arrays import Booleans, Floats, Integers
+from residua.linalg.lattice import Group, SetFamily
 from residua.linalg.nested_noise import AxisNoise, simulated_along
 from residua.plans.measurements import Batch
-from residua.plans.noise import ORDERED, Noise
+from residua.plans.noise import NORMAL, ORDERED, Noise
 from residua.plans.operators.correlated import Ordered
 from residua.plans.operators.path import ROUNDING, drawn_along, held_along, least_drawn, on_grid
 from residua.plans.product import set_price as price
-from residua.plans.product.set_measurements import ResidualMeasurements, SetMeasurements, compile_residuals
-from residua.plans.strategy import Plain, Strategy
-from residua.plans.verifier import FEWEST_RECORDS, WORD, Profile, even
+from residua.plans.product.set_measurements import ResidualMeasurements, compile_residuals
+from residua.plans.strategy import Strategy
+from residua.plans.verifier import POINT, WORD, Profile, even, share
+from residua.privacy.costs import Reach
 
 _NOTHING = 1e-12  # of what is known of a block: not worth a measurement of its own
 
 
 @dataclass(frozen=True, eq=False)
-class _White(ResidualMeasurements):
-    """The blocks without an axis; their counts lie among those of all blocks.
-
-    Args:
-        whole: where all counted tables lie.
-        Others as for `ResidualMeasurements`.
-    """
-
-    whole: Layout | None = None
-
-    @property
-    def plain(self) -> bool:
-        """Never in place: the tables are those of other blocks too."""
-        return False
-
-    @property
-    def counted(self) -> Layout:
-        """Where all counted tables lie."""
-        assert self.whole is not None
-        return self.whole
-
-
-@dataclass(frozen=True, eq=False)
-class CrossedMeasurements(SetMeasurements):
+class CrossedMeasurements(ResidualMeasurements):
     """Integer measurements, with noise correlated along the axes of those that have one.
 
     Args:
         scales: of each, the noise scale s, or the factor f of the noise's variance along an axis, (blocks,).
-        strategies: how each attribute is measured.
-        drops: whether changing a record may remove it from every table (a policy `drop`).
-        names: what the attributes are called.
-        Others as for `SetMeasurements`.
+        Others as for `ResidualMeasurements`.
     """
-
-    strategies: tuple[Strategy, ...]
-    drops: bool = False
-    names: tuple[str, ...] = ()
-
-    @property
-    def in_place(self) -> bool:
-        """Prefix sums do not take the place of tables."""
-        return False
 
     @property
     def noise(self) -> Noise:
@@ -102,127 +67,66 @@ class CrossedMeasurements(SetMeasurements):
         return measurements
 
     @cached_property
-    def white(self) -> _White | None:
-        """The blocks without an axis, which lie first among the measurements."""
-        own = ~np.isin(self.measured, list(self.along))
-        if not own.any():
-            return None
-        integer = tuple(Plain(each.size) if isinstance(each, Ordered) else each for each in self.strategies)
-        parts = (self.measured[own], self.grids[own], self.scales[own])
-        return _White(self.lattice, self.sizes, *parts, integer, self.drops, self.names, self.counted)
-
-    @cached_property
-    def counted(self) -> Layout:
-        """The tables behind all blocks."""
-        return layout_of(self.lattice, self.sizes, self.chosen)
-
-    @cached_property
-    def _rows(self) -> Integers:
-        return np.array([strategy.count for strategy in self.strategies], dtype=np.int64)
-
-    @cached_property
-    def starts(self) -> dict[int, int]:
-        """Where the measurements of each set with an axis begin; its axis comes last."""
-        start, starts = self.white.cells if self.white else 0, {}
-        for number, (_, _, members, _) in self.along.items():
-            starts[number] = start
-            start += math.prod(int(self._rows[i]) for i in members)
-        starts[-1] = start
-        return starts
-
-    @property
-    def cells(self) -> int:
-        """How many integers are measured."""
-        return self.starts[-1]
+    def independent(self) -> Booleans:
+        """Which blocks have no axis, (blocks,)."""
+        return ~np.isin(self.measured, list(self.along))
 
     # ---- accuracy
 
     @cached_property
-    def own_precisions(self) -> Floats:
-        """The precision of every set by its own measurement, rounding included; 0 where there is none, (sets,)."""
-        own = np.zeros(len(self.lattice)) if self.white is None else self.white.precisions.copy()
-        units = np.array([strategy.unit for strategy in self.strategies])
-        for number, (_, factor, members, _) in self.along.items():
-            own[number] = math.prod(float(units[i]) ** 2 for i in members) / (factor * (1 + ROUNDING))
-        return own
+    def noise_variances(self) -> Floats:
+        """`σ²_S` of what is really measured, rounding included, (blocks,)."""
+        along = self.scales * (1 + ROUNDING) * self.grids.astype(np.float64) ** 2
+        return np.asarray(np.where(self.independent, NORMAL.variance(self.scales), along) / self.units**2)
 
     @cached_property
     def precisions(self) -> Floats:
         """What is known of every set of the family by all that is really measured, (sets,)."""
         return known(self.lattice, self.own_precisions, tells_of(self.strategies))
 
-    def where(self, number: int) -> tuple[slice, list[int], int]:
-        """Where a measured set lies among the measurements, its shape there (an axis last), and its grid."""
-        if number not in self.along:
-            assert self.white is not None
-            return self.white.where(number)
-        grid, _, members, axes = self.along[number]
-        shape = [int(self._rows[i]) for i in members]
-        shape = [n for at, n in enumerate(shape) if at not in axes] + [shape[at] for at in axes]
-        return slice(self.starts[number], self.starts[number] + math.prod(shape)), shape, grid
+    def simulated(self, random: np.random.Generator) -> Floats:
+        """Noise like that of the measurements, in floats, (cells,): for forecasts, never for a release."""
+        noisy = super().simulated(random)
+        for number, (grid, _, members, axes) in self.along.items():
+            place, noises = self.where(number)[0], self.sampled(number)
+            fibres = math.prod(int(self.sizes[i]) for i in members) // math.prod(noise.size for noise in noises)
+            drawn = np.stack([simulated_along(noises, random) for _ in range(fibres)]) * grid
+            noisy[place] = self._placed(drawn, members, axes)
+        return noisy
 
     # ---- price
 
-    def check(self) -> None:
-        """Refuses blocks that are incomplete, and those without an axis that cannot be measured exactly."""
-        if len(self.measured) != len(self.grids) or len(self.measured) != len(self.scales) or not len(self.measured):
-            raise VerificationError("the blocks are incomplete; each needs a set, a grid factor and a noise scale.")
-        if self.white is not None:
-            self.white.check()
-        _ = self._costs  # made once, and checked as they are made
-
-    @classmethod
-    def added(cls, several: Sequence[CrossedMeasurements]) -> Fraction:
-        """Exact: one cell is the most expensive of every block."""
-        white = [price.added([each.white]) for each in several if each.white is not None]
-        return sum((cost for each in several for cost in each._costs.values()), sum(white, Fraction(0)))
-
-    @classmethod
-    def replaced(cls, several: Sequence[CrossedMeasurements]) -> Fraction:
-        """Two columns share no less than the most negative ratio of a strategy, or of Γ, times the norms."""
-        total = Fraction(0)
-        for each in several:
-            if each.white is not None:
-                total += min(price.replaced([each.white]), 4 * price.added([each.white]))
-            for number, (_, _, members, axes) in each.along.items():
-                apart = [price.least_ratio(each.strategies[i]) for at, i in enumerate(members) if at not in axes]
-                apart += [Fraction(-axis.opposed) for axis in each._axes(number)]
-                total += 2 * each._costs[number] * (1 - min(apart))
-        return total
-
     @cached_property
-    def _costs(self) -> dict[int, Fraction]:
-        """What one record costs each block along axes, from what is drawn."""
-        return {number: self._along_axes(number) for number in self.along}
-
-    def _along_axes(self, number: int) -> Fraction:
-        grid, factor, members, places = self.along[number]
-        axes = self._axes(number)
-        if any(axis.size != int(self.sizes[members[at]]) for axis, at in zip(axes, places, strict=True)):
-            raise VerificationError("the noise along an axis does not fit the attribute; plan again.")
-        least = least_drawn(axes, factor, grid)
-        if self.most_records < FEWEST_RECORDS:
-            raise VerificationError("the grid is so fine that numbers could overflow; plan again.")
-        whole = math.prod(price.heaviest(self.strategies[i]) for at, i in enumerate(members) if at not in places)
-        return math.prod((axis.price for axis in axes), start=Fraction(1)) / least * whole
+    def costs(self) -> list[int]:
+        """What a record costs each block at most, in whole numbers of 2^-200; along axes from what is drawn."""
+        costs = []
+        listed = zip(self.measured.tolist(), self.grids.tolist(), self.scales.tolist(), strict=True)
+        for (number, grid, scale), norm in zip(listed, price.norms_of(self), strict=True):
+            if number in self.along:
+                costs.append(math.ceil(POINT * norm / least_drawn(self._axes(number), scale, grid)))
+            else:
+                costs.append(share(grid * grid * norm, scale))
+        return costs
 
     def _axes(self, number: int) -> list[Ordered]:
         """The strategies along the axes of a block."""
         _, _, members, places = self.along[number]
         return [axis for at in places if isinstance(axis := self.strategies[members[at]], Ordered)]
 
+    @classmethod
+    def limited(cls, several: Sequence[CrossedMeasurements], reach: Reach) -> None:
+        """Nothing is known of persons with limits along axes."""
+        return
+
     def profile(self) -> Profile:
         """Nearly the same in every cell: the most expensive one stands for all."""
-        return even(self.added([self]))
+        return even(price.added([self]))
 
-    @cached_property
+    @property
     def most_records(self) -> int:
         """How many records may be counted before a measurement could leave 64 bits."""
-        largest = [
-            grid * math.prod(self.strategies[i].largest for i in members) for grid, _, members, _ in self.along.values()
-        ]
-        fewest = (WORD - 2**56) // max(largest, default=1)
-        return fewest if self.white is None else min(fewest, self.white.most_records)
+        along = (WORD - 2**56) // max((grid for grid, *_ in self.along.values()), default=1)
+        return min(super().most_records, along)
 
     # ---- measuring
 
@@ -231,62 +135,58 @@ class CrossedMeasurements(SetMeasurements):
         return drawn_along(self._axes(number), self.along[number][1])
 
     def batches(self) -> Sequence[Batch]:
-        """Blocks without an axis some at a time, those with one by one."""
-        white = [] if self.white is None else list(self.white.batches())
-        along = [
-            Batch(self.starts[number], np.array([float(grid)]), number) for number, (grid, *_) in self.along.items()
+        """Blocks without an axis some at a time; those with one by one, on its grid."""
+        listed = [(batch, self._correlated(batch)) for batch in super().batches()]
+        return [
+            batch if number is None else replace(batch, scales=batch.work[2].astype(np.float64))
+            for batch, number in listed
         ]
-        return [*white, *along]
+
+    def _alike(self, group: Group) -> list[Integers]:
+        """Blocks with an axis by themselves: each has a noise of its own."""
+        single = np.isin(group.numbers, list(self.along))
+        own = np.flatnonzero(single)
+        others = [alike[~single[alike]] for alike in super()._alike(group)]
+        return [*(alike for alike in others if len(alike)), *own[:, None]]
+
+    def _correlated(self, batch: Batch) -> int | None:
+        """The set that a batch measures, if it has an axis."""
+        group, places, _ = batch.work
+        number = int(group.numbers[places[0]])
+        return number if number in self.along else None
 
     def correlation(self, batch: Batch) -> tuple[AxisNoise, ...] | None:
         """The noise along the fibres of a batch; None where it is independent."""
-        return self.sampled(batch.work) if isinstance(batch.work, int) else None
+        number = self._correlated(batch)
+        return None if number is None else self.sampled(number)
 
     def integers(self, batch: Batch, tables: Integers) -> Integers:
-        """Running sums along the axes of a block, (fibres, cells of a fibre)."""
-        if not isinstance(batch.work, int):
-            assert self.white is not None
-            return self.white.integers(batch, tables)
-        grid, _, members, axes = self.along[batch.work]
-        shape = [int(self.sizes[i]) for i in members]
-        start = int(self.counted.starts[batch.work])
-        y = tables[start : start + math.prod(shape)].reshape(shape)
-        for at, i in enumerate(members):
-            if at not in axes:
-                y = self.strategies[i].apply(y, at)
-        y = np.moveaxis(y, axes, range(-len(axes), 0))
-        for axis in range(-len(axes), 0):
-            y = np.cumsum(y, axis=axis)
-        y = y.reshape(-1, math.prod(shape[at] for at in axes))
-        y *= grid
-        return y
+        """Running sums along the axes of a block come fibre by fibre, (fibres, cells of a fibre)."""
+        number, y = self._correlated(batch), super().integers(batch, tables)
+        if number is None:
+            return y
+        _, _, members, axes = self.along[number]
+        y = np.moveaxis(y.reshape(self.where(number)[1]), axes, range(-len(axes), 0))
+        return np.ascontiguousarray(y).reshape(-1, math.prod(int(self.sizes[members[at]]) for at in axes))
+
+    def store(self, batch: Batch, measured: Integers, out: Integers) -> None:
+        """Each where it belongs, fibres in the order of their attributes."""
+        number = self._correlated(batch)
+        if number is not None:
+            _, _, members, axes = self.along[number]
+            measured = self._placed(measured, members, axes)
+        super().store(batch, measured.reshape(len(batch.scales), -1), out)
+
+    def _placed(self, fibres: np.ndarray, members: tuple[int, ...], axes: tuple[int, ...]) -> np.ndarray:
+        """Numbers of a block fibre by fibre, in the order of its attributes, flat."""
+        moved = [i for at, i in enumerate(members) if at not in axes] + [members[at] for at in axes]
+        table = fibres.reshape([int(self.rows[i]) for i in moved])
+        return np.moveaxis(table, range(-len(axes), 0), axes).ravel()
 
     @property
     def drawn_at_once(self) -> int:
         """The most that is held for a block along axes."""
         return max((held_along(self._axes(number)) for number in self.along), default=0)
-
-    def simulated(self, random: np.random.Generator) -> Floats:
-        """Noise like that of the measurements, in floats, (cells,): for forecasts, never for a release."""
-        noisy = np.empty(self.cells)
-        if self.white is not None:
-            noisy[: self.white.cells] = self.white.simulated(random)
-        for number in self.along:
-            at, shape, grid = self.where(number)
-            noises = self.sampled(number)
-            cells = math.prod(noise.size for noise in noises)
-            fibres = noisy[at].reshape(math.prod(shape) // cells, cells)
-            for fibre in fibres:
-                fibre[:] = simulated_along(noises, random).ravel() * grid
-        return noisy
-
-    def store(self, batch: Batch, measured: Integers, out: Integers) -> None:
-        """Each where it belongs."""
-        if isinstance(batch.work, int):
-            super().store(batch, measured, out)
-        else:
-            assert self.white is not None
-            self.white.store(batch, measured, out)
 
 
 # ---- for planners

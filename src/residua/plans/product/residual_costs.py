@@ -160,7 +160,7 @@ class ResidualCosts:
     def replacement(self) -> tuple[float, bool]:
         """The cost of replacing one record by another, never less, and whether all patterns of agreement were tried."""
         known = (self.plan.lattice, self.plan.precisions, self.plan.strategies)
-        cost, exact = (replacement_bound(*known), False) if self.plan.axes else replacement_cost(*known)
+        cost, exact = replacement_cost(*known)
         # A record changed to a value that is left out is a record removed.
         return (max(cost, self.plan.pcost) if self.plan.domain.drops else cost), exact
 
@@ -168,10 +168,14 @@ class ResidualCosts:
 def replacement_cost(lattice: SetFamily, precisions: Floats, strategies: Sequence[Strategy]) -> tuple[float, bool]:
     """The largest cost over all pairs of cells, never less, and whether all patterns of agreement were tried.
 
-    It is exact then where every strategy is plain.
+    It is exact then where every strategy is plain. Along axes each block that is measured counts, its total included.
     """
-    costs = precisions * lattice.products(np.array([strategy.cost for strategy in strategies]))
-    return worst_pattern(lattice, costs, np.array([strategy.least for strategy in strategies]))
+    costs, tells = lattice.products(np.array([strategy.cost for strategy in strategies])), tells_of(strategies)
+    if not tells.any():
+        return worst_pattern(lattice, precisions * costs, np.array([strategy.least for strategy in strategies]))
+    whole = lattice.sum_over_subsets(costs, tells) * to_measure(lattice, precisions, tells)
+    least = [-strategy.opposed if isinstance(strategy, Ordered) else strategy.least for strategy in strategies]
+    return worst_pattern(lattice, whole, np.array(least))
 
 
 def worst_pattern(lattice: SetFamily, costs: Floats, ratios: Floats) -> tuple[float, bool]:
@@ -296,14 +300,3 @@ def _squares(lattice: SetFamily, shares: Floats, inner: dict[int, Floats], count
                 product = product * inner[i]
         total += float(sums[kind]) * float(counts @ product @ counts)
     return total
-
-
-def replacement_bound(lattice: SetFamily, precisions: Floats, strategies: Sequence[Strategy]) -> float:
-    """What replacing a record costs at most: each block its own worst, as `crossed_measurements.py` prices it."""
-    tells = tells_of(strategies)
-    costs = lattice.products(np.array([strategy.cost for strategy in strategies]))
-    whole = lattice.sum_over_subsets(costs, tells) * to_measure(lattice, precisions, tells)
-    apart = lattice.maxima(
-        np.array([strategy.opposed if isinstance(strategy, Ordered) else -strategy.least for strategy in strategies])
-    )
-    return float(2 * (whole[1:] * (1 + np.maximum(apart[1:], 0.0))).sum())

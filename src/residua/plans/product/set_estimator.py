@@ -270,7 +270,7 @@ class ResidualEstimator(FamilyEstimator):
 class CrossedEstimator(ResidualEstimator):
     """Estimates from measured blocks, some of them prefix sums along axes."""
 
-    measurements: CrossedMeasurements  # type: ignore[assignment]
+    measurements: CrossedMeasurements
 
     @property
     def reconstruction(self) -> None:
@@ -302,15 +302,10 @@ class CrossedEstimator(ResidualEstimator):
         """A measured set, axes that are not in the subset summed, as numbers of records, (r_1, …, r_k)."""
         at, shape, grid = self.measurements.where(number)
         table = self.noisy[at].reshape(shape)
-        if number not in self.measurements.along:
-            return np.asarray(table / grid)
-        _, _, members, axes = self.measurements.along[number]
-        kept = [i for place, i in enumerate(members) if place not in axes] + [members[place] for place in axes]
-        for axis in range(len(shape) - 1, -1, -1):
-            if kept[axis] not in subset:
+        for axis, i in reversed(list(enumerate(self.measurements.lattice.members(number)))):
+            if i not in subset:
                 table = np.take(table, -1, axis=axis)  # the last running sum is the total
-                del kept[axis]
-        return np.asarray(table.transpose([kept.index(i) for i in subset]) / grid)
+        return np.asarray(table / grid)
 
     @property
     def summary(self) -> str:

@@ -174,16 +174,16 @@ class ResidualMeasurements(SetMeasurements):
         return np.asarray(NORMAL.variance(self.scales) / self.units**2)
 
     @cached_property
-    def precisions(self) -> Floats:
-        """`1/σ²_S` of every set of the family, 0 where it is not measured, (sets,)."""
+    def own_precisions(self) -> Floats:
+        """`1/σ²_S` of every set by its own measurement, 0 where there is none, (sets,)."""
         precisions = np.zeros(len(self.lattice))
         precisions[self.measured] = 1.0 / self.noise_variances
         return precisions
 
     @property
-    def own_precisions(self) -> Floats:
-        """The precision of every set by its own measurement: all there is, (sets,)."""
-        return self.precisions
+    def precisions(self) -> Floats:
+        """What is known of every set of the family by all that is measured, (sets,)."""
+        return self.own_precisions
 
     def where(self, number: int) -> tuple[slice, list[int], int]:
         """Where a measured set lies among the measurements, its shape there, and its grid."""
@@ -192,6 +192,11 @@ class ResidualMeasurements(SetMeasurements):
         return slice(start, start + math.prod(shape)), shape, int(self.on_lattice[0][number])
 
     # ---- price
+
+    @property
+    def independent(self) -> Any:
+        """Which blocks have independent noise: all of them."""
+        return slice(None)
 
     @cached_property
     def costs(self) -> list[int]:
@@ -214,7 +219,7 @@ class ResidualMeasurements(SetMeasurements):
         return price.replaced(several)
 
     @classmethod
-    def limited(cls, several: Sequence[Self], reach: Reach) -> Fraction:
+    def limited(cls, several: Sequence[Self], reach: Reach) -> Fraction | None:
         """By pairs of records that agree."""
         return price.limited(several, reach)
 
@@ -274,6 +279,8 @@ class ResidualMeasurements(SetMeasurements):
     @cached_property
     def tables(self) -> Sequence[TableRows]:
         """One for each measured set."""
+        if self.noise != NORMAL:
+            return super().tables
         tables = []
         for number, (own, scale) in enumerate(zip(self.measured.tolist(), self.scales.tolist(), strict=True)):
             members = self.lattice.members(own)

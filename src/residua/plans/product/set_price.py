@@ -37,7 +37,6 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from residua.errors import VerificationError
 from residua.linalg.arrays import Integers, Objects
@@ -71,8 +70,7 @@ def limited(several: Sequence[Priced], reach: Reach) -> Fraction:
 
 def costs_of(measurements: Priced) -> list[int]:
     """`t² Π_{i∈S} max_j ‖R_i e_j‖² / s²` of each block in fixed point, rounded up."""
-    norms = [heaviest(strategy) for strategy in measurements.strategies]
-    pairs = zip(measurements.grids.tolist(), measurements.scales.tolist(), _products(measurements, norms), strict=True)
+    pairs = zip(measurements.grids.tolist(), measurements.scales.tolist(), norms_of(measurements), strict=True)
     return [share(grid * grid * norm, scale) for grid, scale, norm in pairs]
 
 
@@ -125,30 +123,37 @@ def check(measurements: Priced) -> None:
     first, last = measurements.measured[0], measurements.measured[-1]
     if (np.diff(measurements.measured) <= 0).any() or not 0 <= first <= last < len(measurements.lattice):
         raise VerificationError("a set is measured twice or does not exist; list each once, in order.")
-    require_scales(measurements.scales)
+    require_scales(measurements.scales[measurements.independent])
     if [strategy.size for strategy in measurements.strategies] != measurements.sizes.tolist():
         raise VerificationError("the strategies do not fit the attributes; plan again.")
-    integer = (np.issubdtype(one.matrix.dtype, np.integer) for one in set(measurements.strategies) if not one.plain)
-    if not all(integer):
+    whole = (one for one in set(measurements.strategies) if not one.plain and not one.tells)
+    if not all(np.issubdtype(one.matrix.dtype, np.integer) for one in whole):
         raise VerificationError("a strategy is not made of whole numbers; only integers are measured.")
     if most_records(measurements) < FEWEST_RECORDS:
         raise VerificationError("a measured table is so large that its numbers could overflow; leave it out.")
 
 
-def heaviest(strategy: Strategy) -> int:
-    """`max_j ‖R e_j‖²` from the integers themselves, not from what a strategy keeps of itself."""
+def heaviest(strategy: Any) -> Any:
+    """`max_j ‖R e_j‖²` from the integers themselves, not from what a strategy keeps of itself.
+
+    Along an axis with correlated noise the largest diagonal entry of Γ, by its own verifier.
+    """
+    if strategy.tells:
+        return strategy.price
     return strategy.size * (strategy.size - 1) if strategy.plain else max(column_norms(strategy.matrix), default=0)
 
 
-def least_ratio(strategy: Strategy) -> Fraction:
-    """The least inner product of two columns over the largest norm."""
+def least_ratio(strategy: Any) -> Fraction:
+    """The least inner product of two columns over the largest norm; of Γ along an axis."""
+    if strategy.tells:
+        return Fraction(-strategy.opposed)
     return Fraction(strategy.least_inner, heaviest(strategy)) if heaviest(strategy) else Fraction(0)
 
 
-def _products(measurements: Priced, factors: Sequence[int]) -> list[int]:
-    """`Π_{i∈S} factors[i]` of every measured set, exactly."""
-    exact: NDArray[np.object_] = np.array(factors, dtype=object)
-    products: list[int] = []
+def norms_of(measurements: Priced) -> list[Any]:
+    """`Π_{i∈S} max_j ‖R_i e_j‖²` of every measured set, exactly."""
+    exact: Objects = np.array([heaviest(strategy) for strategy in measurements.strategies], dtype=object)
+    products: list[Any] = []
     for k, level in enumerate(measurements.lattice.levels):
         rows = level[_chosen(measurements, k)]
         products += exact[rows].prod(axis=1).tolist() if k else [1] * len(rows)
