@@ -471,9 +471,6 @@ class Measured:
                 axis = axis_of(json.dumps(operator["axis"]))
                 rule = operator["factor"] * math.prod(float(len(each.keys)) ** 2 for each in short) * (1.0 + 2.0**-40)
                 self.blocks.append((axis.weight(*self.read([rule], grids=False), 1), [*short, axis.factor]))
-            elif kind == "total":
-                rule = math.sqrt(operator["variance"]) * N * (1.0 + 2.0**-48)
-                self.blocks.append((squared(*self.read([rule])), short))
             elif kind == "buckets":
                 self.columns += buckets(n, operator["strategies"], self.read(operator["scales"]))
             else:

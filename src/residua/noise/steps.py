@@ -101,15 +101,15 @@ def ball_sums(noise: AxisNoise, normals: list[list[arb]]) -> list[arb]:
     """The running sums of noise as balls, from the normals of each part; of fewer normals the first ones, (n,)."""
     count = len(normals[0]) - 1
     order = list(zip(*(each.tolist() for each in order_of(noise, count)), strict=True))
-    stars_of = _nested_stars if isinstance(noise, NestedNoise) else _path_stars
     total = [arb(0)] * count
     for z, pole, weight in zip(normals, noise.poles.tolist(), noise.weights.tolist(), strict=True):
-        stars, variance = stars_of(noise, arb(pole))
+        own = arb(pole)
+        stars, variance = _nested_stars(noise, own) if isinstance(noise, NestedNoise) else _path_stars(noise, own)
         root, hub = arb(weight).sqrt(), z[count] * variance.sqrt() if variance else arb(0)
         sums = [arb(0)] * (count + 1)  # the last one is C_{−1}
-        for (a, m, b), (k, c, g), own in zip(order, stars, z, strict=False):
+        for (a, m, b), (k, c, g), each in zip(order, stars, z, strict=False):
             t = k + c + g
-            sums[m] = (k * sums[a] + c * sums[b] + g * hub) / t + own / t.sqrt()
+            sums[m] = (k * sums[a] + c * sums[b] + g * hub) / t + each / t.sqrt()
         total = [one + root * each for one, each in zip(total, sums, strict=False)]
     return total
 

@@ -78,6 +78,11 @@ class TreeNodes(Operator):
         """How many values the attribute has."""
         return self.nesting.sizes[0]
 
+    @property
+    def has_values(self) -> bool:
+        """Unless the root alone is measured: the total of the attribute."""
+        return self.start < self.nesting.root
+
     # ---- accuracy
 
     @cached_property
@@ -107,6 +112,8 @@ class TreeNodes(Operator):
 
     def variances(self, asked: AttributeQueries | None) -> Floats:
         """Level by level; of prefixes and ranges from passes over the tree."""
+        if asked is not None and not self.has_values and asked.rows * self.size > _MOST_ENTRIES:
+            return np.full(asked.rows, np.inf)
         return np.concatenate([self.variances_along(rows) for rows in tree_rows(asked, self.nesting)])
 
     def variances_along(self, rows: TreeRows) -> Floats:
@@ -359,6 +366,12 @@ def _require_room(nodes: int, rows: int) -> None:
         )
 
 
+def total_alone(size: int, variance: float) -> TreeNodes:
+    """The total of an attribute of so many values, and nothing else of it: a tree of which the root is measured."""
+    return TreeNodes(branched(size, ()), 1, (np.array([1.0 / variance]),), counts=())
+
+
 def nodes_of(plan: Any) -> dict[tuple[int, ...], TreeNodes]:
-    """The trees of a plan, by sets of short attributes."""
-    return {members: each for members, each in plan.parts.items() if isinstance(each, TreeNodes)}
+    """The trees of a plan, by sets of short attributes; none where something else is measured along the attribute."""
+    trees = {members: each for members, each in plan.parts.items() if isinstance(each, TreeNodes)}
+    return trees if len(trees) == len(plan.parts) else {}

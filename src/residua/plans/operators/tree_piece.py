@@ -164,7 +164,9 @@ class TreePiece(Piece):
         return self.inner if self.start == 0 else [self.start, *self.inner]
 
     def integers(self, which: Any, table: Integers) -> Integers:
-        """`t Ĉ m` of some nodes, exactly, (nodes, fibres)."""
+        """`t Ĉ m` of some nodes, exactly, (nodes, fibres); the root alone from the table without the attribute."""
+        if not self.operator.has_values:
+            return self._residual(table.reshape(1, self.fibres).copy())
         values = np.moveaxis(table, -1, 0).reshape(self.nesting.sizes[0], self.fibres)
         if which is not None:
             return self._residual(np.array(values[which]))

@@ -34,7 +34,7 @@ from residua.plans.objectives import MaxVariance, TotalVariance, check_objective
 from residua.plans.operators.contract import Operator
 from residua.plans.operators.correlated import Asked, Ordered, terms_of
 from residua.plans.operators.path import ROUNDING, CorrelatedPath
-from residua.plans.operators.total import TotalAlone
+from residua.plans.operators.tree import total_alone
 from residua.plans.planners.along import asked_by, check_axis, kinds_of
 from residua.plans.planners.crossed_noise import (
     game_of,
@@ -308,7 +308,7 @@ def plan_by_sets(task: Task, axis: int) -> ProductPlan | None:
     parts: dict[Set, Operator] = {
         members: CorrelatedPath(noises[each], factor(members, size)) for members, (each, size) in shapes.items()
     }
-    parts.update({members: TotalAlone(n, factor(members, size)) for members, size in totals.items()})
+    parts.update({members: total_alone(n, factor(members, size)) for members, size in totals.items()})
     plan = ProductPlan.along(domain, axis, parts, **task.stated)
     loss = plan.total_variance(task.workload)
     by_order = {kind.along for kind, _ in along.get((), ())} & {"prefixes", "ranges"}

@@ -162,7 +162,7 @@ class PieceEstimator(Estimator):
         operator = self.measurements.pieces[0].operator
         over = tuple(sorted({*workload.attributes, self.plan.attribute}))
         fibres = self.plan.facts.of_any.fibres(over, workload.over(over))
-        means = fibres.tensors.reshape(len(fibres.tensors), -1).mean(axis=1)
+        means = fibres.tensors.mean(axis=tuple(range(1, fibres.tensors.ndim)))
         return operator.row_reaches(fibres.rows(means, workload.queries), chance)
 
     def whitened(self) -> tuple[Grouping, Floats, Floats]:

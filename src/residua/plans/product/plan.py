@@ -176,7 +176,8 @@ class ProductPlan(Plan):
             return LAPLACE
         if self.attribute < 0:
             return ORDERED if self.axes else NORMAL
-        return next((operator.noise for operator in self.parts.values() if operator.has_values), NORMAL)
+        known = sorted(self.parts.values(), key=lambda each: not each.has_values)
+        return known[0].noise if known else NORMAL
 
     @property
     def comparison_class(self) -> str:
@@ -309,8 +310,8 @@ class ProductPlan(Plan):
         """That of an operator that has its own; of one attribute alone, tables crossed with it, marginals."""
         if self.attribute < 0:
             return "marginals" if self.plain else "products"
-        own = next((operator.poses for operator in self.parts.values() if operator.poses), "")
-        return own or ("an axis" if [*self.parts] == [()] else "noise per set")
+        own = {operator.poses for operator in self.parts.values()}
+        return own.pop() if len(own) == 1 and all(own) else "an axis" if [*self.parts] == [()] else "noise per set"
 
     @property
     def family(self) -> ProductPlan | None:
