@@ -19,7 +19,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from residua.domain import Attribute
-from residua.errors import PlanError
+from residua.errors import PlanError, VerificationError
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.path import over_running_sums
 from residua.plans.noise import NORMAL, Noise

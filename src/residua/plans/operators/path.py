@@ -22,7 +22,14 @@ from residua.errors import VerificationError
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.nested_noise import AxisNoise
 from residua.plans.noise import LARGEST_SCALE, ORDERED, Noise
-from residua.plans.operators.contract import Operator, Piece, PrefixOperator, RecordCosts, running_rows
+from residua.plans.operators.contract import (
+    Operator,
+    Piece,
+    PrefixOperator,
+    RecordCosts,
+    require_power_of_two,
+    running_rows,
+)
 from residua.plans.operators.correlated import Ordered, ordered_of_body
 from residua.workload import AttributeQueries
 
@@ -242,8 +249,7 @@ def least_drawn(axes: Sequence[Ordered], factor: float, grid: int) -> Fraction:
     Raises:
         VerificationError: a grid or a factor that cannot be drawn exactly.
     """
-    if not isinstance(grid, int) or grid < 1 or grid & (grid - 1):
-        raise VerificationError("a grid is no power of two; plan again.")
+    require_power_of_two(grid)
     if not (math.isfinite(factor) and factor > 0):
         raise VerificationError("the noise along the axis is no number; plan again.")
     drawn, base = drawn_along(axes, factor)[0].weights.tolist(), axes[0].weights.tolist()
