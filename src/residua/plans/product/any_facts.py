@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 
 import numpy as np
 from scipy.sparse import csr_array, kron
@@ -46,6 +46,13 @@ class Fibres:
     queries: Integers
     values: Integers
     size: int
+
+    @cached_property
+    def nothing(self) -> Floats:
+        """What is rounding in a coordinate of each fibre, by the largest coefficient of its query, (fibres, 1)."""
+        largest = np.zeros(int(self.queries.max(initial=-1)) + 1)
+        np.maximum.at(largest, self.queries, np.abs(_flat(self.tensors)).max(axis=1, initial=0.0))
+        return _ROUNDING * largest[self.queries][:, None]
 
     def rows(self, part: Floats, count: int) -> csr_array:
         """One coordinate of every fibre, (fibres,), as rows over the values, (queries, values)."""
@@ -117,6 +124,7 @@ class AnyFacts:
                         noise = self.noise_of(subset)
                         total[at] += noise * (a @ b.T) if np.isfinite(noise) else 0.0
                     elif subset in self.parts:
+                        a, b = (np.where(np.abs(x) > of.nothing, x, 0.0) for x, of in ((a, one), (b, other)))
                         for k in range(a.shape[1]):
                             rows = one.rows(a[:, k], count), other.rows(b[:, k], many)
                             total[at] += _between(self.parts[subset], *rows)
@@ -157,9 +165,7 @@ class AnyFacts:
         variances = np.zeros(count)
         for axis, i in enumerate(short, start=1):
             variances[queries[self._outside(i, np.moveaxis(tensors, axis, -1))]] = np.inf
-        flat = _flat(tensors)
-        size, largest = (flat**2).sum(axis=1), np.zeros(count)
-        np.maximum.at(largest, queries, np.abs(flat).max(axis=1, initial=0.0))
+        size = (_flat(tensors) ** 2).sum(axis=1)
         for subset in subsets(short):
             part = self._contract(short, tensors, subset)
             if self.attribute < 0:
@@ -169,7 +175,7 @@ class AnyFacts:
                 variances += noise * squares if np.isfinite(noise) else lost
                 continue
             part = _flat(part)
-            fibre, k = np.nonzero(np.abs(part) > _ROUNDING * largest[queries][:, None])
+            fibre, k = np.nonzero(np.abs(part) > fibres.nothing)
             # One row for each query and coordinate of which there is anything.
             both, row = np.unique(queries[fibre] * part.shape[1] + k, return_inverse=True)
             operator, shape = self.parts.get(subset), (len(both), fibres.size)
