@@ -26,7 +26,7 @@ from residua.demo_data import demo_folder
 from residua.domain import Categories, Domain, Integers
 from residua.linalg.lattice import Layout, all_sets, closure, layout_of
 from residua.source import source_of
-from residua.source.accumulate import Accumulator, Way
+from residua.source.accumulate import Accumulator, Way, tables_of_layout
 from residua.source.counting import count
 
 BLOCK = 1 << 16
@@ -57,7 +57,7 @@ def three_way(domain: Domain) -> Layout:
 
 def bare_kernel(layout: Layout, codes: np.ndarray, way: Way) -> np.ndarray:
     with ThreadPoolExecutor() as pool:
-        accumulator = Accumulator(layout, codes.shape[1], pool, way)
+        accumulator = Accumulator(tables_of_layout(layout), codes.shape[1], pool, way)
         for start in range(0, codes.shape[1], BLOCK):
             block = np.ascontiguousarray(codes[:, start : start + BLOCK])
             accumulator.add(block, block.shape[1], None)

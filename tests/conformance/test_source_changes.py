@@ -67,7 +67,10 @@ def test_what_is_counted_later_is_what_was_checked(engine: Callable[..., Any], t
         counted = found.count(layout, None, None)
     direct = source.count(domain, layout)
     assert np.array_equal(counted.tables, direct.tables)
-    assert (dict(counted.dropped), dict(counted.other)) == (dict(direct.dropped), dict(direct.other))
+    assert (dict(counted.tallies.dropped), dict(counted.tallies.other)) == (
+        dict(direct.tallies.dropped),
+        dict(direct.tallies.other),
+    )
     assert found.fingerprint == counted.fingerprint == direct.fingerprint == source.fingerprint()
 
 
@@ -163,8 +166,11 @@ def test_a_query_whose_records_are_bounded_per_person_runs_once_and_chooses_by_t
         assert source.estimators == 1
     theirs = source_of(table, **options).count(domain, layout, None, real)
     assert np.array_equal(counted.tables, theirs.tables)
-    assert (counted.no_person, counted.loss.dropped) == (theirs.no_person, theirs.loss.dropped)
-    assert np.array_equal(counted.loss.held, theirs.loss.held)
+    assert (counted.tallies.no_person, counted.tallies.loss.dropped) == (
+        theirs.tallies.no_person,
+        theirs.tallies.loss.dropped,
+    )
+    assert np.array_equal(counted.tallies.loss.held, theirs.tallies.loss.held)
     other = source_of(table, **options).count(domain, layout, None, trial)
     assert not np.array_equal(other.tables, theirs.tables)  # the key decides
 

@@ -18,6 +18,7 @@ from residua.linalg.lattice import Layout
 from residua.source import Source, source_of
 from residua.source.bound import PersonBound, bound_of
 from residua.source.counting import Counted, Progress
+from residua.source.options import Tallies
 from tests.conformance.engines import (
     ENGINES,
     NAMES,
@@ -59,7 +60,10 @@ def test_every_engine_counts_weighted_rows_as_so_many_records(engine: Callable[.
     counted = source.count(domain, layout_over(domain))
     assert np.array_equal(counted.tables, expected(rows, domain))
     plain = source_of(table_of([(*row, 1) for row in rows])).count(domain, layout_over(domain))
-    assert (dict(counted.dropped), dict(counted.other)) == (dict(plain.dropped), dict(plain.other))
+    assert (dict(counted.tallies.dropped), dict(counted.tallies.other)) == (
+        dict(plain.tallies.dropped),
+        dict(plain.tallies.other),
+    )
 
 
 @every_engine
@@ -131,7 +135,7 @@ def test_a_value_outside_the_domain_is_never_counted_in_one_table_and_dropped_fr
     assert sum(kept) == ROWS or "drop" in dirty
     for name in NAMES:
         dropped = sum(code_of(name, row[NAMES.index(name)], domain) is None for row in rows)
-        assert counted.dropped[name] == dropped
+        assert counted.tallies.dropped[name] == dropped
 
 
 def test_an_engine_may_count_where_the_data_is() -> None:
@@ -148,7 +152,7 @@ def test_an_engine_may_count_where_the_data_is() -> None:
             self, domain: Domain, layout: Layout, progress: Progress | None = None, bound: PersonBound | None = None
         ) -> Counted:
             tables = np.array([30] if layout.cells == 1 else [10, 20], dtype=np.int64)
-            return Counted({}, {}, tables=tables, fingerprint="elsewhere")
+            return Counted(tables, Tallies({}, {}), "elsewhere")
 
     domain = Domain({"sex": ["F", "M"]})
     plan = rs.plan(rs.marginals(domain, [("sex",)]), rs.ZCDP(rho=1e4))

@@ -166,7 +166,7 @@ def test_columns_are_computed_on_the_executors(sessions: dict[str, Any]) -> None
     domain = Domain({"adult": rs.Categories(["false", "true"], missing="drop")})
     counted = data.count(domain, one_table(domain))
     assert counted.tables.tolist() == [2, 1]
-    assert dict(counted.dropped) == {"adult": 1}
+    assert dict(counted.tallies.dropped) == {"adult": 1}
     with pytest.raises(SourceError, match="'bron'"):
         Source.spark(sessions["classic"].createDataFrame(table)).with_columns({"adult": "bron < 2006"}).count(
             domain, one_table(domain)
@@ -219,9 +219,9 @@ def test_the_same_records_of_each_person_are_counted(way: str, sessions: dict[st
         mine = Source.spark(frame, person="id", **options).count(domain, one_table(domain), None, bound)
         theirs = source_of(table, person="id", **options).count(domain, one_table(domain), None, bound)
         assert np.array_equal(mine.tables, theirs.tables)
-        assert mine.no_person == theirs.no_person
-        assert np.array_equal(mine.loss.held, theirs.loss.held)
-        assert np.array_equal(mine.loss.lost, theirs.loss.lost)
+        assert mine.tallies.no_person == theirs.tallies.no_person
+        assert np.array_equal(mine.tallies.loss.held, theirs.tallies.loss.held)
+        assert np.array_equal(mine.tallies.loss.lost, theirs.tallies.loss.lost)
     with pytest.raises(SourceError, match="column 'id' does not say of every record whose it is"):
         Source.spark(frame, person="id").count(domain, one_table(domain), None, bound)
 
@@ -323,7 +323,7 @@ def test_executors_count_at_most_so_many_records_of_each_person(
     truth = counted.tables.reshape(4, 3, 5, 2).sum(axis=(1, 2))
     assert truth.sum() < 3 * 40 + 1 < 300
     assert np.abs(release.estimates(["a", "d"]) - truth).max() < 0.2
-    assert seen[0].loss.dropped == counted.loss.dropped == 300 - truth.sum()
+    assert seen[0].loss.dropped == counted.tallies.loss.dropped == 300 - truth.sum()
 
 
 def test_a_changed_or_missing_part_is_noticed(sessions: dict[str, Any], tmp_path: Path, monkeypatch: Any) -> None:

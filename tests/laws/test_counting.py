@@ -57,7 +57,7 @@ def test_every_way_counts_what_brute_force_counts(
 ) -> None:
     layout, codes, weights = problem
     with ThreadPoolExecutor(2) as pool:
-        accumulator = Accumulator(layout, None, pool, way)  # type: ignore[arg-type]
+        accumulator = Accumulator(tables_of_layout(layout), None, pool, way)  # type: ignore[arg-type]
         for part in (slice(0, cut), slice(cut, None)):
             capacity = np.full((len(codes), 64), 255, dtype=kind)  # beyond the rows: never to be read
             rows = codes[:, part].shape[1]
@@ -116,10 +116,10 @@ def test_a_covering_saves_most_increments_where_it_should() -> None:
 def test_the_way_is_chosen_by_cost() -> None:
     layout = layout_of_sets([10] * 10, [tuple(row) for row in all_sets(10, 3).tolist()])
     with ThreadPoolExecutor(1) as pool:
-        chosen = [Accumulator(layout, None, pool)._way(rows) for rows in (1000, 10**7)]
+        chosen = [Accumulator(tables_of_layout(layout), None, pool)._way(rows) for rows in (1000, 10**7)]
         assert chosen == ["plain", "covering"]
         large = layout_of_sets([100] * 4, [(0, 1, 2), (1, 2, 3)])  # no covering of 10⁸ cells
-        assert Accumulator(large, None, pool)._way(10**9) == "direct"
+        assert Accumulator(tables_of_layout(large), None, pool)._way(10**9) == "direct"
 
 
 def test_the_empty_set_counts_records_and_no_tables_count_nothing() -> None:
@@ -136,11 +136,11 @@ def test_what_is_printed_of_counts_holds_none() -> None:
     domain = Domain({"a": Categories(["x"], unknown="drop")})
     counted = count(source_of(pa.table({"a": ["x"] * 7 + ["y"]})), domain, layout_of_sets([1], [(0,)]))
     assert (repr(counted), str(counted)) == ("Counted(confidential)", "Counted(confidential)")
-    assert (dict(counted.dropped), counted.tables.tolist()) == ({"a": 1}, [7])
+    assert (dict(counted.tallies.dropped), counted.tables.tolist()) == ({"a": 1}, [7])
     with pytest.raises(ValueError, match="read-only"):
         counted.tables[0] = 0
     with pytest.raises(TypeError):
-        counted.dropped["a"] = 0  # type: ignore[index]
+        counted.tallies.dropped["a"] = 0  # type: ignore[index]
 
 
 @pytest.mark.parametrize("weights", [[-1], [1.5], [None], ["x"], [float("nan")], [2**63]], ids=str)

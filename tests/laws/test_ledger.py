@@ -289,7 +289,7 @@ def test_moving_to_another_folder_does_not_lose_the_ledger(tmp_path: Path, monke
         (
             lambda path: path.write_bytes(b'{"format":"residua ledger","version":2,"new":{}}\n'),
             None,
-            "has version 2; this residua reads version 1: use the residua that wrote it",
+            "one of another version than 1",
         ),
     ],
 )

@@ -105,7 +105,7 @@ def test_one_person_changes_one_count_of_persons_by_one_and_what_is_left_out_by_
     people.pop("b", None)
     bound = bound_of(unit, DOMAIN, KEY)
     more, less = (
-        source_of(held).count(DOMAIN, layout(), None, bound).loss for held in ({**people, "b": records}, people)
+        source_of(held).count(DOMAIN, layout(), None, bound).tallies.loss for held in ({**people, "b": records}, people)
     )
     assert more is not None
     assert less is not None
@@ -354,7 +354,7 @@ def test_a_bound_and_what_it_left_out_print_no_secret() -> None:
     assert isinstance(bound, PersonBound)
     assert repr(bound) == "Bound(2, confidential)"
     found = source_of({"a": [(0, 0, 0)] * 5}).count(DOMAIN, layout(), None, bound)
-    assert found.loss is not None
-    assert (found.loss.dropped, found.loss.held[5], found.loss.lost[3]) == (3, 1, 1)
-    assert repr(found.loss) == "Loss(confidential)"
+    assert found.tallies.loss is not None
+    assert (found.tallies.loss.dropped, found.tallies.loss.held[5], found.tallies.loss.lost[3]) == (3, 1, 1)
+    assert repr(found.tallies.loss) == "Loss(confidential)"
     assert repr(found.tallies) == "Tallies(confidential)"

@@ -91,9 +91,9 @@ class World:
             self.measured.append(release.planned)
             return release
 
-        def noted_scores(domain, measurements, order, data, unit, *rest):
-            scores = SCORED(domain, measurements, order, data, unit, *rest)
-            self.scored += measurements.cost(unit)
+        def noted_scores(job):
+            scores = SCORED(job)
+            self.scored += job.measurements.cost(job.unit)
             return scores
 
         with self.patch.context() as patch:

@@ -18,7 +18,7 @@ from residua.estimation.folder import is_estimates
 from residua.folders import require_free
 from residua.measurement import Continual, Ledger, measure
 from residua.measurement.continual import require_period
-from residua.measurement.measure import require_agreement
+from residua.measurement.job import require_agreement
 from residua.plans import plan as best_plan
 from residua.plans.contract import Plan
 from residua.plans.planners.axis import Axis

@@ -34,8 +34,8 @@ from residua.measurement.continual_folder import (
     require_same_data,
     standing,
 )
+from residua.measurement.job import checked_data, told_of_debit
 from residua.measurement.ledger import Ledger
-from residua.measurement.measure import checked_data, told_of_debit
 from residua.noise.correlated import begun, rounded_so_far
 from residua.plans.contract import Plan
 from residua.plans.tails import width

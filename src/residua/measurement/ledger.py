@@ -6,16 +6,18 @@ import hashlib
 import hmac
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Self
 
 from residua.errors import LedgerError, LedgerMovedError
 from residua.files import require_path
 from residua.measurement import ledger_entries as amounts
 from residua.measurement import ledger_file as file
-from residua.measurement.ledger_entries import Acceptance, Contents, Entry
+from residua.measurement.ledger_entries import Acceptance, Contents, Entry, Header
 from residua.plans.noise import Currency
 from residua.privacy import AddRemove, Guarantee, Person, ReplaceOne, Unit
 from residua.showing import Shown
@@ -98,30 +100,20 @@ class Ledger(Shown):
         require_path(self._path)
         self._seen: str | None = None
         if budget is not None:
-            unit = AddRemove() if unit is None else _known(unit)
+            unit = AddRemove() if unit is None else unit
+            if not isinstance(unit, AddRemove | ReplaceOne | Person):
+                raise LedgerError(f"unit must be AddRemove, ReplaceOne or Person, not {unit!r}; say whom it protects.")
+            name = self._path.stem if population is None else population
+            _require_text("population", name, "say who the people are")
             allowed, salt = amounts.allowance(budget), secrets.token_hex(16)
             bound = None if dataset is None else _salted(salt, dataset)
-            name = _population(self._path.stem if population is None else population)
-            file.create_file(self._path, file.header_line(budget, unit, allowed, salt, bound, name))
+            file.create_file(self._path, Header(budget, unit, allowed, salt, bound, name))
         contents = self._read()
-        self._population, self._identity = contents.header.population, contents.header.digest
-        self._budget, self._unit, self._salt = contents.header.budget, contents.header.unit, contents.header.salt
-        if budget is not None and budget != self._budget:
-            raise LedgerError(
-                f"the ledger {self._name} has the budget {self._budget!r}, fixed at creation, not {budget!r}; "
-                "give that one, or leave the budget out."
-            )
-        persons = isinstance(unit, Person) and isinstance(self._unit, Person)  # a bound is a plan's own
-        if unit is not None and unit != self._unit and not persons:
-            raise LedgerError(
-                f"the ledger {self._name} protects against {self._unit}, fixed at creation, not {unit}; "
-                f"give unit={self._unit!r}."
-            )
-        if population is not None and population != self._population:
-            raise LedgerError(
-                f"the ledger {self._name} is of the population {self._population!r}, fixed at creation, not "
-                f"{population!r}; use the ledger of these people."
-            )
+        self._header = held = contents.header
+        self._require_fixed(held.budget, budget, f"has the budget {held.budget!r}", "or leave the budget out")
+        if not (isinstance(unit, Person) and isinstance(held.unit, Person)):  # a bound is a plan's own
+            self._require_fixed(held.unit, unit, f"protects against {held.unit}", f"unit={held.unit!r}")
+        self._require_fixed(held.population, population, f"is of the population {held.population!r}", "of these people")
         if dataset is not None:
             self._bound(contents, dataset)
 
@@ -136,6 +128,12 @@ class Ledger(Shown):
             raise LedgerError(f"{str(path)!r} is there already; open it with rs.Ledger, or name another file.")
         return cls(path, budget, **options)
 
+    def _require_fixed(self, held: object, given: object, states: str, which: str) -> None:
+        if given is not None and given != held:
+            raise LedgerError(
+                f"the ledger {self._name} {states}, fixed at creation, not {given}; give the same, {which}."
+            )
+
     @property
     def path(self) -> Path:
         """Where the ledger is."""
@@ -144,27 +142,27 @@ class Ledger(Shown):
     @property
     def budget(self) -> Guarantee:
         """All that may ever be spent."""
-        return self._budget
+        return self._header.budget
 
     @property
     def currency(self) -> Currency:
         """What the ledger counts in: epsilon where the budget is PureDP, else pcost."""
-        return amounts.currency_of(self._budget)
+        return amounts.currency_of(self._header.budget)
 
     @property
     def unit(self) -> Unit:
         """Whom the budget protects."""
-        return self._unit
+        return self._header.unit
 
     @property
     def population(self) -> str:
         """Who the people are."""
-        return self._population
+        return self._header.population
 
     @property
     def identity(self) -> str:
         """What tells this ledger from all others, copies of it excepted: the digest of its first line, salted."""
-        return self._identity
+        return self._header.digest
 
     @property
     def spent(self) -> Guarantee:
@@ -172,7 +170,7 @@ class Ledger(Shown):
 
         It has `.rho` and `.epsilon_at(delta)`, as every guarantee where a theorem allows.
         """
-        return amounts.stated(self._budget, self._read().spent)
+        return amounts.stated(self._header.budget, self._read().spent)
 
     @property
     def remaining(self) -> Guarantee:
@@ -180,7 +178,7 @@ class Ledger(Shown):
 
         A plan may be made for it: `rs.plan(workload, ledger.remaining)`.
         """
-        return amounts.affordable(self._budget, self._read().remaining)
+        return amounts.affordable(self._header.budget, self._read().remaining)
 
     @property
     def spent_exactly(self) -> Fraction:
@@ -200,7 +198,7 @@ class Ledger(Shown):
     @property
     def meaning(self) -> str:
         """What the total stands for, in a sentence; it depends on the budget, and on whether noise was mixed."""
-        return amounts.meaning(self._budget, laplace=any(entry.epsilon is not None for entry in self.entries))
+        return amounts.meaning(self._header.budget, laplace=any(entry.epsilon is not None for entry in self.entries))
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -218,7 +216,7 @@ class Ledger(Shown):
 
     def keyed(self, text: str) -> str:
         """A digest of a text that nobody can compute without the ledger (HMAC-SHA256 with its salt)."""
-        return hmac.new(self._salt.encode(), text.encode("utf-8", "surrogatepass"), "sha256").hexdigest()
+        return hmac.new(self._header.salt.encode(), text.encode("utf-8", "surrogatepass"), "sha256").hexdigest()
 
     @property
     def choosing_key(self) -> bytes:
@@ -236,7 +234,7 @@ class Ledger(Shown):
 
     def can_spend(self, cost: Fraction | int, *, currency: Currency = "pcost") -> bool:
         """Whether a debit of this cost would be allowed now; another may come first."""
-        return amounts.converted(self._budget, amounts.exact_cost(cost), currency) <= self._read().remaining
+        return amounts.converted(self._header.budget, amounts.exact_cost(cost), currency) <= self._read().remaining
 
     def accept(self, data: Any = None, *, why: str, fingerprint: str | None = None) -> Acceptance:
         """Declares that another dataset holds the same people, so that what is released from it is debited here.
@@ -255,22 +253,17 @@ class Ledger(Shown):
         Raises:
             LedgerError: no reason, neither data nor fingerprint or both, or the ledger was changed.
         """
-        if not isinstance(why, str) or not why.strip():
-            raise LedgerError(f"why must be a text, not {why!r}; say why this is another dataset of the same people.")
+        _require_text("why", why, "say why this is another dataset of the same people")
         if (data is None) == (fingerprint is None):
             raise LedgerError("accept takes the data or its fingerprint; give one of them.")
         given = source_of(data).fingerprint() if fingerprint is None else fingerprint
-        seen = self._seen
-        with file.locked(self._path, write=True) as handle:
-            contents = self._verified(file.read_file(handle, self._path), seen)
-            salted = _salted(contents.header.salt, given)
+        salted = _salted(self._header.salt, given)
+        with self._held() as (handle, contents):
             for known in contents.accepted:
                 if known.dataset == salted:
                     return known
-            line = file.acceptance_line(contents, salted, why)
-            file.append(handle, self._path, line, kept=contents.kept, ended=contents.ended)
-        accepted = self._read().accepted
-        return next(known for known in accepted if known.dataset == salted)
+            line = file.append(handle, self._path, contents, {"accepted": salted, "why": why})
+        return file.acceptance_of(line)
 
     def debit(
         self,
@@ -278,7 +271,7 @@ class Ledger(Shown):
         *,
         purpose: str,
         dataset: str,
-        detail: Mapping[str, Any] | None = None,
+        detail: Mapping[str, Any] = MappingProxyType({}),
         after: str | None = None,
         currency: Currency = "pcost",
         whose: Mapping[str, Any] | None = None,
@@ -304,15 +297,14 @@ class Ledger(Shown):
             LedgerMovedError: when `after` is no longer the head.
             FileError: when the ledger cannot be opened for writing.
         """
+        if not isinstance(detail, Mapping):
+            raise LedgerError(f"detail must hold JSON values only, by their names, not {detail!r}; leave it out.")
         given = amounts.exact_cost(cost, zero=bool(detail))
-        amount = amounts.converted(self._budget, given, currency)
-        if currency != amounts.currency_of(self._budget):
-            detail = {**(detail or {}), "pure_epsilon": amounts.text_of(given)}
-        if not isinstance(purpose, str) or not purpose.strip():
-            raise LedgerError(f"purpose must be a text, not {purpose!r}; say what the budget is spent on.")
-        seen = self._seen
-        with file.locked(self._path, write=True) as handle:
-            contents = self._verified(file.read_file(handle, self._path), seen)
+        amount = amounts.converted(self._header.budget, given, currency)
+        if currency != amounts.currency_of(self._header.budget):
+            detail = {**detail, "pure_epsilon": amounts.text_of(given)}
+        _require_text("purpose", purpose, "say what the budget is spent on")
+        with self._held() as (handle, contents):
             if after is not None and after != contents.head:
                 raise LedgerMovedError(
                     f"the ledger {self._name} moved on since the cost was computed; "
@@ -320,43 +312,41 @@ class Ledger(Shown):
                 )
             salted = self._bound(contents, dataset)
             if whose is not None:
-                detail = {**(detail or {}), "whose": amounts.agreed(contents, whose, self._name)}
+                detail = {**detail, "whose": amounts.agreed(contents, whose, self._name)}
             if amount > contents.remaining:
                 raise LedgerError(
                     f"the budget of {self._name} is exhausted: "
-                    f"{amounts.shortage(self._budget, contents.remaining, amount)}; plan for what is left."
+                    f"{amounts.shortage(self._header.budget, contents.remaining, amount)}; plan for what is left."
                 )
-            try:
-                line = file.entry_line(contents, amount, purpose, salted, detail or {})
-            except (TypeError, ValueError, RecursionError) as problem:
-                raise LedgerError(f"detail must hold JSON values only ({problem}); leave out the rest.") from None
-            file.append(handle, self._path, line, kept=contents.kept, ended=contents.ended)
+            stated = {"cost": amounts.text_of(amount), "purpose": purpose, "dataset": salted}
+            line = file.append(handle, self._path, contents, {**stated, "detail": dict(detail)})
         entry = file.entry_of(line)
         self._seen = entry.digest
         return entry
 
     def __repr__(self) -> str:
-        return f"Ledger({str(self._path)!r}, {self._budget!r})"
+        return f"Ledger({str(self._path)!r}, {self._header.budget!r})"
 
     @property
     def _name(self) -> str:
         return repr(str(self._path))
 
-    def _read(self) -> Contents:
+    @contextmanager
+    def _held(self, *, write: bool = True) -> Iterator[tuple[int, Contents]]:
+        """The file, locked, and all that it says, verified."""
         seen = self._seen  # before the file is read: another thread may debit meanwhile
-        with file.locked(self._path) as handle:
-            content = file.read_file(handle, self._path)
-        contents = self._verified(content, seen)
-        self._seen = contents.head
-        return contents
+        with file.locked(self._path, write=write) as handle:
+            contents = file.read_contents(file.read_file(handle, self._path), self._name)
+            if seen is not None and not contents.contains(seen):
+                raise LedgerError(
+                    f"the ledger {self._name} lacks a debit that it had before; it was rolled back or replaced: "
+                    "restore the later copy."
+                )
+            yield handle, contents
 
-    def _verified(self, content: bytes, seen: str | None) -> Contents:
-        contents = file.read_contents(content, self._name)
-        if seen is not None and not contents.contains(seen):
-            raise LedgerError(
-                f"the ledger {self._name} lacks a debit that it had before; it was rolled back or replaced: "
-                "restore the later copy."
-            )
+    def _read(self) -> Contents:
+        with self._held(write=False) as (_, contents):
+            self._seen = contents.head
         return contents
 
     def _bound(self, contents: Contents, dataset: str) -> str:
@@ -364,7 +354,7 @@ class Ledger(Shown):
         salted = _salted(contents.header.salt, dataset)
         if contents.datasets and salted not in contents.datasets:
             raise LedgerError(
-                f"this is another dataset than those of the population {self._population!r}, to whom the ledger "
+                f"this is another dataset than those of the population {self._header.population!r}, to whom the ledger "
                 f"{self._name} belongs; nothing was spent: if it holds the same people (corrected, converted, other "
                 "columns), declare that with "
                 "ledger.accept(data, why=…), or residua ledger FILE --accept SPEC.toml --why …; make a new ledger for "
@@ -374,16 +364,9 @@ class Ledger(Shown):
         return salted
 
 
-def _population(name: str) -> str:
-    if not isinstance(name, str) or not name.strip():
-        raise LedgerError(f"population must be a text, not {name!r}; say who the people are.")
-    return name
-
-
-def _known(unit: Unit) -> Unit:
-    if not isinstance(unit, AddRemove | ReplaceOne | Person):
-        raise LedgerError(f"unit must be AddRemove, ReplaceOne or Person, not {unit!r}; give whom the budget protects.")
-    return unit
+def _require_text(name: str, given: object, remedy: str) -> None:
+    if not isinstance(given, str) or not given.strip():
+        raise LedgerError(f"{name} must be a text, not {given!r}; {remedy}.")
 
 
 def _salted(salt: str, dataset: str) -> str:

@@ -29,7 +29,7 @@ class Header:
     salt: str
     dataset: str | None
     population: str
-    digest: str
+    digest: str = ""  # of its line, once that is written
 
 
 @dataclass(frozen=True)

@@ -40,60 +40,25 @@ from residua.files import digest_of, sync_folder
 from residua.machine import lock, require_locks, sync, unlock
 from residua.measurement.ledger_entries import Acceptance, Contents, Entry, Header, fraction_of, text_of
 from residua.plans.statements import unit_of_body, unit_to_body
-from residua.privacy import Guarantee, PureDP, Unit
+from residua.privacy import Guarantee, PureDP
 from residua.privacy.guarantees import guarantee_of_body, guarantee_to_body
 
 FORMAT, VERSION = "residua ledger", 1
-OPENING = b'{"format":"residua ledger",'  # how every ledger begins, whatever its version
+OPENING = b'{"format":"residua ledger","version":1,'  # how every ledger begins
 _SEAL = ',"sha256":"{}"}}'
 _SEAL_LENGTH = len(_SEAL.format("0" * 64))
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _RESTORE = "restore the ledger from a copy, and release nothing from this dataset until then"
 
 
-def header_line(
-    budget: Guarantee, unit: Unit, allowed: Fraction, salt: str, dataset: str | None, population: str
-) -> bytes:
-    """The first line of a new ledger."""
-    return _sealed(
-        {
-            "format": FORMAT,
-            "version": VERSION,
-            "sequence": 0,
-            "time": _now(),
-            "budget": guarantee_to_body(budget),
-            "unit": unit_to_body(unit),
-            _allowance_key(budget): text_of(allowed),
-            "salt": salt,
-            "dataset": dataset,
-            "population": population,
-        },
-        previous="",
-    )
-
-
-def entry_line(after: Contents, cost: Fraction, purpose: str, dataset: str, detail: Mapping[str, Any]) -> bytes:
-    """The line of one more debit."""
-    body = {
-        "sequence": len(after.digests),
-        "time": _now(),
-        "cost": text_of(cost),
-        "purpose": purpose,
-        "dataset": dataset,
-        "detail": dict(detail),
-    }
-    return _sealed(body, previous=after.head)
-
-
-def acceptance_line(after: Contents, dataset: str, why: str) -> bytes:
-    """The line of one more dataset that holds the same people."""
-    body = {"sequence": len(after.digests), "time": _now(), "accepted": dataset, "why": why}
-    return _sealed(body, previous=after.head)
-
-
 def entry_of(line: bytes) -> Entry:
     """The debit that a line, already verified, records."""
     return _entry(json.loads(line), _digest(line))
+
+
+def acceptance_of(line: bytes) -> Acceptance:
+    """The declaration that a line, already verified, records."""
+    return _acceptance(json.loads(line), _digest(line))
 
 
 def read_contents(content: bytes, name: str) -> Contents:
@@ -120,8 +85,6 @@ def read_contents(content: bytes, name: str) -> Contents:
     if not lines:
         raise FileError(f"{name} is not a ledger, or its first line is damaged; {_RESTORE}.")
     for number, line in enumerate(lines, 1):
-        if number == 1:
-            _check_version(line, name)
         if not _intact(line):
             raise LedgerError(
                 f"line {number} of {name} was changed after it was written (its digest does not match); {_RESTORE}."
@@ -141,31 +104,45 @@ class _BrokenError(Exception):
 
 
 def _chained(bodies: list[dict[str, Any]], digests: list[str], kept: int, ended: bool) -> Contents:
-    first = bodies[0]
-    budget = guarantee_of_body(first["budget"])
-    if budget is None:
-        raise ValueError("no budget")
-    allowed, bound = fraction_of(first[_allowance_key(budget)]), first["dataset"]
-    unit, salt, population = unit_of_body(first["unit"]), str(first["salt"]), str(first["population"])
-    header = Header(budget, unit, allowed, salt, bound, population, digests[0])
-    spent, datasets = Fraction(0), [] if bound is None else [str(bound)]
+    header = _header(bodies[0], digests[0])
+    spent, datasets = Fraction(0), [] if header.dataset is None else [header.dataset]
     entries, accepted = [], []
     for number, body in enumerate(bodies):
         if body["sequence"] != number or body["previous"] != (digests[number - 1] if number else ""):
             raise _BrokenError(f"line {number + 1} does not follow the one before it")
         if number and "accepted" in body:
-            datasets.append(str(body["accepted"]))
-            accepted.append(Acceptance(number, body["time"], datasets[-1], str(body["why"]), digests[number]))
+            accepted.append(_acceptance(body, digests[number]))
+            datasets.append(accepted[-1].dataset)
         elif number:
             entries.append(_entry(body, digests[number]))
             spent += entries[-1].cost
             datasets = datasets or [str(body["dataset"])]
             if body["dataset"] not in datasets:
                 raise _BrokenError(f"line {number + 1} is about another dataset")
-            if spent > allowed:
+            if spent > header.allowed:
                 raise _BrokenError(f"line {number + 1} spends more than the budget")
-    held = (tuple(entries), tuple(accepted), tuple(digests))
-    return Contents(header, *held, spent, tuple(datasets), kept, ended)
+    return Contents(header, tuple(entries), tuple(accepted), tuple(digests), spent, tuple(datasets), kept, ended)
+
+
+def _header_body(header: Header) -> dict[str, Any]:
+    return {
+        "budget": guarantee_to_body(header.budget),
+        "unit": unit_to_body(header.unit),
+        _allowance_key(header.budget): text_of(header.allowed),
+        "salt": header.salt,
+        "dataset": header.dataset,
+        "population": header.population,
+    }
+
+
+def _header(body: dict[str, Any], digest: str) -> Header:
+    budget, bound = guarantee_of_body(body["budget"]), body["dataset"]
+    if budget is None:
+        raise ValueError("no budget")
+    allowed, dataset = fraction_of(body[_allowance_key(budget)]), None if bound is None else str(bound)
+    return Header(
+        budget, unit_of_body(body["unit"]), allowed, str(body["salt"]), dataset, str(body["population"]), digest
+    )
 
 
 def _allowance_key(budget: Guarantee) -> str:
@@ -178,21 +155,19 @@ def _entry(body: dict[str, Any], digest: str) -> Entry:
     return Entry(body["sequence"], body["time"], cost, body["purpose"], detail, digest)
 
 
-def _check_version(line: bytes, name: str) -> None:
-    """Looks at the version before anything else: another one may seal its lines in another way."""
-    given: object = None
-    # What is not JSON has no matching digest either.
-    with contextlib.suppress(ValueError, KeyError, TypeError, RecursionError):
-        given = json.loads(line)["version"]
-    if isinstance(given, int) and given != VERSION:
-        raise FileError(
-            f"{name} has version {given}; this residua reads version {VERSION}: use the residua that wrote it."
-        )
+def _acceptance(body: dict[str, Any], digest: str) -> Acceptance:
+    return Acceptance(body["sequence"], body["time"], str(body["accepted"]), str(body["why"]), digest)
 
 
-def _sealed(body: dict[str, Any], previous: str) -> bytes:
-    encoded = json.dumps({**body, "previous": previous}, separators=(",", ":"), allow_nan=False)
-    opened = encoded[:-1].encode("ascii")
+def _sealed(number: int, body: Mapping[str, Any], previous: str) -> bytes:
+    """A line: its number and the time, what it says, and the digests of the line before and of itself."""
+    opening = {"format": FORMAT, "version": VERSION} if not number else {}
+    time = datetime.now(UTC).isoformat(timespec="seconds")
+    whole = {**opening, "sequence": number, "time": time, **body, "previous": previous}
+    try:
+        opened = json.dumps(whole, separators=(",", ":"), allow_nan=False)[:-1].encode("ascii")
+    except (TypeError, ValueError, RecursionError) as problem:
+        raise LedgerError(f"detail must hold JSON values only ({problem}); leave out the rest.") from None
     return opened + _SEAL.format(digest_of(opened)).encode("ascii")
 
 
@@ -204,41 +179,28 @@ def _digest(line: bytes) -> str:
     return line[-66:-2].decode("ascii")
 
 
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
+def create_file(path: Path, header: Header) -> None:
+    """Creates a ledger of one line, whole and durable; one that is there already is left alone.
 
-
-def create_file(path: Path, line: bytes) -> bool:
-    """Creates a ledger of one line, whole and durable; False when another is there, which is left alone.
-
-    Guarantee: whatever happens, `path` is absent, or another's, or holds all of `line`.
+    Guarantee: whatever happens, `path` is absent, or another's, or holds all of the line.
     """
     require_locks()
-    temporary = None
     try:
         if path.exists():
-            return False
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".ledger.")
-        try:
-            _write(handle, line + b"\n", 0)
-            os.fchmod(handle, 0o600)  # it holds a digest of the data: for the curator only
-            sync(handle)
-        finally:
-            os.close(handle)
-        os.link(temporary, path)  # never replaces a file, as a rename would
+            return
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".ledger.", buffering=0) as temporary:
+            _write(temporary.fileno(), _sealed(0, _header_body(header), "") + b"\n", 0)
+            os.fchmod(temporary.fileno(), 0o600)  # it holds a digest of the data: for the curator only
+            sync(temporary.fileno())
+            os.link(temporary.name, path)  # never replaces a file, as a rename would
         sync_folder(path.parent)
     except FileExistsError:
-        return False
+        return
     except OSError as problem:
         raise FileError(
             f"cannot create the ledger {str(path)!r}: {problem.strerror}; "
             "give a path in a folder that exists, can be written to, has space, and allows hard links."
         ) from None
-    finally:
-        if temporary is not None:
-            with contextlib.suppress(OSError):
-                Path(temporary).unlink(missing_ok=True)
-    return True
 
 
 @contextlib.contextmanager
@@ -276,31 +238,32 @@ def read_file(handle: int, path: Path) -> bytes:
         raise FileError(f"cannot read the ledger {str(path)!r}: {problem.strerror}.") from None
     if not content.startswith(OPENING):
         raise FileError(
-            f"{str(path)!r} is not a ledger, or its first line is damaged; give the right path, or restore it."
+            f"{str(path)!r} is not a ledger, or one of another version than {VERSION}, or its first line is damaged; "
+            "give the right path, or restore it."
         )
     return bytes(content)
 
 
-def append(handle: int, path: Path, line: bytes, *, kept: int, ended: bool) -> None:
-    """Makes one more line durable, after the first `kept` bytes; what an interrupted append left is removed.
+def append(handle: int, path: Path, after: Contents, body: Mapping[str, Any]) -> bytes:
+    """Makes one more line durable, and returns it; what an interrupted append left is removed.
 
     Guarantee: when it returns, the line is on disk; when it raises, the ledger is as it was before, unless the
     message says otherwise.
+
+    Raises:
+        LedgerError: the body holds what is no JSON, or the disk refuses.
     """
+    line = _sealed(len(after.digests), body, after.head)
+    kept, parts = after.kept, [line, b"\n"] if after.ended else [b"\n", line, b"\n"]
     try:
         sync_folder(path.parent)  # the process that named the file may have died before the name was on disk
-        start = kept
-        # Each repair is on disk before the next write, or power loss could leave a mixture of both.
-        if os.fstat(handle).st_size != kept or not ended:
+        if os.fstat(handle).st_size != kept or not after.ended:
             os.ftruncate(handle, kept)
             sync(handle)
-        if not ended:
-            start += _write(handle, b"\n", start)
+        start = kept
+        for part in parts:  # each on disk before the next, or power loss could leave a mixture of both
+            start += _write(handle, part, start)
             sync(handle)
-        start += _write(handle, line, start)
-        sync(handle)
-        _write(handle, b"\n", start)
-        sync(handle)
     except OSError as problem:
         full = problem.errno in _FULL
         reason = "the disk is full" if full else problem.strerror
@@ -308,6 +271,7 @@ def append(handle: int, path: Path, line: bytes, *, kept: int, ended: bool) -> N
         raise LedgerError(
             f"cannot write to the ledger {str(path)!r}: {reason}; {_undone(handle, kept)}; {remedy}."
         ) from None
+    return line
 
 
 def _undone(handle: int, kept: int) -> str:

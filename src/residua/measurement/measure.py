@@ -2,41 +2,21 @@
 
 from __future__ import annotations
 
-import secrets
-import traceback
-from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any
 
-from residua.domain import Domain
-from residua.errors import FileError, LedgerError, PlanError, ResiduaError, SourceError
-from residua.linalg.arrays import Integers
-from residua.linalg.lattice import Layout
+from residua.errors import FileError
 from residua.measurement.aside import Aside, aside_of, left_out_receipt
+from residua.measurement.job import Job, Notice, Progress, Tell, account_of, require_agreement
 from residua.measurement.ledger import Entry, Ledger
-from residua.measurement.noisy import noisy_in_portions, portions_of, rehearse, secure_memory
 from residua.plans.contract import Plan
-from residua.plans.measurements import Measurements, Portion
-from residua.plans.noise import Currency
-from residua.plans.verifier import WORD, priced, require_plan
-from residua.privacy import Guarantee, Person, Unit
-from residua.privacy.exact import round_up
+from residua.plans.verifier import priced, require_plan
+from residua.privacy import Guarantee
 from residua.release import Release, reserve
 from residua.showing import with_bar
-from residua.source import Source, source_of
-from residua.source.bound import KEY_BYTES, PersonBound, bound_of
-from residua.source.checking import Checked, SomeGroups
-from residua.source.options import Options, Tallies
-
-if TYPE_CHECKING:
-    from residua.source.spark import SparkSource
-
-
-Progress = Callable[[str, int, int | None], None]
-Notice = Callable[[Tallies], None]
-Pay = Callable[[str], tuple[Entry, Ledger]]  # of the data's fingerprint
+from residua.source import source_of
+from residua.source.options import Tallies
 
 
 @with_bar("measuring")
@@ -48,7 +28,7 @@ def measure(
     purpose: str = "release",
     out: str | Path | None = None,
     progress: Progress | bool | None = None,
-    notice: Callable[[Tallies], None] | None = None,
+    notice: Notice | None = None,
     left_out: Guarantee | None = None,
     left_out_most: int | None = None,
 ) -> Release:
@@ -116,105 +96,36 @@ def measure(
         )
         return entry, account
 
-    carried_out = partial(carry_out, plan, measurements, cost, data, pay, progress=steps, notice=notice, aside=aside)
+    tell = teller(notice, aside)
+    job = Job(measurements, plan.domain, plan.unit, data, pay, steps)
     if out is None:
-        return carried_out()
+        return carry_out(plan, job, cost, tell)
     if not isinstance(out, str | Path):
         raise FileError(f"out={out!r} is no path; name a folder to write the release to.")
     if data.has_executors:
-        return _on_executors(plan, measurements, cost, data, pay, Path(out), steps, _teller(notice, aside))
+        from residua.measurement.on_spark import release_by_executors
+
+        return release_by_executors(plan, job, cost, tell, Path(out))
     with reserve(Path(out), plan, measurements) as room:
-        room.commit(carried_out())
+        room.commit(carry_out(plan, job, cost, tell))
     return Release.load(out)
 
 
-def carry_out(
-    plan: Plan,
-    measurements: Measurements,
-    cost: Fraction,
-    data: Source,
-    pay: Pay,
-    *,
-    progress: Progress | None = None,
-    notice: Notice | None = None,
-    aside: Aside | None = None,
-) -> Release:
-    """Check, pay, count, add noise, forget: what `measure` does once it knows the price, and a session too.
+def carry_out(plan: Plan, job: Job, cost: Fraction, tell: Tell = lambda tallies: {}) -> Release:
+    """What `measure` does once it knows the price, and a session too.
 
     Args:
         plan: what to measure.
-        measurements: what that comes down to, as priced.
+        job: what that comes down to, as priced.
         cost: what the measurements cost alone, by the verifier; the release states it.
-        data: where the records are.
-        pay: called with the data's fingerprint once the data is known to fit; debits a ledger, or raises; returns the
-            receipt and the ledger.
-        progress: called with the step, how much is done, and of how much if known.
-        notice: called once, with how many records followed a policy.
-        aside: the noise for the number of records that a bound leaves out, where that is wanted; its cost is included.
+        tell: called once, with how many records followed a policy; returns what the receipt says of that.
     """
-    left_out: dict[str, Any] = {}
-    tell = _teller(notice, aside)
-    noisy, entry, ledger = measured_once(
-        measurements, plan.domain, plan.unit, data, pay, progress, lambda tallies: left_out.update(tell(tallies))
-    )
-    receipt = _receipt(entry, ledger, data.options, cost, measurements.currency)
-    return Release(plan, measurements, noisy, {**receipt, **left_out})
+    told: dict[str, Any] = {}
+    noisy, entry, ledger = job.measured(lambda tallies: told.update(tell(tallies)))
+    return Release(plan, job.measurements, noisy, {**job.receipt(entry, ledger, cost), **told})
 
 
-def measured_once(
-    measurements: Measurements,
-    domain: Domain,
-    unit: Unit,
-    data: Source,
-    pay: Pay,
-    progress: Progress | None = None,
-    notice: Notice = lambda tallies: None,
-) -> tuple[Integers, Entry, Ledger]:
-    """The noisy integers of measurements that were priced for a unit, the debit that paid for them, and of whom."""
-    require_agreement(data.options, unit, domain)
-    # Any key shows whether the records can be chosen among; the ledger's own may not exist yet.
-    trial = _bound(unit, domain, secrets.token_bytes(KEY_BYTES))
-    with data.snapshot() as still:
-        checked = checked_data(still, domain, measurements.most_records, progress, trial)
-        try:
-            portions = portions_of(measurements, kept=checked.kept)
-            secure_memory(measurements, portions)
-            for each in {portion.kind: portion.measurements for portion in portions}.values():
-                rehearse(each, still.rows_hint())
-            entry, ledger = _paid(pay, checked.fingerprint)
-            bound = _bound(unit, domain, ledger.choosing_key)
-            work = partial(_measured, measurements, portions, checked, domain, bound, progress, notice)
-            return told_of_debit(work, entry), entry, ledger
-        finally:
-            checked.forget()
-
-
-def _measured(
-    measurements: Measurements,
-    portions: Sequence[Portion],
-    checked: Checked,
-    domain: Domain,
-    bound: PersonBound | None,
-    progress: Progress | None,
-    notice: Notice,
-) -> Integers:
-    """Counts the records that were checked, and adds noise, portion by portion; after the last they are forgotten."""
-    tallies: list[Tallies] = []
-
-    def count(portion: Portion, layout: Layout) -> Integers:
-        only = None if portion.groups is None else SomeGroups(domain.sizes, portion.by, portion.groups)
-        counted = checked.count(layout, step_of("counting", progress), bound, only)
-        tallies[:] = [counted.tallies]  # every portion reads all records, and says the same of them
-        if portion is portions[-1]:
-            checked.forget()
-        return counted.tables
-
-    noisy = noisy_in_portions(measurements, portions, count, step_of("adding noise", progress))
-    notice(*tallies)
-    return noisy
-
-
-def _teller(notice: Notice | None, aside: Aside | None) -> Callable[[Tallies], dict[str, Any]]:
+def teller(notice: Notice | None, aside: Aside | None = None) -> Tell:
     """Tells the curator what followed a policy, and returns what the receipt says of it, with noise."""
 
     def tell(tallies: Tallies) -> dict[str, Any]:
@@ -223,161 +134,3 @@ def _teller(notice: Notice | None, aside: Aside | None) -> Callable[[Tallies], d
         return {} if aside is None or tallies.loss is None else left_out_receipt(tallies.loss, aside)
 
     return tell
-
-
-def _on_executors(
-    plan: Plan,
-    measurements: Measurements,
-    cost: Fraction,
-    data: Source,
-    pay: Pay,
-    out: Path,
-    progress: Progress | None,
-    tell: Callable[[Tallies], dict[str, Any]],
-) -> Release:
-    """What `carry_out` does, into a folder that executors write."""
-    from residua.measurement.on_spark import measured_on_executors, place_on_executors
-
-    spark = cast("SparkSource", data)
-    trial = _bound(plan.unit, plan.domain, secrets.token_bytes(KEY_BYTES))
-    with place_on_executors(out, plan, measurements, spark) as place:
-        fingerprint = checked_data(data, plan.domain, measurements.most_records, progress, trial).fingerprint
-        entry, ledger = _paid(pay, fingerprint)
-        bound = _bound(plan.unit, plan.domain, ledger.choosing_key)
-        receipt = _receipt(entry, ledger, data.options, cost, measurements.currency)
-        step = step_of("measuring", progress)
-        return told_of_debit(
-            lambda: measured_on_executors(plan, measurements, spark, fingerprint, bound, place, receipt, tell, step),
-            entry,
-        )
-
-
-def _bound(unit: Unit, domain: Domain, key: bytes) -> PersonBound | None:
-    """How many records of each person are counted; of no person where the unit is none."""
-    return bound_of(unit, domain, key) if isinstance(unit, Person) else None
-
-
-def _paid(pay: Pay, fingerprint: str) -> tuple[Entry, Ledger]:
-    entry, ledger = pay(fingerprint)
-    if not isinstance(entry, Entry):
-        raise LedgerError("no debit was made; nothing was measured.")
-    return entry, ledger
-
-
-def account_of(ledger: Ledger | str | Path, unit: Unit) -> Ledger:
-    """The ledger that is meant, if it protects what is measured for; a bound on persons' records is a plan's own.
-
-    Raises:
-        LedgerError: it is none, or protects another unit.
-    """
-    if not isinstance(ledger, Ledger | str | Path):
-        raise LedgerError(f"ledger is a {type(ledger).__name__}, not a ledger; make one with rs.Ledger.")
-    account = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
-    if account.unit != unit and not (isinstance(account.unit, Person) and isinstance(unit, Person)):
-        raise LedgerError(
-            f"the ledger protects {account.unit}, what is measured {unit}; plan with unit={account.unit!r}, or make "
-            f"a ledger with unit={unit!r}."
-        )
-    return account
-
-
-def require_agreement(options: Options, unit: Unit, domain: Domain | None = None) -> None:
-    """Refuses data whose records belong to persons under a unit that bounds none, and the other way round.
-
-    Args:
-        options: what is said of the records.
-        unit: whom the budget protects.
-        domain: what is counted, if that is known already: the person is not in it.
-
-    Raises:
-        SourceError: they do not agree.
-    """
-    named = ", ".join(map(repr, options.person))
-    if options.person and not isinstance(unit, Person):
-        raise SourceError(
-            f"the data names a person column, {named}, but what is protected is {unit}, which bounds no person's "
-            "records; plan with unit=rs.Person(records=…), or leave person out."
-        )
-    if isinstance(unit, Person) and not options.person:
-        raise SourceError(
-            f"what is protected is {unit}, but the data does not say whose each record is; name the column with "
-            "person=…, or declare a bound that the data are known to keep with unit=rs.AddRemove(records=…)."
-        )
-    if domain is not None and options.person and all(name in domain for name in options.person):
-        raise SourceError(f"column {named} says who the person is and cannot be counted as well; leave it out.")
-
-
-def checked_data(
-    data: Source, domain: Domain, most: int = WORD, progress: Progress | None = None, bound: PersonBound | None = None
-) -> Checked:
-    """Reads the data once to see that it fits the domain, before anything is spent."""
-
-    def read() -> Checked:
-        checked = data.checked(domain, step_of("checking", progress), bound)
-        if checked.records > most:
-            raise SourceError("there are more records than 64-bit measurements can hold; split the data.")
-        return checked
-
-    return without_records(read)
-
-
-def _receipt(entry: Entry, ledger: Ledger, options: Options, cost: Fraction, currency: Currency) -> dict[str, Any]:
-    """What a release says of its debit and of the data, which is public."""
-    receipt: dict[str, Any] = {"sequence": entry.sequence, "time": entry.time, "digest": entry.digest}
-    receipt["ledger"] = ledger.identity
-    if options.counts is not None:
-        receipt["counts"] = options.counts
-    if "whose" in entry.detail:
-        receipt["person"] = ", ".join(entry.detail["whose"]["person"])
-    if currency == "epsilon":
-        return {**receipt, "epsilon": round_up(cost), "pcost": round_up(cost * cost)}
-    return {**receipt, "pcost": round_up(cost)}
-
-
-def step_of(name: str, progress: Progress | None) -> Callable[[int, int | None], None] | None:
-    """What a step tells of its progress; None if nobody asks."""
-    if progress is None:
-        return None
-    return lambda done, total: progress(name, done, total)
-
-
-T = TypeVar("T")
-
-
-def without_records(work: Callable[[], T]) -> T:
-    """Reads records; an error report that shows local variables must not show any."""
-    try:
-        return work()
-    except BaseException as problem:
-        clear(problem)
-        raise
-
-
-def clear(problem: BaseException) -> None:
-    """Makes an error hold no records: neither in the variables of its frames, nor in an engine's error behind it.
-
-    `raise … from None` hides that from people who read a traceback, and keeps it for programs that report errors.
-    """
-    traceback.clear_frames(problem.__traceback__)
-    suppressed = problem.__suppress_context__
-    problem.__cause__ = problem.__context__ = None
-    problem.__suppress_context__ = suppressed
-
-
-def told_of_debit(work: Callable[[], T], entry: Entry) -> T:
-    """Does what was paid for; an error says that the debit stands, and keeps no true count alive."""
-    stands = f"Debit {entry.sequence} of the ledger stands"
-    failure: ResiduaError
-    try:
-        return work()
-    except SourceError as problem:
-        traceback.clear_frames(problem.__traceback__)
-        failure = SourceError(f"{problem} {stands}; plan again.")
-    except MemoryError as problem:
-        traceback.clear_frames(problem.__traceback__)
-        failure = PlanError(f"there is not enough memory to measure this plan; {stands}: ask for smaller tables.")
-    except BaseException as problem:
-        clear(problem)  # an error report that shows local variables must not show counts
-        problem.add_note(f"{stands}: this went wrong while measuring.")
-        raise
-    raise failure  # outside the handlers, so that it carries no context

@@ -35,7 +35,7 @@ from residua.noise.fields import rounded_field
 from residua.noise.samplers import LAPLACE, NORMAL, refine, rounded
 from residua.plans.measurements import Batch, Measurements, Portion
 from residua.plans.noise import ORDERED
-from residua.source.accumulate import PLAIN_WORK, Accumulator, Way
+from residua.source.accumulate import PLAIN_WORK, Accumulator, Way, tables_of_layout
 
 _BATCH_CELLS = 4_000_000
 PORTION_CELLS = 1 << 22  # that the tables of some groups have together
@@ -318,7 +318,7 @@ def _count() -> None:
     counted = []
     with ThreadPoolExecutor(max_workers=1) as pool:
         for way in _WAYS:
-            accumulator = Accumulator(layout, None, pool, way)
+            accumulator = Accumulator(tables_of_layout(layout), None, pool, way)
             accumulator.add(codes, 4, None)
             counted.append(accumulator.finish())
     if not np.array_equal(counted[0], counted[1]):

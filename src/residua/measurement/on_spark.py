@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -24,6 +25,7 @@ import numpy as np
 from residua.errors import FileError, PlanError, ResiduaError, SourceError, VerificationError
 from residua.linalg.arrays import Integers
 from residua.linalg.lattice import SetFamily
+from residua.measurement.job import Job, Tell, step_of, told_of_debit
 from residua.measurement.noisy import rehearse, with_noise
 from residua.measurement.once import closed, write_once
 from residua.plans.contract import Plan
@@ -33,7 +35,7 @@ from residua.release import Release
 from residua.release.folder import Reserved, reserve
 from residua.release.parts import FOLDER, OPEN_FOLDER, PartedIntegers, part_bytes, part_name
 from residua.source.bound import PersonBound
-from residua.source.options import Tallies, Tally
+from residua.source.options import Tally
 from residua.source.spark import SparkSource, asked
 from residua.source.spark_tasks import NOTE, ROW_SQL, SparkTask, other_version, proven, row_of, sums_of
 
@@ -61,7 +63,7 @@ def place_on_executors(out: Path, plan: Plan, measurements: Measurements, data: 
         block_task = _block_task(
             place,
             cast("SetMeasurements", measurements),
-            data.task(plan.domain, measurements.counted, in_blocks=True),
+            data.task(plan.domain, measurements.counted),
             "none yet",
         )
         rehearse(block_task.part(0), None)
@@ -82,42 +84,45 @@ def place_on_executors(out: Path, plan: Plan, measurements: Measurements, data: 
         yield place
 
 
-def measured_on_executors(
-    plan: Plan,
-    measurements: Measurements,
-    data: SparkSource,
-    fingerprint: str,
-    bound: PersonBound | None,
-    place: Reserved,
-    receipt: Mapping[str, Any],
-    tell: Callable[[Tallies], Mapping[str, Any]],
-    progress: Callable[[int, int | None], None] | None = None,
-) -> Release:
-    """Counts and measures block by block; to be called once, after the debit.
+def release_by_executors(plan: Plan, job: Job, cost: Fraction, tell: Tell, out: Path) -> Release:
+    """What `carry_out` does, block by block, into a folder that executors write.
 
     Args:
         plan: what to measure.
-        measurements: what that comes down to, as priced.
-        data: where the records are.
-        fingerprint: of the records that were checked.
-        bound: how many records of each person are counted.
-        place: where the release goes.
-        receipt: of the debit.
+        job: what that comes down to, as priced, of a Spark frame.
+        cost: what it costs, by the verifier.
         tell: called with what followed a policy; returns what the receipt says of it.
-        progress: called with the number of parts written, and of all.
+        out: the folder.
 
     Raises:
         SourceError: the data is not what was checked, or Spark failed. The folder is not released.
         FileError: a part could not be written.
     """
-    sets = cast("SetMeasurements", measurements)
-    task = data.task(plan.domain, sets.counted, bound, in_blocks=True)
+    with place_on_executors(out, plan, job.measurements, cast("SparkSource", job.data)) as place:
+        fingerprint = job.checked(job.data).fingerprint
+        entry, ledger = job.paid(fingerprint)
+        bound, receipt = job.bound(ledger.choosing_key), job.receipt(entry, ledger, cost)
+        return told_of_debit(lambda: _released(plan, job, fingerprint, bound, place, receipt, tell), entry)
+
+
+def _released(
+    plan: Plan,
+    job: Job,
+    fingerprint: str,
+    bound: PersonBound | None,
+    place: Reserved,
+    receipt: Mapping[str, Any],
+    tell: Tell,
+) -> Release:
+    """Counts and measures; to be called once, after the debit."""
+    sets, data = cast("SetMeasurements", job.measurements), cast("SparkSource", job.data)
+    task = data.task(job.domain, sets.counted, bound)
     block_task = _block_task(place, sets, task, fingerprint)
-    tally, digests, parts = Tally(plan.domain, data.show_values), dict[str, str](), len(block_task.cells)
+    tally, digests, parts = Tally(job.domain, data.show_values), dict[str, str](), len(block_task.cells)
     every = data.by_block(data.partials(task).unionByName(data.empty_blocks(parts)), parts)
     measured = every.mapInArrow(partial(measured_partition, block_task), ROW_SQL)
     try:
-        with watched(place.partial / OPEN_FOLDER, parts, progress):
+        with watched(place.partial / OPEN_FOLDER, parts, step_of("measuring", job.progress)):
             outcomes = asked(data, lambda: measured.toArrow().to_pylist())
     finally:  # also where the job failed: an attempt that still runs must not write a part that was removed again
         closed(place.partial / OPEN_FOLDER, place.partial / FOLDER)
@@ -132,7 +137,7 @@ def measured_on_executors(
         raise FileError(f"the release {str(place.final)!r} lacks a part; nothing of it is kept.")
     starts = [*task.block_starts, sets.cells]
     integers = cast("Integers", PartedIntegers(place.partial, starts, digests))
-    release = Release(plan, measurements, integers, {**receipt, **tell(Tallies(*tally.done))})
+    release = Release(plan, sets, integers, {**receipt, **tell(tally.tallies)})
     place.commit(release, (starts, digests))
     return Release.load(place.final)
 

@@ -15,8 +15,7 @@ from residua.errors import PrivacyError
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Layout, closure, layout_of
 from residua.measurement.aside import Aside, aside_within
-from residua.measurement.ledger import Ledger
-from residua.measurement.measure import (
+from residua.measurement.job import (
     Progress,
     account_of,
     checked_data,
@@ -25,6 +24,7 @@ from residua.measurement.measure import (
     told_of_debit,
     without_records,
 )
+from residua.measurement.ledger import Ledger
 from residua.plans.noise import NORMAL
 from residua.plans.tails import reaches, width
 from residua.privacy import Guarantee, Person
@@ -238,5 +238,5 @@ def _total(domain: Domain) -> Layout:
 
 
 def _loss(counted: Counted) -> Loss:
-    assert counted.loss is not None
-    return counted.loss
+    assert counted.tallies.loss is not None
+    return counted.tallies.loss

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from statistics import NormalDist
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +24,8 @@ from residua.domain import Domain
 from residua.errors import PlanError, PrivacyError, VerificationError
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Layout, batches, layout_of_sets
+from residua.measurement.job import Job, Progress
 from residua.measurement.ledger import Entry, Ledger
-from residua.measurement.measure import Pay, Progress, measured_once
 from residua.plans.measurements import Batch, Measurements
 from residua.plans.noise import LARGEST_SCALE, NORMAL, SMALLEST_SCALE, Noise
 from residua.plans.tails import check_confidence
@@ -33,7 +33,7 @@ from residua.plans.verifier import WORD, Profile, even, require_scales, rounded_
 from residua.privacy import Guarantee, PureDP, Unit
 from residua.privacy.exact import root_up
 from residua.showing import with_bar
-from residua.source import Source, source_of
+from residua.source import source_of
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -119,7 +119,7 @@ def score(
     """
     account = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     data = source_of(source)
-    measurements, order = scores_within(domain, models, budget, account.unit)
+    measurements = scores_within(domain, models, budget, account.unit)
     cost = NORMAL.promised(measurements.cost(account.unit), budget)
 
     def pay(fingerprint: str) -> tuple[Entry, Ledger]:
@@ -127,12 +127,12 @@ def score(
         return entry, account
 
     steps = None if isinstance(progress, bool) else progress
-    return scored(domain, measurements, order, data, account.unit, pay, steps)
+    return scored(Job(measurements, domain, account.unit, data, pay, steps))
 
 
 def scores_within(
     domain: Domain, models: Mapping[Sequence[str], Any], budget: Guarantee, unit: Unit
-) -> tuple[ScoreMeasurements, list[tuple[int, ...]]]:
+) -> ScoreMeasurements:
     """Scores with the least noise that a budget allows.
 
     Raises:
@@ -143,7 +143,7 @@ def scores_within(
         raise PlanError(f"domain={domain!r} is not a domain; give the one that the data is declared by.")
     if not isinstance(budget, Guarantee) or isinstance(budget, PureDP):
         raise PrivacyError(f"budget={budget!r} has no normal noise; give rs.ZCDP, rs.GDP or rs.ApproxDP.")
-    measurements, order = compile_scores(domain, models, 1.0)
+    measurements = compile_scores(domain, models, 1.0)
     allowed = budget.pcost_allowed()
     if allowed <= 0:
         raise PrivacyError(f"budget={budget!r} allows nothing; give more.")
@@ -151,21 +151,14 @@ def scores_within(
     scale = math.nextafter(root_up(Fraction(len(models) * (GRID * records_moved(unit)) ** 2) / allowed), math.inf)
     if not SMALLEST_SCALE <= scale <= LARGEST_SCALE:
         raise PrivacyError(f"budget={budget!r} needs noise that cannot be sampled exactly; give another.")
-    return replace(measurements, scale=scale), order
+    return replace(measurements, scale=scale)
 
 
-def scored(
-    domain: Domain,
-    measurements: ScoreMeasurements,
-    order: Sequence[tuple[int, ...]],
-    data: Source,
-    unit: Unit,
-    pay: Pay,
-    progress: Progress | None = None,
-) -> Scores:
+def scored(job: Job) -> Scores:
     """Check, pay, count, add noise, forget: scores instead of tables, through the same steps as `rs.measure`."""
-    steps, entry, _ = measured_once(measurements, domain, unit, data, pay, progress)
-    names = tuple(tuple(domain.names[i] for i in members) for members in order)
+    measurements = cast("ScoreMeasurements", job.measurements)
+    steps, entry, _ = job.measured()
+    names = tuple(tuple(job.domain.names[i] for i in members) for members in measurements.order)
     stddev = math.sqrt(NORMAL.variance(measurements.scale)) / GRID
     return Scores(names, (steps + measurements.totals) / GRID, stddev, entry.sequence, entry.digest)
 
@@ -208,6 +201,11 @@ class ScoreMeasurements(Measurements):
     def counted(self) -> Layout:
         """The tables themselves."""
         return self.layout
+
+    @property
+    def order(self) -> list[tuple[int, ...]]:
+        """The tables, in the order of their scores."""
+        return [tuple(row) for group in self.layout for row in group.members.tolist()]
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Which models, with which noise."""
@@ -282,10 +280,8 @@ class ScoreMeasurements(Measurements):
         return np.asarray(apart.sum(axis=1, keepdims=True))
 
 
-def compile_scores(
-    domain: Domain, models: Mapping[Sequence[str], Any], scale: float
-) -> tuple[ScoreMeasurements, list[tuple[int, ...]]]:
-    """Scores of tables beside models of them, and the sets in the order of the scores.
+def compile_scores(domain: Domain, models: Mapping[Sequence[str], Any], scale: float) -> ScoreMeasurements:
+    """Scores of tables beside models of them.
 
     Args:
         domain: what the data may hold.
@@ -311,10 +307,10 @@ def compile_scores(
         tables[members] = table.transpose(np.argsort(positions))
     layout = layout_of_sets(tables, domain.sizes)
     flat = np.zeros(layout.cells, dtype=np.int64)
-    order = [tuple(row) for group in layout for row in group.members.tolist()]
+    measurements = ScoreMeasurements(layout, flat, float(scale) * GRID)
     starts = (group.start + group.cells * i for group in layout for i in range(len(group.numbers)))
-    for members, start in zip(order, starts, strict=True):
+    for members, start in zip(measurements.order, starts, strict=True):
         table = tables[members]
         flat[start : start + math.prod(table.shape)] = np.rint(table * GRID).astype(np.int64).ravel()
     flat.setflags(write=False)
-    return ScoreMeasurements(layout, flat, float(scale) * GRID), order
+    return measurements

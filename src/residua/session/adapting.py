@@ -35,6 +35,7 @@ from residua.estimation.tables import EstimatedTables
 from residua.files import read_document, write_document
 from residua.folders import DAMAGE
 from residua.linalg.arrays import Floats
+from residua.measurement.job import Job
 from residua.measurement.ledger_entries import affordable
 from residua.measurement.score import Scores, scored, scores_within
 from residua.plans.noise import NORMAL
@@ -253,11 +254,11 @@ class Adaptive(Measuring):
     ) -> Scores:
         """Pays for scores, and measures them."""
         unit = self._ledger.unit
-        measurements, order = scores_within(known.domain, models, budget, unit)
+        measurements = scores_within(known.domain, models, budget, unit)
         cost = NORMAL.promised(measurements.cost(unit), budget)
         detail = {"scores_of": self._folder.identity.key, "step": "scores", **name}
         pay = self._account.paying(lambda _: cost, "adapt: scores", "the scores", detail, self._data.options.whose)
-        return scored(known.domain, measurements, order, self._data, unit, pay, self._progress)
+        return scored(Job(measurements, known.domain, unit, self._data, pay, self._progress))
 
 
 def _check(workload: Workload, budget: Guarantee, look: float, scores: float) -> None:

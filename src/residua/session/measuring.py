@@ -15,7 +15,8 @@ from operator import add
 from typing import Any, cast
 
 from residua.errors import PlanError, SessionError
-from residua.measurement.measure import Progress, carry_out
+from residua.measurement.job import Job, Progress
+from residua.measurement.measure import carry_out, teller
 from residua.plans.algebra import common, top_up
 from residua.plans.contract import Plan
 from residua.plans.measurements import Measurements
@@ -339,16 +340,9 @@ class Measuring:
             # What cannot be read back would be paid for and lost: seen before the debit.
             if digest_of_measured(Plan.load(room.partial / "plan.json"), missing.measurements) != digest:
                 raise SessionError("the measurement cannot be kept as it is; this is a defect, nothing was spent.")
-            release = carry_out(
-                missing.plan,
-                missing.measurements,
-                missing.alone,
-                self._data,
-                pay,
-                progress=self._progress,
-                notice=self._notice,
-            )
-            room.commit(release)
+            plan = missing.plan
+            job = Job(missing.measurements, plan.domain, plan.unit, self._data, pay, self._progress)
+            room.commit(carry_out(plan, job, missing.alone, teller(self._notice)))
         return self._standing()
 
     def _finished(

@@ -13,8 +13,8 @@ from typing import Any, overload
 from residua.errors import SessionError
 from residua.files import require_path
 from residua.measurement import Ledger
+from residua.measurement.job import Progress, require_agreement
 from residua.measurement.ledger_entries import affordable, stated
-from residua.measurement.measure import Progress, require_agreement
 from residua.plans.contract import Plan
 from residua.plans.strata.making import by_group
 from residua.privacy import AddRemove, Guarantee, Unit

@@ -27,6 +27,11 @@ Columns = Sequence[NDArray[np.integer[Any]]]  # the codes of each attribute, (ro
 Weights = NDArray[np.int64] | None  # how many records each row stands for, one when not given
 
 
+def taken(codes: Columns, weights: Weights, rows: NDArray[Any]) -> tuple[Columns, Weights]:
+    """Some of the rows, by their numbers or by a mask."""
+    return [column[rows] for column in codes], None if weights is None else weights[rows]
+
+
 @dataclass(frozen=True, eq=False)
 class FlatTables:
     """Tables in one flat buffer, of any shapes.
@@ -217,18 +222,18 @@ Way = Literal["plain", "direct", "covering"]
 
 
 class Accumulator:
-    """Counts of all tables of a layout, added to batch by batch.
+    """Counts of tables, added to batch by batch.
 
     Args:
-        layout: the tables.
+        tables: the tables, one after the other.
         rows_hint: about how many rows will come, if known.
         pool: threads for the kernel.
         way: one of the three ways, for tests and benchmarks; chosen by cost when not given.
     """
 
-    def __init__(self, layout: Layout, rows_hint: int | None, pool: Executor, way: Way | None = None) -> None:
-        self._tables = tables_of_layout(layout)
-        self._counts = np.zeros(layout.cells, dtype=np.int64)
+    def __init__(self, tables: FlatTables, rows_hint: int | None, pool: Executor, way: Way | None = None) -> None:
+        self._tables = tables
+        self._counts = np.zeros(int(tables.cells.sum()), dtype=np.int64)
         self._pool = pool
         self._hint = rows_hint or 0
         self._rows = 0
@@ -252,7 +257,7 @@ class Accumulator:
         add_compiled(tables, codes, rows, weights, counts, self._pool)
 
     def finish(self) -> NDArray[np.int64]:
-        """The counts, in the layout's buffer. Nothing may be added afterwards."""
+        """The counts, in the tables' buffer. Nothing may be added afterwards."""
         if self._covering_counts is not None and self._covering is not None:
             sum_down(self._covering, self._covering_counts, self._tables, self._counts)
             self._covering_counts = None

@@ -5,16 +5,15 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from copy import copy
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 from urllib.parse import parse_qsl, quote, unquote
 
 from residua.errors import SourceError
 from residua.source.database import QueriedSource
-from residua.source.options import NO_OPTIONS, Options
+from residua.source.options import NO_OPTIONS, Options, explained
 from residua.source.records import BATCH_ROWS
 from residua.sql import plain_select, quoted
 
@@ -162,7 +161,6 @@ class AdbcSource(QueriedSource):
         super().__init__(query, options, lambda text: plain_select(text, dialect=_dialect(database)))
         self._database = database
         self._is_sqlite = _dialect(database) == "sqlite"
-        self._held: Any = None  # the connection of a snapshot
         self._names: Sequence[str] = ()
 
     def _described(self) -> Sequence[str]:
@@ -172,14 +170,6 @@ class AdbcSource(QueriedSource):
             with self._connected() as connection, self._reader(connection, none) as reader:
                 self._names = reader.schema.names
         return self._names
-
-    @contextmanager
-    def snapshot(self) -> Iterator[Self]:
-        """One transaction over all readings, which may only read; an open connection has its own."""
-        with self._connected() as connection:
-            still = copy(self)
-            still._held = connection
-            yield still
 
     def _read(self, columns: Sequence[str]) -> Iterator[Any]:
         names = list(self.columns())
@@ -197,10 +187,8 @@ class AdbcSource(QueriedSource):
         return f"SELECT {chosen} FROM ({self.query}\n) AS records"
 
     @contextmanager
-    def _connected(self) -> Iterator[Any]:
-        if self._held is not None:
-            yield self._held
-            return
+    def _opened(self) -> Iterator[Any]:
+        """In one transaction, which may only read; an open connection has its own."""
         if not isinstance(self._database, Address):
             yield self._database
             return
@@ -229,24 +217,19 @@ class AdbcSource(QueriedSource):
                 reader = cursor.fetch_record_batch()
             yield reader
 
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _explained(self) -> AbstractContextManager[None]:
         """Turns a driver's errors into one sentence; its own words only where they cannot hold values of the data."""
         import adbc_driver_manager
         import pyarrow as pa
 
-        try:
-            yield
-        except (adbc_driver_manager.Error, OSError, pa.ArrowException) as problem:
+        def sentence(problem: Exception) -> str:
             state = getattr(problem, "sqlstate", None) or ""
-            safe = self.show_values or state.startswith(_SAFE) or _vendor_words(problem)
-            address = self._database if isinstance(self._database, Address) else None
-            why = (
-                driver_words(problem, address)
-                if safe
-                else "a value cannot be computed or converted, or the server is gone"
-            )
-            raise SourceError(f"{self} failed in the database ({why}); correct the query.") from None
+            why = "a value cannot be computed or converted, or the server is gone"
+            if self.show_values or state.startswith(_SAFE) or _vendor_words(problem):
+                why = driver_words(problem, self._database if isinstance(self._database, Address) else None)
+            return f"{self} failed in the database ({why}); correct the query."
+
+        return explained(sentence, adbc_driver_manager.Error, OSError, pa.ArrowException)
 
 
 # A real number as the shortest text that is the same number; whole ones as the whole numbers they are.

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,7 @@ from residua.errors import SourceError
 from residua.linalg.lattice import Layout, closure, layout_of
 from residua.machine import free_bytes
 from residua.source.accumulate import Codes, Columns, Weights, smallest
-from residua.source.counting import Counted, Counting, count
+from residua.source.counting import Coded, Counted, Counting, count
 from residua.source.options import Problems, Tallies
 
 if TYPE_CHECKING:
@@ -62,12 +62,11 @@ class Checked:
         keep: bool = True,
     ) -> None:
         total = layout_of(closure([], len(domain)), domain.sizes)  # one table of one cell: how many records there are
-        # Which records of a person are counted is decided by the ledger's key, after the debit: ids are kept as is.
-        ids = source.options.person if bound is not None else ()
         room = min(_MOST_KEPT, (free_bytes() or _MOST_KEPT) // 4)
         self._source: Records | None = source
         self._domain = domain
-        self._codes = KeptCodes(domain, room, ids) if keep else None
+        # Which records of a person are counted is decided by the ledger's key, after the debit: ids are kept as is.
+        self._codes = KeptCodes(domain, room) if keep else None
         first = (
             source.count(domain, total, progress, bound)
             if self._codes is None
@@ -98,15 +97,15 @@ class Checked:
         rows, done, problems = self._codes.rows, 0, Problems(self._domain.names, False)
         with Counting(layout, source.options, bound, rows, only=only) as counting:
             for codes, weights, ids in self._codes.batches():
-                counting.add(ids, codes, None, weights, problems)
+                counting.add(codes, weights, ids, problems)
                 done += len(codes[0])
                 if progress is not None:
                     progress(done, rows)
             problems.stop()
             tables = counting.finish()
             # The policies did what they did when the codes were read.
-            tally = (self._tallies.dropped, self._tallies.other, counting.nobody, counting.loss)
-            return Counted(*tally, tables=tables, fingerprint=self.fingerprint)
+            tallies = replace(self._tallies, no_person=counting.nobody, loss=counting.loss)
+            return Counted(tables, tallies, self.fingerprint)
 
     def _count_again(
         self, source: Records, layout: Layout, progress: Progress | None, bound: PersonBound | None
@@ -136,26 +135,20 @@ class KeptCodes:
     Args:
         domain: of the codes.
         room: how many bytes may be kept; with more, all are given up.
-        person: the columns that say whose a record is, where they are kept as well.
     """
 
-    def __init__(self, domain: Domain, room: int, person: Sequence[str] = ()) -> None:
+    def __init__(self, domain: Domain, room: int) -> None:
         self._sizes = [int(size) for size in domain.sizes]
         self._words = _words(self._sizes)
-        self._room, self._person = room, list(person)
+        self._room = room
         self.whole = True
         self.rows = 0
         self._parts: list[tuple[list[Codes], Weights, Any]] = []
 
-    def add(self, batch: Any, codes: Columns, kept: NDArray[np.intp] | None, weights: Weights) -> None:
-        """Keeps the kept rows of a batch."""
+    def add(self, codes: Columns, weights: Weights, ids: Any) -> None:
+        """Keeps rows."""
         if not self.whole:
             return
-        ids = batch.select(self._person) if self._person else None
-        if kept is not None:
-            codes = [column[kept] for column in codes]
-            weights = None if weights is None else weights[kept]
-            ids = None if ids is None else ids.take(kept)
         ids = None if ids is None else _own(ids)
         packed = [self._packed(word, codes) for word in self._words]
         self._room -= sum(column.nbytes for column in packed) + (0 if weights is None else weights.nbytes)
@@ -166,7 +159,7 @@ class KeptCodes:
             self.rows += len(codes[0])
             self._parts.append((packed, weights, ids))
 
-    def batches(self) -> Iterator[tuple[list[Codes], Weights, Any]]:
+    def batches(self) -> Iterator[Coded]:
         """What was kept, batch by batch: a column of codes for each attribute, weights, and whose the records are."""
         for packed, weights, ids in self._parts:
             codes: list[Any] = [None] * len(self._sizes)

@@ -14,7 +14,17 @@ from residua.domain import Domain
 from residua.errors import SourceError
 from residua.linalg.lattice import Layout
 from residua.machine import processors
-from residua.source.accumulate import Accumulator, Codes, Columns, Way, Weights, smallest
+from residua.source.accumulate import (
+    Accumulator,
+    Codes,
+    Columns,
+    FlatTables,
+    Way,
+    Weights,
+    smallest,
+    tables_of_layout,
+    taken,
+)
 from residua.source.bound import Loss, PersonBound
 from residua.source.options import MOST_RECORDS, Options, Problems, Tallies, Tally
 
@@ -24,27 +34,24 @@ if TYPE_CHECKING:
     from residua.source.records import Records
 
 Progress = Callable[[int, int | None], None]  # rows read so far, about how many there are
-Coded = tuple[Any, list[NDArray[np.int32]], NDArray[np.intp] | None, Weights]  # a batch, codes, rows kept, weights
+Coded = tuple[Columns, Weights, Any]  # a column of codes per attribute, how many records each row is, whose they are
 _LEAST_ROWS, _MOST_ROWS = 1 << 16, 1 << 20
 _CODE_BYTES = 1 << 26
 
 
-@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Counted(Tallies):
+@dataclass(frozen=True, eq=False, repr=False)
+class Counted:
     """True counts. They stay inside the measuring step; what is printed of this object holds none.
 
     Args:
         tables: the counts in the layout's buffer, (cells,), read-only.
+        tallies: what the policies and the bound did.
         fingerprint: of the dataset that was read.
     """
 
     tables: NDArray[np.int64]
+    tallies: Tallies
     fingerprint: str
-
-    @property
-    def tallies(self) -> Tallies:
-        """What the policies and the bound did, without the tables."""
-        return Tallies(self.dropped, self.other, self.no_person, self.loss)
 
     def __repr__(self) -> str:
         return "Counted(confidential)"
@@ -88,23 +95,23 @@ def count(
                 if progress is not None:
                     progress(tally.digest.rows, hint if bound is None or hint is None else 2 * hint)
 
-        for batch, codes, kept, weights in coded(read(), source.counts, tally, counting.pool):
+        for rows in coded(read(), source.options, tally, counting.pool, bounded=bound is not None):
             if keep is not None:
-                keep.add(batch, codes, kept, weights)
-            counting.add(batch, codes, kept, weights, tally.problems)
+                keep.add(*rows)
+            counting.add(*rows, tally.problems)
         tally.require_countable(source.counts)
-        rows = tally.digest.rows
-        tables = counting.finish(lambda chosen: progress(rows + chosen, 2 * rows) if progress else None)
+        read_rows = tally.digest.rows
+        tables = counting.finish(lambda chosen: progress(read_rows + chosen, 2 * read_rows) if progress else None)
         tally.no_person, tally.loss = counting.nobody, counting.loss
-        return Counted(*tally.done, tables=tables, fingerprint=tally.digest.fingerprint)
+        return Counted(tables, tally.tallies, tally.digest.fingerprint)
 
 
-def coded(batches: Iterator[Any], counts: str | None, tally: Tally, pool: Executor) -> Iterator[Coded]:
-    """The codes of every batch; after the first problem the rest is only read, to name every bad column at once.
+def coded(batches: Iterator[Any], options: Options, tally: Tally, pool: Executor, *, bounded: bool) -> Iterator[Coded]:
+    """The rows of every batch that no policy drops, with whose they are where persons are bounded.
 
-    Each with its codes, which rows are kept (all when not given), and how many records each row stands for.
+    After the first problem the rest is only read, to name every bad column at once.
     """
-    domain, problems = tally.domain, tally.problems
+    domain, problems, counts = tally.domain, tally.problems, options.counts
     for batch in batches:
         weights = weights_of(batch.column(len(domain)), counts, problems) if counts is not None else None
         tally.records = min(tally.records + (batch.num_rows if weights is None else total_of(weights)), MOST_RECORDS)
@@ -112,7 +119,11 @@ def coded(batches: Iterator[Any], counts: str | None, tally: Tally, pool: Execut
             return
         codes = encoded(batch, domain, pool, problems)
         if not problems:
-            yield batch, codes, tallied(codes, weights, tally), weights
+            kept, ids = tallied(codes, weights, tally), batch.select(list(options.person)) if bounded else None
+            if kept is None:
+                yield codes, weights, ids
+            else:
+                yield *taken(codes, weights, kept), None if ids is None else ids.take(kept)
 
 
 def require_fitting(source: Records, domain: Domain, layout: Layout) -> None:
@@ -156,7 +167,7 @@ class Counting:
         only: SomeGroups | None = None,
     ) -> None:
         self.pool = ThreadPoolExecutor(max_workers=processors())
-        self._tables = CountedTables(layout, rows, self.pool, way, only)
+        self._tables = CountedTables(tables_of_layout(layout), rows, self.pool, way, only)
         self._persons: Persons | None = None
         if bound is not None:
             from residua.source.persons import Persons  # loads Arrow
@@ -181,14 +192,12 @@ class Counting:
         """What the bound left out, once finished."""
         return None if self._persons is None else self._persons.loss
 
-    def add(
-        self, batch: Any, codes: Columns, kept: NDArray[np.intp] | None, weights: Weights, problems: Problems
-    ) -> None:
-        """Adds the kept rows (all when not given); the batch says whose they are."""
+    def add(self, codes: Columns, weights: Weights, ids: Any, problems: Problems) -> None:
+        """Adds rows, and whose they are."""
         if self._persons is None:
-            self._tables.add(codes, kept, weights)
+            self._tables.add(codes, weights)
         else:
-            self._persons.add(batch, codes, kept, weights, problems, self._tables.add)
+            self._persons.add(codes, weights, ids, problems, self._tables.add)
 
     def finish(self, progress: Callable[[int], None] = lambda rows: None) -> NDArray[np.int64]:
         """The counts, in the layout's buffer, read-only; says how many rows persons were chosen among."""
@@ -222,16 +231,12 @@ class Buffer:
         """How many records each row stands for, one when not given."""
         return self._weights if self._weighted else None
 
-    def add(self, codes: Columns, kept: NDArray[np.intp] | None, weights: Weights) -> Iterator[None]:
-        """Adds the kept rows (all when not given); stops whenever it is full, and is empty when it goes on."""
+    def add(self, codes: Columns, weights: Weights) -> Iterator[None]:
+        """Adds rows; stops whenever it is full, and is empty when it goes on."""
         self._weighted = weights is not None
-        if kept is not None:
-            codes = [column[kept] for column in codes]
-            weights = None if weights is None else weights[kept]
         if self._only is not None:
             codes, here = self._only.renumbered(codes)
-            codes = [column[here] for column in codes]
-            weights = None if weights is None else weights[here]
+            codes, weights = taken(codes, weights, here)
         low = 0
         while low < len(codes[0]):
             high = min(len(codes[0]), low + self._capacity - self.rows)
@@ -247,10 +252,10 @@ class Buffer:
 
 
 class CountedTables:
-    """The tables of a layout, to which rows are added as soon as there are enough for a pass over all of them to pay.
+    """Tables to which rows are added as soon as there are enough for a pass over all of them to pay.
 
     Args:
-        layout: the tables.
+        tables: the tables, one after the other.
         rows: about how many rows there will be, if known.
         pool: threads to count in.
         way: how to count, chosen by cost when not given.
@@ -258,25 +263,30 @@ class CountedTables:
     """
 
     def __init__(
-        self, layout: Layout, rows: int | None, pool: Executor, way: Way | None = None, only: SomeGroups | None = None
+        self,
+        tables: FlatTables,
+        rows: int | None,
+        pool: Executor,
+        way: Way | None = None,
+        only: SomeGroups | None = None,
     ) -> None:
-        self._accumulator = Accumulator(layout, rows, pool, way)
-        each = layout.cells // max(sum(len(group.numbers) for group in layout), 1)
+        self._accumulator = Accumulator(tables, rows, pool, way)
+        each = int(tables.cells.sum()) // max(len(tables), 1)
         room = _CODE_BYTES if only is None else _CODE_BYTES >> 4
-        limit = room // (len(layout.sizes) * np.dtype(smallest(int(layout.sizes.max()))).itemsize)
-        used = sorted({i for group in layout for i in group.members.ravel().tolist()})
-        self._buffer = Buffer(layout.sizes, min(max(4 * each, _LEAST_ROWS), _MOST_ROWS, limit), used, only)
+        limit = room // (len(tables.sizes) * np.dtype(smallest(int(tables.sizes.max()))).itemsize)
+        used = np.unique(tables.members[np.arange(tables.members.shape[1]) < tables.widths[:, None]]).tolist()
+        self._buffer = Buffer(tables.sizes, min(max(4 * each, _LEAST_ROWS), _MOST_ROWS, limit), used, only)
 
-    def add(self, codes: Columns, kept: NDArray[np.intp] | None, weights: Weights) -> None:
-        """Adds the kept rows (all when not given)."""
-        for _ in self._buffer.add(codes, kept, weights):
+    def add(self, codes: Columns, weights: Weights) -> None:
+        """Adds rows."""
+        for _ in self._buffer.add(codes, weights):
             self._count()
 
     def _count(self) -> None:
         self._accumulator.add(self._buffer.codes, self._buffer.rows, self._buffer.weights)
 
     def finish(self) -> NDArray[np.int64]:
-        """The counts, in the layout's buffer, read-only. Nothing may be added afterwards."""
+        """The counts, in the tables' buffer, read-only. Nothing may be added afterwards."""
         if self._buffer.rows:
             self._count()
         tables = self._accumulator.finish()

@@ -7,8 +7,8 @@ such queries; on any other engine ibis streams them.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from copy import copy
 from itertools import chain
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from residua.errors import SourceError
 from residua.source.frames import LazySource
-from residua.source.options import NO_OPTIONS, Options
+from residua.source.options import NO_OPTIONS, Options, explained
 from residua.source.records import BATCH_ROWS, Records, distinct
 from residua.source.remote import require_source_path, shown_value
 from residua.sql import SqlError, engine_words, one_select, sandbox, without_progress_bar
@@ -24,8 +24,6 @@ from residua.sql import SqlError, engine_words, one_select, sandbox, without_pro
 
 class QueriedSource(Records):
     """Records that a query returns from DuckDB. Chance, the clock and undecided ties may make two readings differ.
-
-    Columns are asked for by their place: DuckDB would take names that differ in case only for one.
 
     Args:
         query: one SELECT, or the name of a table.
@@ -36,6 +34,7 @@ class QueriedSource(Records):
     """
 
     repeatable = False
+    _held: Any = None  # the connection of a snapshot
 
     def __init__(self, query: str, options: Options = NO_OPTIONS, parse: Callable[[str], str] = one_select) -> None:
         super().__init__(options)
@@ -51,20 +50,26 @@ class QueriedSource(Records):
 
     @abstractmethod
     @contextmanager
-    def _connected(self) -> Iterator[Any]:
-        """The connection that runs the query."""
+    def _opened(self) -> Iterator[Any]:
+        """A connection that runs the query, and sees one state of the data where the engine can hold it still."""
         yield
+
+    def _connected(self) -> AbstractContextManager[Any]:
+        return self._opened() if self._held is None else nullcontext(self._held)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Self]:
+        """One connection for all readings."""
+        with ExitStack() as stack:
+            still = copy(self)
+            with self._explained():  # not around what is done meanwhile, which has errors of its own
+                still._held = stack.enter_context(self._connected())
+            yield still
 
     def _described(self) -> Sequence[str]:
         """The names of the columns, found without running anything."""
         with self._explained(), self._connected() as connection:
             return list(connection.sql(self.query).columns)
-
-    @contextmanager
-    def _asked(self, select: str, names: str) -> Iterator[Any]:
-        """The relation that `select`, which ends in FROM, gives of the records, whose columns have these names."""
-        with self._explained(), self._connected() as connection:
-            yield connection.sql(f"{select} ({self.query}\n) AS records({names})")
 
     def columns(self) -> tuple[str, ...]:
         """The columns' names, found without running anything."""
@@ -72,23 +77,36 @@ class QueriedSource(Records):
 
     def _read(self, columns: Sequence[str]) -> Iterator[Any]:
         names = list(self._described())
-        chosen = ", ".join(f"c{names.index(name)}" for name in columns)
-        with self._asked(f"SELECT {chosen} FROM", ", ".join(f"c{i}" for i in range(len(names)))) as relation:
-            # DuckDB 2 names it to_arrow_reader, DuckDB 1 fetch_arrow_reader.
-            reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
-            for batch in reader(BATCH_ROWS):
+        chosen, places = [names.index(name) for name in columns], range(len(names))
+        with self._explained(), self._connected() as connection:
+            for batch in _streamed(
+                connection.sql(f"SELECT {_listed(chosen)} FROM ({self.query}\n) AS records({_listed(places)})")
+            ):
                 yield batch.rename_columns(list(columns))
 
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _explained(self) -> AbstractContextManager[None]:
         """Turns DuckDB's errors into one sentence; its own words only where they cannot hold values of the data."""
-        import duckdb
+        return duckdb_explained(str(self), self.show_values)
 
-        try:
-            yield
-        except (duckdb.Error, OSError) as problem:  # what DuckDB streams fails as an OSError
-            words = engine_words(problem, values=self.show_values)
-            raise SourceError(f"{self} failed in DuckDB ({words}); correct the query.") from None
+
+def duckdb_explained(what: str, show_values: bool) -> AbstractContextManager[None]:
+    """Turns DuckDB's errors into one sentence; its own words only where they cannot hold values of the data."""
+    import duckdb
+
+    def sentence(problem: Exception) -> str:
+        return f"{what} failed in DuckDB ({engine_words(problem, values=show_values)}); correct the query."
+
+    return explained(sentence, duckdb.Error, OSError)  # what DuckDB streams fails as an OSError
+
+
+def _listed(places: Iterable[int]) -> str:
+    """Columns by their place: DuckDB would take names that differ in case only for one."""
+    return ", ".join(f"c{i}" for i in places)
+
+
+def _streamed(relation: Any) -> Iterator[Any]:
+    # DuckDB 2 names it to_arrow_reader, DuckDB 1 fetch_arrow_reader.
+    yield from (getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader)(BATCH_ROWS)
 
 
 class DatabaseSource(QueriedSource):
@@ -103,63 +121,35 @@ class DatabaseSource(QueriedSource):
             raise SourceError(f"database={database!r} is no database; pass a path or a DuckDB connection.")
         super().__init__(query, options)
         self._database = database
-        self._held: Any = None  # the connection of a snapshot
 
     @contextmanager
-    def snapshot(self) -> Iterator[Self]:
-        """One transaction over all readings."""
+    def _opened(self) -> Iterator[Any]:
+        """In one transaction."""
         import duckdb
 
-        with ExitStack() as stack:
-            with self._explained():  # not around what is done meanwhile, which has errors of its own
-                connection = stack.enter_context(self._connected())
+        own = isinstance(self._database, str | Path)
+        with sandbox(self._database) if own else self._database.cursor() as connection:
+            with suppress(duckdb.Error):  # a configuration that is locked stays as it is
+                without_progress_bar(connection)
+            with self._explained():
                 connection.execute("BEGIN TRANSACTION")
-            still = copy(self)
-            still._held = connection
             try:
-                yield still
+                yield connection
             finally:
                 with suppress(duckdb.Error):
                     connection.execute("ROLLBACK")
 
-    @contextmanager
-    def _connected(self) -> Iterator[Any]:
-        import duckdb
 
-        if self._held is not None:
-            yield self._held
-            return
-        if isinstance(self._database, str | Path):
-            with sandbox(self._database) as connection:
-                yield connection
-            return
-        with self._database.cursor() as connection:
-            with suppress(duckdb.Error):  # a configuration that is locked stays as it is
-                without_progress_bar(connection)
-            yield connection
+def relation_source(relation: Any, options: Options = NO_OPTIONS) -> LazySource:
+    """The source of a DuckDB relation, which has its own connection."""
+    shown, places = "the DuckDB relation", range(len(relation.columns))
 
+    def cut(relation: Any, chosen: list[int]) -> Iterator[Any]:
+        with duckdb_explained(shown, options.show_values):
+            asked = f"SELECT {_listed(chosen)} FROM residua_records AS records({_listed(places)})"
+            yield from _streamed(relation.query("residua_records", asked))
 
-class RelationSource(QueriedSource):
-    """A DuckDB relation."""
-
-    def __init__(self, relation: Any, options: Options = NO_OPTIONS) -> None:
-        super().__init__("residua_records", options)
-        self._relation = relation
-
-    def __str__(self) -> str:
-        return "the DuckDB relation"
-
-    @contextmanager
-    def _connected(self) -> Iterator[Any]:
-        raise AssertionError("a relation has its own connection")
-
-    def _described(self) -> Sequence[str]:
-        return list(self._relation.columns)
-
-    @contextmanager
-    def _asked(self, select: str, names: str) -> Iterator[Any]:
-        with self._explained():
-            yield self._relation.query("residua_records", f"{select} residua_records AS records({names})")
+    return LazySource(relation, relation.columns, cut, None, options, shown)
 
 
 class QuerySource(QueriedSource):
@@ -170,6 +160,8 @@ class QuerySource(QueriedSource):
         query: one SELECT, or the name of a table.
     """
 
+    snapshot = Records.snapshot  # what files and frames are held still by
+
     def __init__(self, tables: Mapping[str, Records], query: str, options: Options = NO_OPTIONS) -> None:
         super().__init__(query, options)
         self._tables = dict(tables)
@@ -178,7 +170,7 @@ class QuerySource(QueriedSource):
         return f"the query {self.query[:60]!r} over {', '.join(map(repr, self._tables))}"
 
     @contextmanager
-    def _connected(self) -> Iterator[Any]:
+    def _opened(self) -> Iterator[Any]:
         streams = {name: _Stream(name, source) for name, source in self._tables.items()}
         try:
             with self._explained(), sandbox() as connection:

@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from residua.domain.values import is_null, laid_out
 from residua.machine import processors
 
 Pairs = NDArray[np.uint64]  # (rows, 2), fast to look up
@@ -214,15 +215,13 @@ def _compiled(name: str, column: Any) -> Pairs:
 def _laid_out(texts: Any) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint8]]:
     """Where each text begins, how many bytes it has (none if absent), and all bytes, with eight more at the end."""
     texts = spelled(texts)
-    _, places, content = texts.buffers()
-    offsets = np.frombuffer(places, dtype=np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    offsets, content = laid_out(texts)
     lengths = np.diff(offsets)
     if texts.null_count:
-        lengths[texts.is_null().to_numpy(zero_copy_only=False)] = 0
+        lengths[is_null(texts)] = 0
     first, last = int(offsets[0]), int(offsets[-1])
     padded = np.zeros(last - first + 8, dtype=np.uint8)
-    if last > first:
-        padded[: last - first] = np.frombuffer(content, dtype=np.uint8, count=last - first, offset=first)
+    padded[: last - first] = content[first:last]
     return offsets[:-1] - first, lengths, padded
 
 

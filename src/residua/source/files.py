@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from residua.errors import SourceError
 from residua.files import is_uri
-from residua.source.options import NO_OPTIONS, Options
+from residua.source.options import NO_OPTIONS, Options, explained
 from residua.source.records import BATCH_ROWS, Records, distinct, require_columns
 from residua.source.remote import RemoteFile, matched, members_of, remote_files, require_source_path
 
@@ -90,12 +90,11 @@ def opened(file: File, *, stream: bool = False) -> Iterator[Any]:
         with file.opened(stream=stream) as handle:
             yield handle
         return
-    try:
+    with (
+        explained(f"there is no file {str(file)!r}; check the path.", FileNotFoundError),
+        explained(f"{str(file)!r} may not be read; change its permissions.", PermissionError),
+    ):
         handle = pa.input_stream(str(file), compression="detect") if stream else pa.OSFile(str(file))
-    except FileNotFoundError:
-        raise SourceError(f"there is no file {str(file)!r}; check the path.") from None
-    except PermissionError:
-        raise SourceError(f"{str(file)!r} may not be read; change its permissions.") from None
     with handle:
         yield handle
 
@@ -252,13 +251,9 @@ def _schema(path: File) -> Any:
 @contextmanager
 def _sound(path: File, kind: str, remedy: str) -> Iterator[Any]:
     """An open file; whatever a reader says of it becomes one sentence."""
-    try:
-        with opened(path) as raw:
-            yield raw
-    except SourceError:
-        raise
-    except (pa.ArrowException, OSError, EOFError, ValueError):
-        raise SourceError(f"{str(path)!r} is not a sound {kind} file; it is {remedy}") from None
+    sentence = f"{str(path)!r} is not a sound {kind} file; it is {remedy}"
+    with explained(sentence, pa.ArrowException, OSError, EOFError, ValueError), opened(path) as raw:
+        yield raw
 
 
 def _parquet(path: File) -> AbstractContextManager[Any]:

@@ -8,13 +8,13 @@ catalogues come from the environment, or from those libraries' own files.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, cast
 
 from residua.errors import SourceError
 from residua.files import is_uri
-from residua.source.options import NO_OPTIONS, Options
+from residua.source.options import NO_OPTIONS, Options, explained
 from residua.source.records import BATCH_ROWS, Records, distinct
 from residua.source.remote import parse_uri, shown_value
 
@@ -62,7 +62,7 @@ class FrameSource(Records):
 
     def _read(self, columns: Sequence[str]) -> Iterator[Any]:
         positions = [self._names.index(name) for name in columns]
-        with _explained(str(self)):
+        with _read_from(str(self)):
             for batch in self._cut(self._frame, positions):
                 yield batch.rename_columns(list(columns))
 
@@ -87,7 +87,7 @@ def frame_source(frame: Any, options: Options = NO_OPTIONS) -> FrameSource:
     if isinstance(frame, pa.RecordBatch):
         frame = pa.Table.from_batches([frame])
     elif isinstance(frame, pa.RecordBatchReader):
-        with _explained("the Arrow reader"):
+        with _read_from("the Arrow reader"):
             frame = frame.read_all()
     if isinstance(frame, pa.Table):
         return FrameSource(frame, frame.column_names, _cut_table, frame.num_rows, options)
@@ -97,10 +97,10 @@ def frame_source(frame: Any, options: Options = NO_OPTIONS) -> FrameSource:
     if module == "polars" and kind == "DataFrame":
         return FrameSource(frame, frame.columns, _cut_polars, frame.height, options)
     if module == "polars" and kind == "LazyFrame":
-        with _explained("the Polars LazyFrame"):
+        with _read_from("the Polars LazyFrame"):
             return LazySource(frame, frame.collect_schema().names(), _cut_lazy, None, options)
     if hasattr(frame, "__arrow_c_stream__"):
-        with _explained(f"the {kind}"):
+        with _read_from(f"the {kind}"):
             return frame_source(pa.table(frame), options)
     raise SourceError(
         f"source is a {kind}, which cannot be read; pass a path, a pandas, Polars or Arrow frame, "
@@ -163,22 +163,18 @@ def _cut_lazy(frame: Any, positions: list[int]) -> Iterator[Any]:
         yield from part.to_arrow().combine_chunks().to_batches()
 
 
-@contextmanager
-def _explained(what: str) -> Iterator[None]:
+def _read_from(what: str) -> AbstractContextManager[None]:
     import pyarrow as pa
 
-    try:
-        yield
-    except SourceError:
-        raise
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
-        raise SourceError(f"{what} has a column that mixes types; convert it to text or to numbers.") from None
-    except (pa.ArrowException, OSError, ValueError):
-        raise SourceError(f"{what} cannot be read; its data are damaged or of an unknown type.") from None
-    except Exception as problem:
-        if type(problem).__module__.startswith("polars"):
-            raise SourceError(f"{what} cannot be read; run its .collect() to see why.") from None
-        raise
+    def sentence(problem: Exception) -> str | None:
+        if isinstance(problem, pa.ArrowInvalid | pa.ArrowTypeError):
+            return f"{what} has a column that mixes types; convert it to text or to numbers."
+        if isinstance(problem, pa.ArrowException | OSError | ValueError):
+            return f"{what} cannot be read; its data are damaged or of an unknown type."
+        of_polars = type(problem).__module__.startswith("polars")
+        return f"{what} cannot be read; run its .collect() to see why." if of_polars else None
+
+    return explained(sentence, Exception)
 
 
 _DELTA_FEATURES = {"timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"}  # of readers; others change which rows count
@@ -286,13 +282,9 @@ def _absent(what: str, library: str, extra: str) -> SourceError:
     return SourceError(f"{what} are read by {library}, which is not installed; run: pip install 'residua[{extra}]'")
 
 
-@contextmanager
-def _read_by_library(shown: str) -> Iterator[None]:
-    """Turns what a library says into one sentence: its own words may quote values, addresses and keys."""
-    try:
-        yield
-    except (SourceError, MemoryError):
-        raise
-    except Exception as problem:
+def _read_by_library(shown: str) -> AbstractContextManager[None]:
+    def sentence(problem: Exception) -> str | None:
         kind = type(problem).__name__
-        raise SourceError(f"{shown} cannot be read ({kind}); {_WORDS}.") from None
+        return None if isinstance(problem, MemoryError) else f"{shown} cannot be read ({kind}); {_WORDS}."
+
+    return explained(sentence, Exception)

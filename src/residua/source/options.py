@@ -8,7 +8,8 @@ values.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from types import MappingProxyType
@@ -115,6 +116,25 @@ def options_of(given: SourceOptions | Mapping[str, Any]) -> Options:
                 f"a source has no option {name!r}{meant}; it has {', '.join(SourceOptions.__annotations__)}."
             )
     return Options(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
+
+
+@contextmanager
+def explained(sentence: str | Callable[[Exception], str | None], *kinds: type[Exception]) -> Iterator[None]:
+    """Turns errors of these kinds into a sentence of ours: a library's own words may quote values, addresses, keys.
+
+    Args:
+        sentence: what is said instead, or what is said of a problem; nothing where that is none of ours to explain.
+        kinds: the errors that are meant; ours are never.
+    """
+    try:
+        yield
+    except SourceError:
+        raise
+    except kinds as problem:
+        said = sentence if isinstance(sentence, str) else sentence(problem)
+        if said is None:
+            raise
+        raise SourceError(said) from None
 
 
 class Problems:
@@ -260,9 +280,9 @@ class Tally:
         self.problems.stop()
 
     @property
-    def done(self) -> tuple[Mapping[str, int], Mapping[str, int], int, Loss | None]:
-        """What `Tallies` says, in its order."""
-        return MappingProxyType(self.dropped), MappingProxyType(self.other), self.no_person, self.loss
+    def tallies(self) -> Tallies:
+        """What is said of all of it."""
+        return Tallies(MappingProxyType(self.dropped), MappingProxyType(self.other), self.no_person, self.loss)
 
     def to_bytes(self) -> bytes:
         """As JSON, with which it travels."""

@@ -13,7 +13,6 @@ one id; so are texts that differ in the space around them only. Null, NaN, blank
 
 from __future__ import annotations
 
-import contextlib
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -28,10 +27,10 @@ from numpy.typing import NDArray
 
 from residua.domain.values import is_null, is_text, laid_out
 from residua.errors import SourceError
-from residua.source.accumulate import Columns, Weights
+from residua.source.accumulate import Columns, Weights, taken
 from residua.source.bound import Loss, PersonBound, Words, chosen_packed, packed, unpacked
 from residua.source.digest import WHOLE, spelled
-from residua.source.options import Options, Problems
+from residua.source.options import Options, Problems, explained
 
 _HELD_BYTES = 2**28  # of rows in memory; choosing takes about three times as much
 PARTS = 256  # of persons, by their hashes
@@ -96,7 +95,7 @@ class Gathering:
         for pieces in self._pieces:
             rows = np.empty((sum(size for _, size in pieces) // (8 * width), width), dtype=np.uint64)
             view, filled = rows.view(np.uint8).reshape(-1).data, 0
-            with _explained():
+            with explained(_no_room, OSError):
                 for offset, size in pieces:
                     _read(self._file, view[filled : filled + size], offset)
                     filled += size
@@ -104,7 +103,7 @@ class Gathering:
                 yield rows
 
     def _write(self) -> None:
-        with _explained():
+        with explained(_no_room, OSError):
             if self._file is None:
                 self._file = tempfile.TemporaryFile(dir=place(), buffering=0)  # noqa: SIM115 (`close` closes it)
             rows = np.concatenate(self._held)
@@ -147,19 +146,15 @@ def _read(file: IO[bytes], into: memoryview, offset: int) -> None:
         into, offset = into[read:], offset + read
 
 
-@contextlib.contextmanager
-def _explained() -> Iterator[None]:
-    try:
-        yield
-    except OSError as problem:
-        raise SourceError(
-            f"records do not fit into memory at once to be sorted by person, and {str(place())!r} does not take them "
-            f"({problem.strerror}); make room there, or name another folder with the environment variable TMPDIR."
-        ) from None
+def _no_room(problem: Exception) -> str:
+    why = getattr(problem, "strerror", None)
+    return (
+        f"records do not fit into memory at once to be sorted by person, and {str(place())!r} does not take them "
+        f"({why}); make room there, or name another folder with the environment variable TMPDIR."
+    )
 
 
-# Columns of codes, which rows of them (all when not given), and how many records each stands for.
-Count = Callable[[Columns, NDArray[np.intp] | None, NDArray[np.int64]], None]
+Count = Callable[[Columns, NDArray[np.int64]], None]  # columns of codes, and how many records each row stands for
 
 
 class Persons:
@@ -181,33 +176,19 @@ class Persons:
         """Forgets all rows."""
         self._gathering.close()
 
-    def add(
-        self,
-        batch: Any,
-        codes: Columns,
-        kept: NDArray[np.intp] | None,
-        weights: Weights,
-        problems: Problems,
-        count: Count,
-    ) -> None:
-        """Adds the kept rows of a batch (all when not given)."""
+    def add(self, codes: Columns, weights: Weights, ids: Any, problems: Problems, count: Count) -> None:
+        """Adds rows, whose ids are in a batch of their own; `count` counts those of nobody that count."""
         try:
-            columns = [batch.column(batch.schema.names.index(name)) for name in self._names]
-            persons, absent = person_hashes(columns, self._names, self._bound.person_key)
+            persons, absent = person_hashes(ids.columns, self._names, self._bound.person_key)
         except SourceError as problem:
             problems.say(str(problem))
             return
-        rows = np.arange(len(absent)) if kept is None else kept
-        nobody = rows[absent[rows]]
-        if len(nobody):
-            self._without(codes, nobody, weights, problems, count)
-            rows = rows[~absent[rows]]
-        chosen = [column[rows] for column in codes]
-        self._gathering.add(persons[rows], chosen, None if weights is None else weights[rows])
+        if absent.any():
+            self._without(*taken(codes, weights, absent), problems, count)
+            persons, (codes, weights) = persons[~absent], taken(codes, weights, ~absent)
+        self._gathering.add(persons, codes, weights)
 
-    def _without(
-        self, codes: Columns, rows: NDArray[np.intp], weights: Weights, problems: Problems, count: Count
-    ) -> None:
+    def _without(self, codes: Columns, weights: Weights, problems: Problems, count: Count) -> None:
         if self._policy == "refuse":
             named = ", ".join(map(repr, self._names))
             problems.say(
@@ -215,17 +196,17 @@ class Persons:
                 "no_person='apart' where no two such records are one person's."
             )
             return
-        records = len(rows) if weights is None else int(weights[rows].sum())
+        weights = np.ones(len(codes[0]), np.int64) if weights is None else weights
         if self._policy == "drop":
-            self.nobody += records
+            self.nobody += int(weights.sum())
         else:
-            self._apart += records
-            count(codes, rows, np.ones(len(codes[0]), np.int64) if weights is None else weights)
+            self._apart += int(weights.sum())
+            count(codes, weights)
 
     def finish(self, count: Count, progress: Callable[[int], None]) -> None:
         """Chooses, and hands what is counted to the tables; says after each part how many rows were chosen among."""
         for codes, counts in self._gathering.chosen():
-            count(codes, None, counts)
+            count(codes, counts)
             progress(self._gathering.done)
 
 

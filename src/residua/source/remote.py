@@ -7,7 +7,7 @@ import os
 import posixpath
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path, PurePath, PurePosixPath
@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from residua.errors import FileError, SourceError
 from residua.files import is_uri, require_path
+from residua.source.options import explained
 
 STORES = ("s3", "gs", "gcs", "abfs", "abfss")  # whose files can be listed
 WEB = ("http", "https")
@@ -203,7 +204,7 @@ class RemoteFile:
 
     def size(self) -> int | None:
         """Its bytes, if the store says."""
-        with explained(self):
+        with _asked(self):
             filesystem, path = _filesystem(self.uri)
             size = _marks(filesystem, path).get("size")
             return None if size is None else int(size)
@@ -215,7 +216,7 @@ class RemoteFile:
         Raises:
             SourceError: it is not there, may not be read, or is not what it was when it was opened first.
         """
-        with explained(self):
+        with _asked(self):
             filesystem, path = _filesystem(self.uri)
             self._note(filesystem, path)
             if stream:
@@ -237,7 +238,7 @@ class RemoteFile:
 def remote_files(text: str, folder_suffixes: tuple[str, ...]) -> list[RemoteFile]:
     """The files that a URI or a pattern of them means."""
     uri = parse_uri(text)
-    with explained(uri):
+    with _asked(uri):
         filesystem, path = _filesystem(uri)
         if not uri.is_store:
             _marks(filesystem, path)
@@ -301,7 +302,7 @@ def _listed(uri: Uri, folder: str, deep: bool = True) -> list[str]:
     """The paths of all files below a folder of a store, within their bucket."""
     from pyarrow.fs import FileSelector
 
-    with explained(uri):
+    with _asked(uri):
         filesystem, base = _filesystem(uri.at(folder))
         selector = FileSelector(base, recursive=deep, allow_not_found=True)
         root = len(base) - len(folder)
@@ -357,31 +358,28 @@ def _web() -> Any:
     return PyFileSystem(FSSpecHandler(fs))
 
 
-@contextmanager
-def explained(what: object) -> Iterator[None]:
-    """Turns what a store or a server answers into a sentence; its own words may hold more than they should."""
-    try:
-        yield
-    except SourceError:
-        raise
-    except Exception as problem:
+def _asked(what: object) -> AbstractContextManager[None]:
+    """Turns what a store or a server answers into a sentence."""
+
+    def sentence(problem: Exception) -> str | None:
         # fsspec says that a file is not there whenever it could not ask.
         cause = problem.__cause__ if isinstance(problem, FileNotFoundError) and problem.__cause__ else problem
-        ours = isinstance(cause, OSError) or type(cause) in _VAGUE or type(cause).__module__.split(".")[0] in _NETWORK
-        if not ours:
-            raise
+        if not (
+            isinstance(cause, OSError) or type(cause) in _VAGUE or type(cause).__module__.split(".")[0] in _NETWORK
+        ):
+            return None
         status = getattr(cause, "status", None)
         if isinstance(cause, FileNotFoundError) or status in (404, 410):
-            raise SourceError(f"there is no file {str(what)!r}; check the path.") from None
+            return f"there is no file {str(what)!r}; check the path."
         if isinstance(cause, PermissionError) or status in (401, 403) or any(word in str(cause) for word in _DENIED):
-            raise SourceError(
-                f"{str(what)!r} may not be read with the credentials that the environment gives; set them there, or in "
-                "a profile."
-            ) from None
-        raise SourceError(
+            why = "may not be read with the credentials that the environment gives; set them there, or in a profile."
+            return f"{str(what)!r} {why}"
+        return (
             f"{str(what)!r} cannot be read to its end: it is damaged, or its store refused or broke off; check "
             "the file, the address, the network and the credentials in the environment."
-        ) from None
+        )
+
+    return explained(sentence, Exception)
 
 
 def require_source_path(path: str | Path) -> None:

@@ -234,9 +234,9 @@ def source_of(data: Any, **options: Unpack[SourceOptions]) -> Source:
     if type(data).__module__.startswith("pyspark.") and type(data).__name__ == "DataFrame":
         return Source.spark(data, **options)
     if type(data).__name__ == "DuckDBPyRelation":
-        from residua.source.database import RelationSource
+        from residua.source.database import relation_source
 
-        return _source(RelationSource(data, options_of(options)))
+        return _source(relation_source(data, options_of(options)))
     if type(data).__module__.startswith("ibis.expr.types"):
         from residua.source.database import ibis_source
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from residua.domain import Domain, settings_of_domain
 from residua.errors import SourceError
-from residua.linalg.lattice import Layout, SetFamily
+from residua.linalg.lattice import Layout
 from residua.source import spark_tasks as tasks
 from residua.source.accumulate import FlatTables, tables_of_layout
 from residua.source.bound import PersonBound
@@ -119,12 +119,12 @@ class SparkSource(Records):
         if any(tasks.proven(notes, bounded=bound is not None) != tally.digest.fingerprint for notes in proofs.values()):
             raise SourceError("the data changed while it was counted; let nobody write to it meanwhile.")
         tables.setflags(write=False)
-        return Counted(*tally.done, tables=tables, fingerprint=tally.digest.fingerprint)
+        return Counted(tables, tally.tallies, tally.digest.fingerprint)
 
     def _tables(self, task: tasks.SparkTask) -> Iterator[Any]:
         """Rows of tables, whole or added up by block, and of notes."""
         partials = self.partials(task)
-        if task.tables is None:
+        if sum(task.block_cells) <= _SMALL_CELLS:
             return iter(asked(self, lambda: partials.toArrow().to_pylist()))
         summed = self.by_block(partials, len(task.bounds)).mapInArrow(
             partial(tasks.summed_partition, task.block_cells), tasks.ROW_SQL
@@ -156,27 +156,15 @@ class SparkSource(Records):
         nothing = "cast('' as binary)"
         return self.numbers(count).selectExpr("block", f"{nothing} as counts", f"{nothing} as note")
 
-    def task(
-        self, domain: Domain, layout: Layout, bound: PersonBound | None = None, *, in_blocks: bool = False
-    ) -> tasks.SparkTask:
-        """What executors are told to count.
-
-        Args:
-            domain: what the records may hold.
-            layout: the tables.
-            bound: how many records of each person are counted.
-            in_blocks: whether tables are counted in blocks however few there are.
-        """
+    def task(self, domain: Domain, layout: Layout, bound: PersonBound | None = None) -> tasks.SparkTask:
+        """What executors are told to count: what the records may hold, the tables, how many records of each person."""
         named = self.options.person if bound is not None else ()
         wanted = [*domain.names, *([self.counts] if self.counts is not None else []), *named]
         self.check(wanted)
         used = tuple((name, text) for name, text in self._expressions.items() if name in wanted)
         common = (tasks.own_version(), json.dumps(settings_of_domain(domain)), self._own, used, self.options)
-        if layout.cells <= _SMALL_CELLS and not in_blocks:
-            bare = Layout(SetFamily(layout.lattice.attributes, layout.lattice.levels), layout.sizes, layout.groups)
-            return tasks.SparkTask(*common, layout=bare, bound=bound)
         tables = tables_of_layout(layout)
-        return tasks.SparkTask(*common, tables=tables, bounds=block_bounds(tables, _BLOCK_CELLS), bound=bound)
+        return tasks.SparkTask(*common, tables, block_bounds(tables, _BLOCK_CELLS), bound)
 
     def selected(self, columns: Sequence[str]) -> Any:
         """The frame's own columns, by their place: Spark would take names that differ in case only for one."""

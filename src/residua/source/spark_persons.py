@@ -35,11 +35,9 @@ class _Buckets(Gathering):
         self._packed.append(packed(persons, codes, weights, self._bound))
         self.bytes += self._packed[-1].nbytes
 
-    def add_apart(self, codes: Columns, rows: NDArray[np.intp] | None, weights: NDArray[np.int64]) -> None:
+    def add_apart(self, codes: Columns, weights: NDArray[np.int64]) -> None:
         """Adds rows of nobody's that are counted as they are."""
-        rows = np.arange(len(weights)) if rows is None else rows
-        nobody = np.zeros((len(rows), 2), dtype=np.uint64)
-        self._apart.append(packed(nobody, [column[rows] for column in codes], weights[rows], self._bound))
+        self._apart.append(packed(np.zeros((len(weights), 2), np.uint64), codes, weights, self._bound))
         self.bytes += self._apart[-1].nbytes
 
     def sent(self) -> Iterator[Any]:
@@ -60,8 +58,8 @@ def bucketed_partition(task: tasks.SparkTask, batches: Iterator[Any]) -> Iterato
     persons = Persons(task.options, task.bound, buckets)
     with tasks.noted(tally.problems), tasks.pool_of() as pool:
         tasks.require_same_version(task.version)
-        for batch, codes, kept, weights in tasks.coded_partition(task, batches, tally, pool):
-            persons.add(batch, codes, kept, weights, tally.problems, buckets.add_apart)
+        for rows in tasks.coded_partition(task, batches, tally, pool):
+            persons.add(*rows, tally.problems, buckets.add_apart)
             if buckets.bytes >= _HELD_BYTES:
                 yield from buckets.sent()
         if not tally.problems:
@@ -89,7 +87,7 @@ def chosen_partition(task: tasks.SparkTask, batches: Iterator[Any]) -> Iterator[
 
     with tasks.noted(tally.problems), tasks.pool_of() as pool:
         tasks.require_same_version(task.version)
-        counting = tasks.counting_of(task, tally.domain, pool)
+        counting = tasks.counting_of(task, pool)
         for bucket, run in tasks.runs_of(batches):
             if bucket == tasks.NOTE:
                 yield from (tasks.row_of(tasks.NOTE, b"", note) for _, note in run)
@@ -108,6 +106,6 @@ def chosen_partition(task: tasks.SparkTask, batches: Iterator[Any]) -> Iterator[
             else:
                 at, counts, loss = chosen_packed(rows, bound, weighted=weighted)
                 rows, tally.loss = rows[at], tally.loss + loss
-            yield from counting.add(unpacked(rows, bound), None, counts, prove)
+            yield from counting.add(unpacked(rows, bound), counts, prove)
         yield from counting.finish(prove)
     yield tasks.row_of(tasks.NOTE, b"", tally.to_bytes())

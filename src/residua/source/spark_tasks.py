@@ -33,9 +33,8 @@ from numpy.typing import NDArray
 from residua.domain import Domain
 from residua.domain.domain import domain_of_settings
 from residua.errors import SourceError
-from residua.linalg.lattice import Layout
 from residua.machine import processors
-from residua.source.accumulate import PLAIN_WORK, Columns, FlatTables, Weights, add_plainly, smallest
+from residua.source.accumulate import PLAIN_WORK, Accumulator, Columns, FlatTables, Way, Weights, smallest
 from residua.source.bound import PersonBound
 from residua.source.counting import Buffer, Coded, CountedTables, coded, columns_needed
 from residua.source.digest import Digest
@@ -149,7 +148,6 @@ def proven(proofs: Sequence[bytes], *, bounded: bool) -> str | None:
     return next(iter(seen)) if list(seen.values()) == [BUCKETS + 1] else None
 
 
-Rows = NDArray[np.intp] | None  # which rows of a batch, all when not given
 Prove = Callable[[], bytes]
 _HELD_CODES = 1 << 27  # bytes that codes of rows may take before they are counted
 
@@ -164,8 +162,7 @@ class SparkTask:
         names: the columns of the batches that will come: all the frame has.
         expressions: computed columns, as `Source.with_columns` takes them.
         options: the source's options.
-        layout: the tables to count, whole (small ones).
-        tables: the tables to count, block by block (large ones).
+        tables: the tables to count: whole if they are one block, else block by block.
         bounds: the first table of each block, and the number of tables at the end.
         bound: how many records of each person are counted.
     """
@@ -175,21 +172,18 @@ class SparkTask:
     names: tuple[str, ...]
     expressions: tuple[tuple[str, str], ...]
     options: Options
-    layout: Layout | None = None
-    tables: FlatTables | None = None
-    bounds: tuple[int, ...] = ()
+    tables: FlatTables
+    bounds: tuple[int, ...]
     bound: PersonBound | None = None
 
     @property
     def block_starts(self) -> tuple[int, ...]:
         """Where each block begins in the buffer of all tables."""
-        return (0,) if self.tables is None else tuple(int(self.tables.starts[first]) for first in self.bounds[:-1])
+        return tuple(int(self.tables.starts[first]) for first in self.bounds[:-1])
 
     @property
     def block_cells(self) -> tuple[int, ...]:
         """How many cells each block has."""
-        if self.tables is None:
-            return ()
         return tuple(int(self.tables.cells[a:b].sum()) for a, b in pairwise(self.bounds))
 
 
@@ -225,8 +219,9 @@ def coded_partition(task: SparkTask, batches: Iterator[Any], tally: Tally, pool:
             yield batch
 
     source = Partition(digested(), task.names, task.options).with_columns(dict(task.expressions))
-    columns = columns_needed(source, tally.domain, task.bound is not None)
-    yield from coded(source.batches(columns), source.counts, tally, pool)
+    bounded = task.bound is not None
+    columns = columns_needed(source, tally.domain, bounded)
+    yield from coded(source.batches(columns), source.options, tally, pool, bounded=bounded)
 
 
 @contextmanager
@@ -259,9 +254,9 @@ def counted_partition(task: SparkTask, batches: Iterator[Any]) -> Iterator[Any]:
 
     with noted(tally.problems), pool_of() as pool:
         require_same_version(task.version)
-        counting = counting_of(task, tally.domain, pool)
-        for _, codes, kept, weights in coded_partition(task, batches, tally, pool):
-            yield from counting.add(codes, kept, weights, proof)
+        counting = counting_of(task, pool)
+        for codes, weights, _ in coded_partition(task, batches, tally, pool):
+            yield from counting.add(codes, weights, proof)
         if not tally.problems:
             yield from counting.finish(proof)
     yield row_of(NOTE, b"", tally.to_bytes())
@@ -307,12 +302,12 @@ def require_same_version(version: str) -> None:
 class Whole:
     """All tables in one buffer, sent once at the end."""
 
-    def __init__(self, layout: Layout, pool: ThreadPoolExecutor) -> None:
-        self._tables = CountedTables(layout, None, pool)
+    def __init__(self, tables: FlatTables, pool: ThreadPoolExecutor) -> None:
+        self._tables = CountedTables(tables, None, pool)
 
-    def add(self, codes: Columns, kept: Rows, weights: Weights, prove: Prove) -> Iterator[Any]:
-        """Adds rows (those kept); nothing is sent yet."""
-        self._tables.add(codes, kept, weights)
+    def add(self, codes: Columns, weights: Weights, prove: Prove) -> Iterator[Any]:
+        """Adds rows; nothing is sent yet."""
+        self._tables.add(codes, weights)
         yield from ()
 
     def finish(self, prove: Prove) -> Iterator[Any]:
@@ -323,14 +318,14 @@ class Whole:
 class InBlocks:
     """Codes of rows, held until they fill a buffer and then counted block by block: one block is held at a time."""
 
-    def __init__(self, sizes: NDArray[np.int64], tables: FlatTables, bounds: Sequence[int], pool: ThreadPoolExecutor):
+    def __init__(self, tables: FlatTables, bounds: Sequence[int], pool: ThreadPoolExecutor):
         self._tables, self._bounds, self._pool = tables, bounds, pool
-        each = len(sizes) * np.dtype(smallest(int(sizes.max()))).itemsize
-        self._buffer = Buffer(sizes, _HELD_CODES // each)
+        each = len(tables.sizes) * np.dtype(smallest(int(tables.sizes.max()))).itemsize
+        self._buffer = Buffer(tables.sizes, _HELD_CODES // each)
 
-    def add(self, codes: Columns, kept: Rows, weights: Weights, prove: Prove) -> Iterator[Any]:
-        """Adds rows (those kept); blocks are sent whenever the buffer is full."""
-        for _ in self._buffer.add(codes, kept, weights):
+    def add(self, codes: Columns, weights: Weights, prove: Prove) -> Iterator[Any]:
+        """Adds rows; blocks are sent whenever the buffer is full."""
+        for _ in self._buffer.add(codes, weights):
             yield from self._blocks(prove())
 
     def finish(self, prove: Prove) -> Iterator[Any]:
@@ -338,29 +333,18 @@ class InBlocks:
         yield from self._blocks(prove())
 
     def _blocks(self, proof: bytes) -> Iterator[Any]:
-        held, rows = self._buffer, self._buffer.rows
-        plain = rows * len(self._tables) < PLAIN_WORK
+        held = self._buffer
+        way: Way = "plain" if held.rows * len(self._tables) < PLAIN_WORK else "direct"
         for block, (first, stop) in enumerate(pairwise(self._bounds)):
-            if not rows:
-                yield row_of(block, b"", proof)
-                continue
-            part = self._tables.part(first, stop).moved()
-            counts = np.zeros(int(part.cells.sum()), dtype=np.int64)
-            if plain:
-                add_plainly(part, held.codes, rows, held.weights, counts)
-            else:
-                from residua.source.kernel import add_compiled
-
-                add_compiled(part, held.codes, rows, held.weights, counts, self._pool)
-            yield row_of(block, narrowed(counts), proof)
+            part = Accumulator(self._tables.part(first, stop).moved(), held.rows, self._pool, way)
+            if held.rows:
+                part.add(held.codes, held.rows, held.weights)
+            yield row_of(block, narrowed(part.finish()) if held.rows else b"", proof)
 
 
-def counting_of(task: SparkTask, domain: Domain, pool: ThreadPoolExecutor) -> Whole | InBlocks:
+def counting_of(task: SparkTask, pool: ThreadPoolExecutor) -> Whole | InBlocks:
     """The way a task counts."""
-    if task.tables is not None:
-        return InBlocks(domain.sizes, task.tables, task.bounds, pool)
-    assert task.layout is not None
-    return Whole(task.layout, pool)
+    return InBlocks(task.tables, task.bounds, pool) if len(task.bounds) > 2 else Whole(task.tables, pool)
 
 
 def pool_of() -> ThreadPoolExecutor:

@@ -16,7 +16,7 @@ import pyarrow.csv as pa_csv
 
 from residua.errors import SourceError
 from residua.source.files import File, FilesSource, Paths, opened, size_of
-from residua.source.options import NO_OPTIONS, Options
+from residua.source.options import NO_OPTIONS, Options, explained
 from residua.source.records import BATCH_ROWS, Records, distinct, listed, require_columns
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class DelimitedSource(FilesSource):
         return int(total / max(len(sample), 1) * sample.count(b"\n"))
 
     def _read_one(self, path: File, columns: Sequence[str]) -> Iterator[Any]:
-        with _explained(path, self.show_values), _streamed(path) as raw:
+        with _delimited(path, self.show_values) as raw:
             stream = _QuoteCounter(raw)
             try:
                 reader = pa_csv.open_csv(
@@ -134,7 +134,7 @@ class _QuoteCounter(io.RawIOBase):
 
 
 def _header(path: File, delimiter: str) -> tuple[str, ...]:
-    with _explained(path), _streamed(path) as raw:
+    with _delimited(path) as raw:
         text = io.TextIOWrapper(raw, encoding="utf-8-sig", newline="")
         rows = csv.reader(text, delimiter=delimiter, strict=True)
         header = next((tuple(row) for row in rows if row), None)
@@ -144,24 +144,22 @@ def _header(path: File, delimiter: str) -> tuple[str, ...]:
 
 
 @contextmanager
-def _explained(path: File, show_values: bool = False) -> Iterator[None]:
-    """Turns a reader's errors into sentences. Row numbers are left out: the last one would be a count."""
-    try:
-        yield
-    except (pa.ArrowInvalid, csv.Error, UnicodeError) as problem:
-        raise SourceError(f"{str(path)!r} {_sentence(str(problem), show_values)}") from None
+def _delimited(path: File, show_values: bool = False) -> Iterator[Any]:
+    """A file that is read as delimited text. Of errors, row numbers are left out: the last one would be a count."""
+
+    def sentence(problem: Exception) -> str:
+        return f"{str(path)!r} {_sentence(str(problem), show_values)}"
+
+    with explained(sentence, pa.ArrowInvalid, csv.Error, UnicodeError), _streamed(path) as raw:
+        yield raw
 
 
 @contextmanager
 def _streamed(path: File) -> Iterator[Any]:
     """A file from its beginning, unpacked."""
-    try:
-        with opened(path, stream=True) as raw:
-            yield raw
-    except OSError:
-        raise SourceError(
-            f"{str(path)!r} cannot be unpacked or read; it is damaged or truncated: copy it again."
-        ) from None
+    sentence = f"{str(path)!r} cannot be unpacked or read; it is damaged or truncated: copy it again."
+    with explained(sentence, OSError), opened(path, stream=True) as raw:
+        yield raw
 
 
 def _sentence(problem: str, show_values: bool) -> str:
@@ -258,12 +256,8 @@ def _spelled(value: bool | int | float) -> str:
 @contextmanager
 def _lines(path: File) -> Iterator[Iterator[dict[str, Any]]]:
     decoder = msgspec.json.Decoder(dict[str, Any])
-    try:
-        with _streamed(path) as raw:
-            yield (decoder.decode(line) for line in io.BufferedReader(raw) if line.strip())
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        raise SourceError(
-            f"{str(path)!r} has a line that is not one JSON object; repair it (the file may be truncated)."
-        ) from None
-    except RecursionError:
-        raise SourceError(f"{str(path)!r} has a line that is nested too deeply; flatten it.") from None
+    wrong = f"{str(path)!r} has a line that is not one JSON object; repair it (the file may be truncated)."
+    deep = f"{str(path)!r} has a line that is nested too deeply; flatten it."
+    not_json = explained(wrong, msgspec.DecodeError, UnicodeDecodeError)
+    with not_json, explained(deep, RecursionError), _streamed(path) as raw:
+        yield (decoder.decode(line) for line in io.BufferedReader(raw) if line.strip())

@@ -1,0 +1,223 @@
+"""What is measured once its price is known: check, pay, count, add noise, forget. Here true counts are seen."""
+
+from __future__ import annotations
+
+import secrets
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from residua.domain import Domain
+from residua.errors import LedgerError, PlanError, ResiduaError, SourceError
+from residua.linalg.arrays import Integers
+from residua.linalg.lattice import Layout
+from residua.measurement.ledger import Entry, Ledger
+from residua.measurement.noisy import noisy_in_portions, portions_of, rehearse, secure_memory
+from residua.plans.measurements import Measurements, Portion
+from residua.plans.verifier import WORD
+from residua.privacy import Person, Unit
+from residua.privacy.exact import round_up
+from residua.source import Source
+from residua.source.bound import KEY_BYTES, PersonBound, bound_of
+from residua.source.checking import Checked, SomeGroups
+from residua.source.options import Options, Tallies
+
+Progress = Callable[[str, int, int | None], None]
+Notice = Callable[[Tallies], None]
+Tell = Callable[[Tallies], Mapping[str, Any]]  # what a receipt says of that
+Pay = Callable[[str], tuple[Entry, Ledger]]  # of the data's fingerprint
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Job:
+    """Measurements whose price is known: check, pay, count, add noise, forget.
+
+    Args:
+        measurements: what is measured, as priced.
+        domain: what the records may hold.
+        unit: whom the price protects.
+        data: where the records are.
+        pay: called with the data's fingerprint once the data is known to fit; debits a ledger, or raises; returns the
+            receipt and the ledger.
+        progress: called with the step, how much is done, and of how much if known.
+    """
+
+    measurements: Measurements
+    domain: Domain
+    unit: Unit
+    data: Source
+    pay: Pay
+    progress: Progress | None = None
+
+    def measured(self, notice: Notice = lambda tallies: None) -> tuple[Integers, Entry, Ledger]:
+        """The noisy integers, the debit that paid for them, and of whom."""
+        require_agreement(self.data.options, self.unit, self.domain)
+        with self.data.snapshot() as still:
+            checked = self.checked(still)
+            try:
+                portions = portions_of(self.measurements, kept=checked.kept)
+                secure_memory(self.measurements, portions)
+                for each in {portion.kind: portion.measurements for portion in portions}.values():
+                    rehearse(each, still.rows_hint())
+                entry, ledger = self.paid(checked.fingerprint)
+                work = partial(self._counted, portions, checked, self.bound(ledger.choosing_key), notice)
+                return told_of_debit(work, entry), entry, ledger
+            finally:
+                checked.forget()
+
+    def checked(self, data: Source) -> Checked:
+        """The data, read once to see that it fits, before anything is spent."""
+        # Any key shows whether the records can be chosen among; the ledger's own may not exist yet.
+        trial = self.bound(secrets.token_bytes(KEY_BYTES))
+        return checked_data(data, self.domain, self.measurements.most_records, self.progress, trial)
+
+    def paid(self, fingerprint: str) -> tuple[Entry, Ledger]:
+        """The debit, which is on disk."""
+        entry, ledger = self.pay(fingerprint)
+        if not isinstance(entry, Entry):
+            raise LedgerError("no debit was made; nothing was measured.")
+        return entry, ledger
+
+    def bound(self, key: bytes) -> PersonBound | None:
+        """How many records of each person are counted; of no person where the unit is none."""
+        return bound_of(self.unit, self.domain, key) if isinstance(self.unit, Person) else None
+
+    def _counted(
+        self, portions: Sequence[Portion], checked: Checked, bound: PersonBound | None, notice: Notice
+    ) -> Integers:
+        """Counts the records that were checked, and adds noise, portion by portion; then they are forgotten."""
+        tallies: list[Tallies] = []
+
+        def count(portion: Portion, layout: Layout) -> Integers:
+            only = None if portion.groups is None else SomeGroups(self.domain.sizes, portion.by, portion.groups)
+            counted = checked.count(layout, step_of("counting", self.progress), bound, only)
+            tallies[:] = [counted.tallies]  # every portion reads all records, and says the same of them
+            if portion is portions[-1]:
+                checked.forget()
+            return counted.tables
+
+        noisy = noisy_in_portions(self.measurements, portions, count, step_of("adding noise", self.progress))
+        notice(*tallies)
+        return noisy
+
+    def receipt(self, entry: Entry, ledger: Ledger, cost: Fraction) -> dict[str, Any]:
+        """What a release says of its debit and of the data, which is public."""
+        receipt: dict[str, Any] = {"sequence": entry.sequence, "time": entry.time, "digest": entry.digest}
+        receipt["ledger"] = ledger.identity
+        if self.data.options.counts is not None:
+            receipt["counts"] = self.data.options.counts
+        if "whose" in entry.detail:
+            receipt["person"] = ", ".join(entry.detail["whose"]["person"])
+        if self.measurements.currency == "epsilon":
+            return {**receipt, "epsilon": round_up(cost), "pcost": round_up(cost * cost)}
+        return {**receipt, "pcost": round_up(cost)}
+
+
+def account_of(ledger: Ledger | str | Path, unit: Unit) -> Ledger:
+    """The ledger that is meant, if it protects what is measured for; a bound on persons' records is a plan's own.
+
+    Raises:
+        LedgerError: it is none, or protects another unit.
+    """
+    if not isinstance(ledger, Ledger | str | Path):
+        raise LedgerError(f"ledger is a {type(ledger).__name__}, not a ledger; make one with rs.Ledger.")
+    account = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+    if account.unit != unit and not (isinstance(account.unit, Person) and isinstance(unit, Person)):
+        raise LedgerError(
+            f"the ledger protects {account.unit}, what is measured {unit}; plan with unit={account.unit!r}, or make "
+            f"a ledger with unit={unit!r}."
+        )
+    return account
+
+
+def require_agreement(options: Options, unit: Unit, domain: Domain | None = None) -> None:
+    """Refuses data whose records belong to persons under a unit that bounds none, and the other way round.
+
+    Args:
+        options: what is said of the records.
+        unit: whom the budget protects.
+        domain: what is counted, if that is known already: the person is not in it.
+
+    Raises:
+        SourceError: they do not agree.
+    """
+    named = ", ".join(map(repr, options.person))
+    if options.person and not isinstance(unit, Person):
+        raise SourceError(
+            f"the data names a person column, {named}, but what is protected is {unit}, which bounds no person's "
+            "records; plan with unit=rs.Person(records=…), or leave person out."
+        )
+    if isinstance(unit, Person) and not options.person:
+        raise SourceError(
+            f"what is protected is {unit}, but the data does not say whose each record is; name the column with "
+            "person=…, or declare a bound that the data are known to keep with unit=rs.AddRemove(records=…)."
+        )
+    if domain is not None and options.person and all(name in domain for name in options.person):
+        raise SourceError(f"column {named} says who the person is and cannot be counted as well; leave it out.")
+
+
+def checked_data(
+    data: Source, domain: Domain, most: int = WORD, progress: Progress | None = None, bound: PersonBound | None = None
+) -> Checked:
+    """Reads the data once to see that it fits the domain, before anything is spent."""
+
+    def read() -> Checked:
+        checked = data.checked(domain, step_of("checking", progress), bound)
+        if checked.records > most:
+            raise SourceError("there are more records than 64-bit measurements can hold; split the data.")
+        return checked
+
+    return without_records(read)
+
+
+def step_of(name: str, progress: Progress | None) -> Callable[[int, int | None], None] | None:
+    """What a step tells of its progress; None if nobody asks."""
+    if progress is None:
+        return None
+    return lambda done, total: progress(name, done, total)
+
+
+T = TypeVar("T")
+
+
+def without_records(work: Callable[[], T]) -> T:
+    """Reads records; an error report that shows local variables must not show any."""
+    try:
+        return work()
+    except BaseException as problem:
+        clear(problem)
+        raise
+
+
+def clear(problem: BaseException) -> None:
+    """Makes an error hold no records: neither in the variables of its frames, nor in an engine's error behind it.
+
+    `raise … from None` hides that from people who read a traceback, and keeps it for programs that report errors.
+    """
+    traceback.clear_frames(problem.__traceback__)
+    suppressed = problem.__suppress_context__
+    problem.__cause__ = problem.__context__ = None
+    problem.__suppress_context__ = suppressed
+
+
+def told_of_debit(work: Callable[[], T], entry: Entry) -> T:
+    """Does what was paid for; an error says that the debit stands, and keeps no true count alive."""
+    stands = f"Debit {entry.sequence} of the ledger stands"
+    failure: ResiduaError
+    try:
+        return work()
+    except SourceError as problem:
+        traceback.clear_frames(problem.__traceback__)
+        failure = SourceError(f"{problem} {stands}; plan again.")
+    except MemoryError as problem:
+        traceback.clear_frames(problem.__traceback__)
+        failure = PlanError(f"there is not enough memory to measure this plan; {stands}: ask for smaller tables.")
+    except BaseException as problem:
+        clear(problem)  # an error report that shows local variables must not show counts
+        problem.add_note(f"{stands}: this went wrong while measuring.")
+        raise
+    raise failure  # outside the handlers, so that it carries no context
