@@ -1,0 +1,122 @@
+"""Replicates of published tables, for whoever computes on: one long Parquet file of all of them.
+
+Columns: `replicate`, from 1; `table`, its title; a column for each attribute that any table has, as text, empty in
+tables without it; and `value`. A row for each cell of each table of each replicate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+
+import numpy as np
+
+from residua.errors import PlanError
+from residua.files import whole_file
+from residua.published.streaming import ROWS, axis_labels, label_arrays
+
+if TYPE_CHECKING:
+    import pyarrow
+
+T = TypeVar("T")
+_OWN = ("replicate", "table", "value")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Replicates(Sequence[T], Generic[T]):
+    """What would have been published instead, had the noise been other: as many draws as were asked for.
+
+    Indexing gives one of them, whose tables are read as those that were published.
+
+    Args:
+        drawn: the replicates; each has `tables`.
+        attributes: the attributes that any of their tables has.
+        note: what readers must know, in a sentence.
+    """
+
+    drawn: tuple[T, ...]
+    attributes: tuple[str, ...]
+    note: str
+
+    def __post_init__(self) -> None:
+        for name in self.attributes:
+            if name in _OWN:
+                raise PlanError(f"the attribute {name!r} would be taken for a column of its own; rename it.")
+
+    def __len__(self) -> int:
+        return len(self.drawn)
+
+    @overload
+    def __getitem__(self, place: int) -> T: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[T]: ...
+
+    def __getitem__(self, place: int | slice) -> T | Sequence[T]:
+        return self.drawn[place]
+
+    @property
+    def schema(self) -> pyarrow.Schema:
+        """The columns, with the note."""
+        import pyarrow as pa
+
+        text = pa.dictionary(pa.int32(), pa.string())
+        labels = [(name, text) for name in ("table", *self.attributes)]
+        return pa.schema([("replicate", pa.int32()), *labels, ("value", pa.float64())], metadata={"note": self.note})
+
+    def batches(self) -> Iterator[pyarrow.RecordBatch]:
+        """All rows, one table of one replicate after the other."""
+        import pyarrow as pa
+
+        text, schema = pa.dictionary(pa.int32(), pa.string()), self.schema
+        for number, replicate in enumerate(self.drawn, start=1):
+            for table in replicate.tables():  # type: ignore[attr-defined]
+                labels = label_arrays([list(map(str, each)) for each in axis_labels(table)], compact=True)
+                values, title = table.estimates.reshape(-1), table.title or " × ".join(table.attributes) or "total"
+                for first in range(0, values.size, ROWS):
+                    own = values[first : first + ROWS]
+                    given = dict(zip(table.attributes, labels(first, first + len(own)), strict=True))
+                    zeros = pa.array(np.zeros(len(own), dtype=np.int32))
+                    columns = [
+                        pa.array(np.full(len(own), number, dtype=np.int32)),
+                        pa.DictionaryArray.from_arrays(zeros, [title]),
+                        *(given[name].cast(text) if name in given else pa.nulls(len(own), text)
+                          for name in self.attributes),
+                        pa.array(own),
+                    ]  # fmt: skip
+                    yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    def to_parquet(self, path: str | Path, *, overwrite: bool = False) -> None:
+        """Writes all replicates as one Parquet file, whole or not at all.
+
+        Args:
+            path: the file.
+            overwrite: replace a file that is there.
+
+        Raises:
+            FileError: something is there, or it cannot be written. Nothing is left behind.
+        """
+        import pyarrow.parquet
+
+        with (
+            whole_file(Path(path), ours=lambda head: overwrite) as file,
+            pyarrow.parquet.ParquetWriter(file, self.schema, compression="zstd") as to,
+        ):
+            for batch in self.batches():
+                to.write_batch(batch)
+
+    def __repr__(self) -> str:
+        return f"Replicates({len(self):,} of {type(self.drawn[0]).__name__}; {self.note})"
+
+
+def check_count(n: object) -> int:
+    """How many replicates, once that is known to be a number of them.
+
+    Raises:
+        PlanError: it is none.
+    """
+    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+        raise PlanError(f"n={n!r} is not a positive whole number of replicates; 50 is a good one.")
+    return n
