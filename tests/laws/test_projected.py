@@ -156,11 +156,12 @@ def test_projecting_what_a_projection_would_observe_changes_nothing(tmp_path):
         assert problem.moved(problem.observed(release), projected.fit) > 0
 
 
-def test_there_are_no_error_bars_and_it_says_so(tmp_path):
+def test_there_are_intervals_and_no_standard_deviations_and_it_says_so(tmp_path):
     projected = rs.project(all_two_way(tmp_path))
     for name in ("covariance", "stddev", "variance", "intervals", "combination"):
         assert not hasattr(projected, name)
-    assert list(projected.table(["sex"]).columns) == ["sex", "estimate"]
+    assert list(projected.table(["sex"]).columns) == ["sex", "estimate", "lower", "upper"]
+    assert list(projected.table(["sex"], confidence=None).columns) == ["sex", "estimate"]
     assert "biased" in projected.statement
     assert "biased" in repr(projected)
     with pytest.raises(dataclasses.FrozenInstanceError):

@@ -110,19 +110,23 @@ class Estimated(Exported, Tabled):
         interactions = self._tables.interactions(members)
         return accuracy_of(self.domain, tuple(attributes), interactions, self.fitted.concentrations, self.total)
 
-    def table(self, attributes: Sequence[str], *, queries: Mapping[str, AskedRows] | None = None) -> EstimatedTable:
+    def table(
+        self,
+        attributes: Sequence[str],
+        *,
+        queries: Mapping[str, AskedRows] | None = None,
+        confidence: float | None = 0.95,
+    ) -> EstimatedTable:
         """The table of these attributes, or of prefixes, ranges or levels of them; `[]` for the total.
 
         Args:
             attributes: which attributes, in the order of the columns.
             queries: attribute → `"prefixes"`, `"ranges"`, `"hierarchy"`, the name of one of its levels, or a matrix;
                 the other attributes by their values.
+            confidence: of intervals, where there are any.
         """
-        plain = super().table(attributes, queries=queries)
-        accuracy = self.accuracy(attributes)
-        return EstimatedTable(
-            plain.domain, plain.attributes, plain.estimates, plain.labels, plain.title, plain.counted, accuracy
-        )
+        plain = super().table(attributes, queries=queries, confidence=confidence)
+        return EstimatedTable(**vars(plain), accuracy=self.accuracy(attributes))
 
     def rows(
         self,

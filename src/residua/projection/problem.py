@@ -48,6 +48,11 @@ class Terms:
     total_stddev: float = 0.0
     shrunk: bool = False
 
+    @property
+    def public(self) -> tuple[Fact, ...]:
+        """The facts that are known to be true: all but a total that was taken from the release."""
+        return tuple(fact for fact in self.facts if fact.members or not self.total_stddev)
+
 
 @dataclass(frozen=True, eq=False)
 class Nearest:

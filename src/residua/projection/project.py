@@ -17,10 +17,12 @@ from residua.linalg.arrays import Floats
 from residua.plans.cells import MOST_COLUMNS
 from residua.projection.accuracy import BIASED, Bound, SimulatedError, bound_of, projection_statement, simulated_error
 from residua.projection.folder import load_projection, save_projection
+from residua.projection.intervals import safe_ends
 from residua.projection.problem import Fit, Metric, Progress, Terms
 from residua.projection.problems import kind_of, metric_of, problem_of
 from residua.projection.tables import Tabled
 from residua.projection.total import estimated_total
+from residua.published.replicates import Replicates, check_count
 from residua.release.base import Release
 from residua.release.pooled import over_cells
 from residua.showing import Exported, with_bar
@@ -126,6 +128,10 @@ class Projected(Exported, Tabled):
         answers = self.fit.of_queries(workload)
         return super()._of_queries(workload) if answers is None else answers
 
+    def ends(self, workload: Workload, estimates: Floats, confidence: float) -> tuple[Floats, Floats]:
+        """Of the release's own intervals, cut at what the constraints prove; see `projection/intervals.py`."""
+        return safe_ends(self.release, self.terms, workload, estimates, confidence)
+
     @property
     def histogram(self) -> Floats:
         """The synthetic histogram of a matrix plan's release: counts of all cells of its attributes, one axis each.
@@ -156,6 +162,35 @@ class Projected(Exported, Tabled):
             simulations,
             done=None if isinstance(progress, bool) else progress,
         )
+
+    @with_bar("replicating")
+    def replicates(self, n: int = 50, *, progress: Progress | bool | None = None) -> Replicates[Projected]:
+        """Projections of releases simulated from the plan as if these tables were the data, for whoever computes on.
+
+        Each is this projection, had it been the truth and been measured and projected again: the spread of any number
+        computed from them is about its standard error from the protection, and the distance of their mean from the
+        projection's own number about its bias. No data is touched and nothing is spent.
+
+        Args:
+            n: how many; each takes as long as the projection did.
+            progress: `True` draws a bar on a terminal or in a notebook; or a function, called with how many are done,
+                and of how many.
+
+        Raises:
+            PlanError: no number of replicates, or an attribute that is called as a column of the file.
+        """
+        check_count(n)
+        problem, random = problem_of(self.plan, self.terms), np.random.default_rng()
+        drawn = []
+        for i in range(n):
+            fit = problem.solve(problem.simulated(self.fit, random))
+            drawn.append(replace(self, fit=fit, bound=None, simulated=None))
+            if callable(progress):
+                progress(i + 1, n)
+        names = tuple(self.domain.names[i] for i in sorted(self.plan.measured_attributes))
+        workload = self.plan.workload
+        names += ("query",) if workload is not None and workload.single_queries is not None else ()
+        return Replicates(tuple(drawn), names, "simulated as if the projected tables were the truth")
 
     # ---- files
 

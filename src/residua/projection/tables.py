@@ -1,11 +1,11 @@
-"""Tables without error bars, since biased numbers have none: estimates, whole counts, answers, files."""
+"""Tables of biased numbers, which have intervals and no standard deviations: estimates, whole counts, files."""
 
 from __future__ import annotations
 
 import re
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,13 +19,14 @@ from residua.files import write_atomically
 from residua.folders import whole_folder
 from residua.linalg.arrays import Floats
 from residua.plans.contract import Plan
+from residua.plans.tails import check_confidence
 from residua.projection.rounding import controlled_rounding
 from residua.published.columns import Columns
 from residua.published.streaming import axis_labels, label_columns
 from residua.published.table import domain_of_queries, what_is_counted
 from residua.quoting import Answering, Points, Quotable
 from residua.release.base import Release
-from residua.release.tables import is_listable, parts_of, require_listable, term_of, whole_part
+from residua.release.tables import MOST_ROWS, is_listable, parts_of, require_listable, term_of, whole_part
 from residua.workload import AskedRows, AttributeQueries, Where, Workload, applied, queries, selected
 
 
@@ -48,7 +49,7 @@ class WithoutBars(Columns):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ProjectedTable(WithoutBars):
-    """A table of a projection, tidy: attributes, estimate. There is no error bar: the estimates are biased.
+    """A table of a projection, tidy: attributes, estimate, lower, upper. No standard deviation: estimates are biased.
 
     Args:
         domain: where the labels come from.
@@ -57,6 +58,8 @@ class ProjectedTable(WithoutBars):
         labels: what each row of each axis is, where that is not the attributes' values (prefixes, ranges, levels).
         title: which table this is, in words.
         counted: what is counted, in words, where that is not every record.
+        ends: of the intervals, the lower and the upper, each like the estimates; None where none was asked for.
+        confidence: how often an interval holds the truth, at least.
     """
 
     domain: Domain
@@ -65,17 +68,30 @@ class ProjectedTable(WithoutBars):
     labels: tuple[Sequence[Label], ...] | None = None
     title: str = ""
     counted: str = ""
+    ends: tuple[Floats, Floats] | None = None
+    confidence: float | None = None
 
     def __post_init__(self) -> None:
-        self.estimates.setflags(write=False)
+        for each in (self.estimates, *(self.ends or ())):
+            each.setflags(write=False)
 
     def __len__(self) -> int:
         return self.estimates.size
 
+    @property
+    def note(self) -> str:
+        """What the intervals mean, and what is counted if that is not every record."""
+        if self.ends is None or self.confidence is None or np.isnan(self.ends[0]).all():
+            return self.counted
+        means = f"lower to upper: {100 * self.confidence:.10g} % intervals, each by itself"
+        return f"{means}; {self.counted}" if self.counted else means
+
     @cached_property
     def columns(self) -> dict[str, Any]:
-        """The columns by name: labels as lists, estimates as an array."""
-        return label_columns(self.attributes, axis_labels(self)) | {"estimate": self.estimates.ravel()}
+        """The columns by name: labels as lists, numbers as arrays."""
+        numbers = {"estimate": self.estimates, **dict(zip(("lower", "upper"), self.ends or (), strict=False))}
+        labels = label_columns(self.attributes, axis_labels(self))
+        return labels | {name: column.ravel() for name, column in numbers.items()}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -161,33 +177,64 @@ class Tabled(Quotable):
             PlanError: it is not answered.
         """
 
-    def table(self, attributes: Sequence[str], *, queries: Mapping[str, AskedRows] | None = None) -> ProjectedTable:
+    def ends(self, workload: Workload, estimates: Floats, confidence: float) -> tuple[Floats, Floats] | None:
+        """The ends of intervals around the answers to every query of a workload, (queries,) each; None: there are none.
+
+        Args:
+            workload: one term, or queries.
+            estimates: the answers, (queries,).
+            confidence: how often an interval holds the truth, at least.
+        """
+        return None
+
+    def _with_ends(self, workload: Workload, cells: Floats, confidence: float | None) -> list[Floats]:
+        """The cells of a term, and the ends of their intervals in the same shape, if there are any."""
+        if confidence is None:
+            return [cells]
+        check_confidence(confidence)
+        return [cells, *(each.reshape(cells.shape) for each in self.ends(workload, cells.ravel(), confidence) or ())]
+
+    def table(
+        self,
+        attributes: Sequence[str],
+        *,
+        queries: Mapping[str, AskedRows] | None = None,
+        confidence: float | None = 0.95,
+    ) -> ProjectedTable:
         """The marginal on these attributes, or a table of prefixes, ranges or levels of them; `[]` for the total.
 
         Args:
             attributes: which attributes, in the order of the columns.
             queries: attribute → `"prefixes"`, `"ranges"`, `"hierarchy"`, the name of one of its levels, or a matrix;
                 the other attributes by their values.
+            confidence: how often an interval holds the truth, at least; None for no intervals.
 
         Raises:
             PlanError: the projection does not answer the marginal on these attributes.
         """
         names = self.domain.listed(attributes)
-        cells = self.estimates(names)
-        if not queries:
-            return ProjectedTable(self.domain, names, cells, counted=self._counted)
-        workload = term_of(self.domain, names, queries)
+        cells, workload = self.estimates(names), term_of(self.domain, names, queries or {})
         require_listable(workload)
-        asked = dict(next(workload.terms()))
-        term = tuple((i, asked[i]) for i in self.domain.positions(names))
-        whole = whole_part(self.domain, term)
-        cells = np.array(applied(term, cells), order="C")
-        return ProjectedTable(self.domain, names, cells, whole.labels, whole.title, self._counted)
+        [asked] = workload.terms()
+        order = np.argsort(np.argsort(self.domain.positions(names)))
+        inside = applied(asked, cells.transpose(np.argsort(order)))
+        parts = [np.array(each.transpose(order), order="C") for each in self._with_ends(workload, inside, confidence)]
+        whole = whole_part(self.domain, [asked[i] for i in order])
+        labels, title = (whole.labels, whole.title) if queries else (None, "")
+        return self._made(names, parts, labels, title, confidence)
 
-    def tables(self, *, most: int | None = None) -> Iterator[ProjectedTable]:
+    def _made(
+        self, names: tuple[str, ...], parts: Sequence[Floats], labels: Any, title: str, confidence: float | None
+    ) -> ProjectedTable:
+        """A table of estimates and, if there are any, the ends of their intervals."""
+        ends = (parts[1], parts[2]) if len(parts) > 1 else None
+        return ProjectedTable(self.domain, names, parts[0], labels, title, self._counted, ends, confidence)
+
+    def tables(self, *, confidence: float | None = 0.95, most: int | None = None) -> Iterator[ProjectedTable]:
         """Every table that was asked for: one per term, and of a hierarchy one per level, each with its title.
 
         Args:
+            confidence: how often an interval holds the truth, at least; None for no intervals.
             most: terms of more prefixes, ranges or groups than this are passed over; if left out, one that is too long
                 to list is refused.
 
@@ -199,14 +246,28 @@ class Tabled(Quotable):
             raise PlanError("the release was not asked for tables; use answers() for single queries.")
         if most is None:
             require_listable(workload)
-        for term in workload.terms():
+        for term, alone in zip(workload.terms(), workload.each(), strict=True):
             if most is not None and not is_listable(term, most):
                 continue
             names = tuple(self.domain.names[i] for i, _ in term)
-            table = self._of_term(term)
+            whole = self._with_ends(alone, self._of_term(term), confidence)
             for part in parts_of(self.domain, term):
-                cells = np.array(table[part.rows], order="C")
-                yield ProjectedTable(self.domain, names, cells, part.labels, part.title, self._counted)
+                parts = [np.array(each[part.rows], order="C") for each in whole]
+                yield self._made(names, parts, part.labels, part.title, confidence)
+
+    def asked_tables(self, *, confidence: float | None = 0.95) -> Iterator[ProjectedTable]:
+        """Every table that was asked for and can be listed, then what was asked as single queries, as a table.
+
+        Raises:
+            PlanError: nothing was asked.
+        """
+        workload = self.plan.workload
+        if workload is None:
+            raise PlanError("the release was measured without a workload, so that there are no tables to list.")
+        if workload.tables is not None:
+            yield from self.tables(confidence=confidence, most=MOST_ROWS)
+        if workload.single_queries is not None:
+            yield self.answers(workload.single_queries, confidence=confidence)
 
     def rounded(self, attributes: Sequence[str]) -> CountTable:
         """The marginal on these attributes in whole numbers, by controlled rounding; zeros stay zero.
@@ -223,8 +284,12 @@ class Tabled(Quotable):
         rounding = controlled_rounding(self.estimates(attributes))
         return CountTable(self.domain, tuple(attributes), rounding.counts, rounding.margin_error, self._counted)
 
-    def answers(self, workload: Workload | None = None) -> ProjectedTable:
+    def answers(self, workload: Workload | None = None, *, confidence: float | None = 0.95) -> ProjectedTable:
         """The answers to every query of a workload, by default of the one the release was planned for.
+
+        Args:
+            workload: the queries.
+            confidence: how often an interval holds the truth, at least; None for no intervals.
 
         Raises:
             PlanError: a query is about attributes that the projection does not hold.
@@ -235,9 +300,9 @@ class Tabled(Quotable):
         if workload.domain != self.domain:
             raise PlanError("the projection and the workload are over different domains; declare one domain for both.")
         require_listable(workload)
-        estimates, labels = self._answered(workload), (tuple(workload.query_labels()),)
-        domain = domain_of_queries(len(estimates))
-        return ProjectedTable(domain, ("query",), estimates, labels, "queries", self._counted)
+        parts = self._with_ends(workload, self._answered(workload), confidence)
+        made = self._made(("query",), parts, (tuple(workload.query_labels()),), "queries", confidence)
+        return replace(made, domain=domain_of_queries(len(made)))
 
     def _answered(self, workload: Workload) -> Floats:
         """The answers to every query, (queries,); each from the table of its own attributes."""

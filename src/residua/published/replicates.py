@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Generic, TypeVar, overload
 
 import numpy as np
 
@@ -31,7 +31,7 @@ class Replicates(Sequence[T], Generic[T]):
     Indexing gives one of them, whose tables are read as those that were published.
 
     Args:
-        drawn: the replicates; each has `tables`.
+        drawn: the replicates; each has `asked_tables`, without intervals here.
         attributes: the attributes that any of their tables has.
         note: what readers must know, in a sentence.
     """
@@ -72,7 +72,7 @@ class Replicates(Sequence[T], Generic[T]):
 
         text, schema = pa.dictionary(pa.int32(), pa.string()), self.schema
         for number, replicate in enumerate(self.drawn, start=1):
-            for table in replicate.tables():  # type: ignore[attr-defined]
+            for table in replicate.asked_tables(confidence=None):  # type: ignore[attr-defined]
                 labels = label_arrays([list(map(str, each)) for each in axis_labels(table)], compact=True)
                 values, title = table.estimates.reshape(-1), table.title or " × ".join(table.attributes) or "total"
                 for first in range(0, values.size, ROWS):
