@@ -49,8 +49,8 @@ def published_ranges(d: int, targets: bool) -> tuple[np.ndarray, np.ndarray]:
 def random_signs(d: int) -> np.ndarray:
     """§7.4: the instances of Table 7: 2d rows of ±1.
 
-    The text has heads one time in five; the authors' program calls `choice(2, size, [0.8, 0.2])`, whose third argument is
-    `replace`, so that the coin is fair.
+    The text has heads one time in five; the authors' program calls `choice(2, size, [0.8, 0.2])`, whose third argument
+    is `replace`, so that the coin is fair.
     """
     return np.random.RandomState(0).choice(2, size=(2 * d, d)) * 2.0 - 1.0
 
