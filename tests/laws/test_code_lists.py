@@ -164,3 +164,12 @@ by = ["sex"]
     table = run.invoke(app, ["table", out, "block=tract within county=c3", "sex"])
     assert table.exit_code == 0, table.output
     assert "t30" in table.output
+
+
+def test_labels_that_are_not_utf_8_are_refused(tmp_path):
+    """A reader of Parquet takes the file's word for it."""
+    path = tmp_path / "codes.parquet"
+    pq.write_table(pa.table({"code": ["a1", "b2"]}), path, compression="none", use_dictionary=False)
+    path.write_bytes(path.read_bytes().replace(b"b2", b"\xb7\xb7"))
+    with pytest.raises(DomainError, match="not encoded in UTF-8"):
+        rs.CodeList.from_file(path)

@@ -129,6 +129,7 @@ def test_what_is_no_hierarchy_is_refused_by_name(levels, named):
         ([20, 10], ["increasing"]),
         ([0, "x"], ["not numbers"]),
         ({"edges": [0, 30], "labels": ["a", "b"]}, ["1 groups"]),
+        ({"edges": [0, 30], "labels": 7}, ["labels=7 is no list"]),
         ({"edges": [0, 30], "colour": 1}, ["colour"]),
     ],
 )

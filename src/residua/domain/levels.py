@@ -211,6 +211,8 @@ def _by_edges(
         left, right = edges[empty[0]], edges[empty[0] + 1]
         raise DomainError(f"level {name!r}: no value lies between {left:g} and {right:g}; leave that group out.")
     groups = len(edges) - 1
+    if not _is_list(named):
+        raise DomainError(f"level {name!r}: labels={named!r} is no list; give one text per group.")
     labels = tuple(named) or _edge_labels(edges, codes, cells)
     if not all(isinstance(label, str) for label in labels) or len(labels) != groups or len(set(labels)) != groups:
         raise DomainError(f"level {name!r}: {groups} groups need as many different labels, as text.")
