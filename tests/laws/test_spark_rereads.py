@@ -1,11 +1,11 @@
 """Spark reads data again when it loses an executor; data that changed meanwhile is never counted with the rest.
 
-A toy of Spark runs the tasks in this process. It shuffles by asking every task again for each partition that it makes,
-so that the data can change between any two of these readings, as it could on a cluster that loses what it shuffled.
+The toy of Spark asks every task again for each partition that it makes, so that the data can change between any two of
+these readings, as it could on a cluster that loses what it shuffled.
 """
 
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,56 +17,9 @@ from residua.errors import SourceError
 from residua.linalg.lattice import closure, layout_of
 from residua.source import Source, source_of, spark
 from residua.source.bound import bound_of
-from residua.source.spark_tasks import ROW
+from tests.toy_spark import DataFrame
 
-Estimator = Callable[[], Iterator[Any]]
 SIZES = {"a": 4, "b": 3}
-
-
-class DataFrame:
-    """As much of a Spark frame as the source asks for."""
-
-    __module__ = "pyspark.toy"
-
-    def __init__(self, parts: list[Estimator], columns: list[str]) -> None:
-        self.parts, self.columns, self.sparkSession, self.conf = parts, columns, self, self
-
-    def toDF(self, *_: str) -> "DataFrame":  # noqa: N802
-        return self
-
-    def select(self, *_: str) -> "DataFrame":
-        return self
-
-    sortWithinPartitions = select  # noqa: N815 (what `repartition` gives is sorted)
-
-    def mapInArrow(self, work: Callable[[Iterator[Any]], Iterator[Any]], _: str) -> "DataFrame":  # noqa: N802
-        return DataFrame([lambda part=part: work(part()) for part in self.parts], self.columns)
-
-    def unionByName(self, other: "DataFrame") -> "DataFrame":  # noqa: N802
-        return DataFrame([*self.parts, *other.parts], self.columns)
-
-    def repartition(self, count: int, _: str) -> "DataFrame":
-        def shuffled(place: int) -> Iterator[Any]:
-            rows = pa.Table.from_batches([batch for part in self.parts for batch in part()], ROW)
-            mine = rows.filter(pa.array([block % count == place for block in rows["block"].to_pylist()], pa.bool_()))
-            yield from mine.sort_by("block").to_batches()
-
-        return DataFrame([lambda place=place: shuffled(place) for place in range(count)], self.columns)
-
-    def range(self, count: int) -> "DataFrame":
-        rows = [pa.array(range(count), pa.int32()), *[pa.array([b""] * count)] * 2]
-        return DataFrame([lambda: iter([pa.record_batch(rows, schema=ROW)])], self.columns)
-
-    selectExpr = select  # noqa: N815
-
-    def toArrow(self) -> Any:  # noqa: N802
-        return pa.Table.from_batches([batch for part in self.parts for batch in part()], ROW)
-
-    def toLocalIterator(self) -> Iterator[Any]:  # noqa: N802
-        return iter(self.toArrow().to_pylist())
-
-    def get(self, _: str) -> str:
-        return "2"
 
 
 def table_of(rows: int, seed: int) -> pa.Table:
