@@ -21,7 +21,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 from unittest.mock import patch
@@ -31,7 +30,7 @@ import pyarrow as pa
 import residua as rs
 from residua import files
 from residua.errors import ResiduaError
-from residua.measurement import on_spark, once, persons
+from residua.measurement import job, on_spark, once, persons
 from residua.measurement.aside import Aside
 from residua.measurement.continual_folder import ContinualFolder
 from residua.plans.verifier import composed_cost, priced
@@ -42,8 +41,6 @@ from residua.session.state import Folder
 from residua.source import spark
 from tests.laws.sessions import DATA, DOMAIN, ONE, TWO, YOUNG
 from tests.toy_spark import DataFrame, Running
-
-MEASURING = import_module("residua.measurement.measure")  # the package has a function of that name
 
 
 class Crash(BaseException):
@@ -275,8 +272,8 @@ class Sessions(World):
     def note_release(self, release: rs.Release, *_: Any) -> None:
         self.measured.append(release.planned)
 
-    def note_scores(self, _: Any, domain: Any, measurements: Any, order: Any, data: Any, unit: Any, *__: Any) -> None:
-        self.costs += measurements.cost(unit)
+    def note_scores(self, _: Any, given: job.Job) -> None:
+        self.costs += given.measurements.cost(given.unit)
 
     def learned(self) -> Fraction:
         return self.costs + (composed_cost(self.measured) if self.measured else 0)
@@ -332,7 +329,7 @@ class Measured(World):
     """`rs.measure` into a folder."""
 
     deeds = ("measured",)
-    noted = ((MEASURING, "noisy_in_portions", "note"),)
+    noted = ((job, "noisy_in_portions", "note"),)
     plan = rs.plan(rs.marginals(DOMAIN, ways=1), rs.ZCDP(0.5))
 
     def measured(self, folder: Path) -> None:
