@@ -201,9 +201,6 @@ CASES = {
     "unit text, convex": (lambda: planned(guarantee=BUDGET, unit=3, minimise=SUM), PlanError, "unit=3"),
     "unit text, independent": (lambda: rs.independent(ASKED, BUDGET, unit=3), PlanError, "unit=3"),
     "records zero": (lambda: rs.AddRemove(0), PrivacyError, "records.*at least 1"),
-    "replace, convex": (
-        lambda: planned(guarantee=BUDGET, unit=rs.ReplaceOne(), minimise=SUM), PlanError, "unit=ReplaceOne\\(\\) needs",
-    ),
     "replace, total only": (
         lambda: rs.plan(rs.marginals(DOMAIN, [()]), BUDGET, unit=rs.ReplaceOne()),
         PlanError, "changes none of these tables; .* without noise",

@@ -334,6 +334,21 @@ def test_replace_one_plans_state_a_true_gap(seed):
     achieved = mass @ plan.variances(workload, per="term")
     assert achieved / (1 + plan.gap) <= problem.value * (1 + SOLVER)
     assert problem.value <= achieved * (1 + SOLVER)
+    assert plan.gap <= 1e-3
+    assert achieved <= problem.value * (1 + 1e-3)
+
+
+@pytest.mark.parametrize(("sizes", "ways", "least"), [([2] * 8, 1, 128.0), ([3, 4, 5], [1, 2], 309.9005)])
+def test_replaced_records_pay_nothing_for_the_total(sizes, ways, least):
+    workload = rs.marginals(rs.Domain.of_sizes(sizes), ways=ways)
+    plan = rs.plan(workload, rs.GDP(1.0), unit=rs.ReplaceOne())
+    assert plan.total_variance(workload) == pytest.approx(least, rel=1e-5)
+    assert plan.gap <= 1e-4
+    assert plan.measurements.cost(rs.ReplaceOne()) <= 1
+    assert plan.variance({}) < 1e-4  # the number of records, which does not change
+    worst = rs.plan(workload, rs.GDP(1.0), unit=rs.ReplaceOne(), minimise=rs.MaxVariance())
+    assert worst.variances(workload).max() <= plan.variances(workload).max() * (1 + 1e-9)
+    assert worst.gap <= 1e-4
 
 
 def test_stopping_early_warns_and_states_the_gap_reached():

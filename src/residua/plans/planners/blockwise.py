@@ -6,8 +6,7 @@ directions of a block that nobody asks for, are measured a ten-thousandth as str
 is answerable whatever rounding did (a hundred-millionth of the cost).
 
 By the rows of another plan only how precisely each block is measured is chosen, by the root (`Spending.apart`), each
-block counted at its most expensive cell. Where cells are priced together, `Σ_b τ_b n_bj` at cell j, any weights q on
-cells prove `(Σ_b √((w S)_b n̄_b))²` with `n̄_b = Σ_j q_j n_bj`, and rounds raise the weights of cells that cost most.
+block counted at its most expensive cell; where cells are priced together, by `solver/patterns.py`.
 """
 
 from __future__ import annotations
@@ -42,11 +41,13 @@ from residua.plans.planners.offers import (
 )
 from residua.plans.planners.posing import check_memory, posed, posed_queries
 from residua.plans.product.plan import ProductPlan
-from residua.plans.saddle import Answer, ascend, simplices
+from residua.plans.saddle import least_sum
 from residua.plans.solver.blockwise import BlockwiseTotal, Solved
 from residua.plans.solver.blockwise_maximum import BlockwiseMaximum
+from residua.plans.solver.closed_form import Spending
 from residua.plans.solver.maxima import QueryGame
 from residua.plans.solver.orbits import orbits
+from residua.plans.solver.patterns import PatternSpending
 from residua.privacy import PureDP
 from residua.workload import Workload
 
@@ -57,7 +58,6 @@ _LARGEST = 2.0**28  # entries of the block that costs most
 _COARSEST = (2.0**25, 2.0**19, 2.0**13)  # at least of any that is asked for; fewer where its noise would be too large
 _ROUNDS = 40
 _NOTHING = 1e-14  # of the largest: a block of which nothing is asked
-_LIKE_ROUNDS, _CLOSE, _LEAST_WEIGHT = 200, 1e-4, 1e-9
 
 
 @dataclass(frozen=True)
@@ -244,38 +244,29 @@ def _precisions_like(like: BlockwisePlan, loss: QueryLoss, task: Task) -> tuple[
     """How precisely each block of `like` is measured, and what no plan by its rows goes below at privacy cost 1."""
     even = like.replaced(precisions=np.ones(len(like.precisions)))
     squares = _squares(even, task.workload)
-    used = squares.max(axis=0) > _NOTHING * float(squares.max())
+    squares = np.where(squares.max(axis=0) > _NOTHING * float(squares.max()), squares, 0.0)
     table = table_for(like.axes, list(like.blocks_of))
-    game = QueryGame.of_blocks(np.where(used, squares, 0.0), np.ones(len(used)))
-    if loss.worst:
-        solution = least_ratio(game, 1.0 / loss.factors, task.effort)
-        return 1.0 / solution.plan, solution.bound if table is None else 0.0
-    if table is None:
-        noise, _, bound = game.respond(loss.factors)
-        return 1.0 / noise, bound
-    asked_of = np.where(used, loss.factors @ squares, 0.0)
-    return _priced_together(even, table, asked_of)
+    spending = Spending.apart(np.ones(len(like.precisions))) if table is None else _priced_together(even, table)
+    game = QueryGame(squares, np.arange(len(squares)), spending)
+    solution = least_ratio(game, 1.0 / loss.factors, task.effort) if loss.worst else least_sum(game, loss.factors)
+    return 1.0 / solution.plan, solution.bound
 
 
-def _priced_together(like: BlockwisePlan, table: LevelTable, asked_of: Floats) -> tuple[Floats, float]:
-    """The best precisions where the most expensive cell counts, of all blocks together, and what they prove."""
-    norms = {block: like.rows_of(block).relative_norms for block in like.blocks_of}
+def _priced_together(like: BlockwisePlan, table: LevelTable) -> PatternSpending:
+    """How to spend best where the most expensive cell counts, of all blocks together."""
+    blocks = [(block, like.rows_of(block).relative_norms) for block in like.blocks_of]
 
-    def answer(q: Floats) -> Answer:
+    def means(q: Floats) -> Floats:
         weights = q.reshape(table.shape)
-        mean = np.array([float(table.margin(block, weights) @ norms[block]) for block in like.blocks_of])
-        precisions = np.sqrt(asked_of / mean)
-        costs = np.zeros(table.shape)
-        for block, precision in zip(like.blocks_of, precisions.tolist(), strict=True):
-            costs = costs + precision * table.spread(block, norms[block])
-        with np.errstate(divide="ignore", invalid="ignore"):
-            loss = float(np.where(asked_of > 0, asked_of / precisions, 0.0).sum()) * float(costs.max())
-        return Answer(float(np.sqrt(asked_of * mean).sum()) ** 2, loss, costs.ravel() / costs.max(), precisions)
+        return np.array([float(table.margin(block, weights) @ norms) for block, norms in blocks])
 
-    cells = math.prod(table.shape)
-    start, normalised = np.full(cells, 1.0 / cells), simplices([cells], _LEAST_WEIGHT / cells)
-    best = ascend(answer, start, normalised, _CLOSE, _LIKE_ROUNDS, power=1.0)
-    return best.plan, best.bound
+    def paid(precisions: Floats) -> Floats:
+        costs = np.zeros(table.shape)
+        for (block, norms), precision in zip(blocks, precisions.tolist(), strict=True):
+            costs = costs + precision * table.spread(block, norms)
+        return costs.ravel()
+
+    return PatternSpending(math.prod(table.shape), means, paid)
 
 
 def _squares(like: BlockwisePlan, workload: Workload) -> Floats:

@@ -39,10 +39,12 @@ from residua.plans.planners.offers import (
 )
 from residua.plans.planners.products import like_strategies, plan_products
 from residua.plans.product.plan import ProductPlan
-from residua.plans.product.residual_costs import replacement_cost, replacement_value, table_prices
+from residua.plans.product.residual_costs import replaced_records, table_prices
+from residua.plans.product.set_price import MOST_ENUMERATED
 from residua.plans.saddle import Effort, Solution, Steps
 from residua.plans.search.split import EpsilonSplit, exchanged, families, starts
 from residua.plans.solver.closed_form import MarginalGame
+from residua.plans.solver.patterns import least_replacing
 from residua.plans.strategy import Strategy, plain_strategies
 from residua.privacy import ZCDP, ReplaceOne, Unit
 from residua.privacy.costs import by_cells
@@ -187,45 +189,43 @@ def _least_cost(
 
 def plan_marginals(task: Task) -> ProductPlan:
     """The best plan of marginals for a budget, or (without one) for a largest acceptable loss."""
-    workload, objective, unit, effort = task.workload, task.objective, task.unit, task.effort
-    game = marginal_game(workload, unit)
+    workload, objective, effort = task.workload, task.objective, task.effort
+    game = marginal_game(workload, task.unit)
     if objective.homogeneous:
         solution = objective.solve(workload, game, effort)
-        per_unit, gap = _unit_cost(task, game, solution)
-        achieved = solution.loss
+        gap, achieved = relative_gap(solution.loss, _proven(task, game, solution)), solution.loss
     else:
-        if isinstance(unit, ReplaceOne):
-            raise PlanError("unit=ReplaceOne() needs an objective that scales with the variances, not a ConvexLoss.")
-        per_unit = _per_unit(unit, game)
         if task.allowed is None:
             cost, solution, gap = _least_cost(objective, workload, game, effort, task.loss)
         else:
-            cost = task.allowed / per_unit
+            cost = task.allowed / _per_unit(task.unit, game)
             solution = objective.solve(workload, replace(game, budget=cost), effort)
             gap = solution.gap
-        achieved = cost * task.loss
-    if gap > effort.tolerance and not isinstance(unit, ReplaceOne):
+        gap, achieved = math.inf if _by_blocks(task) else gap, cost * task.loss
+    if gap > effort.tolerance and not _by_blocks(task):
         warnings.warn(f"the plan is proven optimal only up to {gap:.2g}; raise limit.", GapWarning, stacklevel=3)
-    return _with_noise(task, solution, achieved, per_unit, gap)
+    return _with_noise(task, game, solution, achieved, gap)
 
 
-def _with_noise(task: Task, solution: Solution, achieved: float, per_unit: float, gap: float) -> ProductPlan:
+def _with_noise(task: Task, game: MarginalGame, solution: Solution, achieved: float, gap: float) -> ProductPlan:
     """The plan with this noise on residuals, at its scale."""
-    workload = task.workload
-    plan = ProductPlan(
-        domain=workload.domain, lattice=workload.lattice, precisions=1.0 / solution.plan, gap=gap, **task.stated
-    )
-    return finished(plan, task, achieved, cost=per_unit)
+    domain, lattice = task.workload.domain, task.workload.lattice
+    plan = ProductPlan(domain=domain, lattice=lattice, precisions=1.0 / solution.plan, gap=gap, **task.stated)
+    return finished(plan, task, achieved, cost=_per_unit(task.unit, game) if game.spending is None else None)
 
 
 def marginal_game(workload: Workload, unit: Unit) -> MarginalGame:
-    """The game at privacy cost 1 for one record or, for persons with limits, at a price of 1 for the person."""
-    sizes = workload.domain.sizes
-    game = MarginalGame(workload.lattice, sizes, workload.numbers)
+    """The game at privacy cost 1 for one record; for persons with limits and replaced records, at a price of 1.
+
+    Raises:
+        PlanError: a record is replaced, and only the number of records is asked.
+    """
+    domain, lattice, strategies = workload.domain, workload.lattice, plain_strategies(workload.domain.sizes)
+    game = MarginalGame(lattice, domain.sizes, workload.numbers)
     if by_cells(unit):
         return game
-    prices = table_prices(unit, workload.domain, workload.lattice, plain_strategies(sizes))
-    return game if prices is None else replace(game, spending=prices.spending)
+    prices = table_prices(unit, domain, lattice, strategies)
+    return replace(game, spending=replaced_records(domain, lattice, strategies) if prices is None else prices.spending)
 
 
 def _per_unit(unit: Unit, game: MarginalGame) -> float:
@@ -233,36 +233,33 @@ def _per_unit(unit: Unit, game: MarginalGame) -> float:
     return float(unit.scaled(1)) if game.spending is None else 1.0
 
 
+def _by_blocks(task: Task) -> bool:
+    """Whether a replaced record is priced block by block, over too many attributes to try how two can differ."""
+    sizes = task.workload.domain.sizes
+    return isinstance(task.unit, ReplaceOne) and sum(sizes[list(task.workload.lattice.used)] > 1) > MOST_ENUMERATED
+
+
+def _proven(task: Task, game: MarginalGame, solution: Solution) -> float:
+    """What no plan's loss is below at cost 1, by nature's weights in a solution."""
+    if not _by_blocks(task):
+        return solution.bound
+    return least_replacing(game.lattice, game.sizes, game.cost, game.cost * game.importance(solution.proof))
+
+
 def independent_marginals(task: Task) -> ProductPlan:
     """Equal independent noise on every asked cell, pooled into the best unbiased estimates."""
-    workload, unit = task.workload, task.unit
-    game = marginal_game(workload, unit)
+    workload, game = task.workload, marginal_game(task.workload, task.unit)
     asked = np.zeros(len(workload.lattice))
     asked[workload.numbers] = 1.0 / len(workload)
     # Noise σ² on the marginal A measures every residual S ⊆ A with precision Π_{i∈A∖S} 1/n_i / σ².
     precisions = workload.lattice.sum_over_supersets(asked, 1.0 / workload.domain.sizes)
-    prices = table_prices(unit, workload.domain, workload.lattice, plain_strategies(workload.domain.sizes))
-    if prices is not None:
-        precisions /= prices.price(precisions)
     masses = workload.weights * workload.cells
     achieved = float(masses @ game.variances(1.0 / precisions))
     solution = Solution(1.0 / precisions, achieved, game.value(masses), masses)
-    per_unit, gap = _unit_cost(task, game, solution)
-    return _with_noise(task, solution, achieved, per_unit, gap).replaced(objective="independent noise")
-
-
-def _unit_cost(task: Task, game: MarginalGame, solution: Solution) -> tuple[float, float]:
-    """What noise of privacy cost 1 costs the unit of protection, and the gap proven for that unit."""
-    if not isinstance(task.unit, ReplaceOne):
-        return _per_unit(task.unit, game), solution.gap
-    lattice, sizes = game.lattice, game.sizes
-    cost, _ = replacement_cost(lattice, np.where(game.cost > 0, 1.0 / solution.plan, 0.0), plain_strategies(sizes))
-    if task.workload.domain.drops:  # changing a record may then remove it, which costs 1
-        cost = max(cost, 1.0)
-    if cost <= 0:
-        raise PlanError("replacing a record changes none of these tables; they can be published without noise.")
-    least = replacement_value(lattice, sizes, game.importance(solution.proof))
-    return cost, relative_gap(solution.loss * cost, least)  # nothing is proven where only removals cost
+    plan = _with_noise(task, game, solution, achieved, 0.0)
+    least = _proven(task, game, solution) * _per_unit(task.unit, game)
+    loss = float(masses @ plan.variances(workload, per="term"))
+    return plan.replaced(objective="independent noise", gap=relative_gap(loss * plan.unit_pcost, least))
 
 
 # ---- Laplace noise: choose tables, split epsilon

@@ -23,11 +23,12 @@ from residua.plans.planners.offers import Task, checked_like, finished, relative
 from residua.plans.product.algebra import by_residuals
 from residua.plans.product.bounds import class_bound, persons, replaced
 from residua.plans.product.plan import ProductPlan
-from residua.plans.product.residual_costs import table_prices
+from residua.plans.product.residual_costs import replaced_records, table_prices
 from residua.plans.saddle import Solution
 from residua.plans.solver.attribute import RealStrategy
-from residua.plans.solver.closed_form import ProductGame, felt
+from residua.plans.solver.closed_form import ProductGame, Spending, felt
 from residua.plans.solver.maxima import Pairs, query_game
+from residua.plans.solver.patterns import PatternSpending
 from residua.plans.solver.tilting import Design, designed, kinds_of
 from residua.plans.strategy import Plain, Rows, Strategy
 from residua.plans.tolerances import SUPPORT_TOLERANCE
@@ -99,7 +100,9 @@ def _solved(task: Task, design: Design, strategies: tuple[Strategy, ...]) -> tup
     """
     workload, sizes = task.workload, task.workload.domain.sizes
     prices = table_prices(task.unit, workload.domain, workload.lattice, strategies)
-    spending = None if prices is None else prices.spending
+    spending: Spending | PatternSpending | None = None if prices is None else prices.spending
+    if task.unit.contribution is None:
+        spending = replaced_records(workload.domain, workload.lattice, strategies)
     facts = facts_of(workload, strategies)
     costs = np.array([strategy.cost for strategy in strategies])
     shares, dilutions = _means(facts, design.rows)

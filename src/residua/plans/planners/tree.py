@@ -35,6 +35,7 @@ from residua.plans.planners.offers import (
 from residua.plans.planners.outline import MOST_SHORT, Outline, nested_attribute, outlined
 from residua.plans.planners.pure_tree import LONG, pure_runs, pure_tree
 from residua.plans.product.plan import ProductPlan
+from residua.plans.solver.closed_form import Spending
 from residua.plans.solver.maxima import QueryGame
 from residua.plans.solver.nested import best_largest, best_total
 from residua.plans.tolerances import CORRELATED_SLACK
@@ -228,7 +229,7 @@ def _by_strategy(like: Plan, task: Task, outline: Outline) -> ProductPlan:
             variance = float(nodes.variances_along(asked).max()) if largest else nodes.mean_along(asked)
             squares[at, places[members]] = share * variance
     prices = np.array([shared.with_parts({members: each}).pcost for members, each in trees.items()])
-    game = QueryGame.of_blocks(squares, prices)
+    game = QueryGame(squares, np.arange(len(squares)), Spending.apart(prices))
     if isinstance(task.objective, MaxVariance):
         noise = least_ratio(game, np.array([table.target for table in wanted]), task.effort).plan
     else:

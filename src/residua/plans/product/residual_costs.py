@@ -16,12 +16,14 @@ from typing import Any
 import numpy as np
 
 from residua.domain import Domain
+from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import SetFamily
 from residua.plans.operators.correlated import Ordered
 from residua.plans.product.crossed_measurements import tells_of, to_measure
 from residua.plans.product.set_price import MOST_ENUMERATED, pairs_of_rows
 from residua.plans.solver.closed_form import Spending
+from residua.plans.solver.patterns import PatternSpending, replacing
 from residua.plans.strategy import Strategy
 from residua.privacy import Unit
 from residua.privacy.costs import Reach, by_cells, reach_of
@@ -119,6 +121,19 @@ class TablePrices:
         return min(whole, float(self.prices @ np.maximum(self.tables(precisions), 0.0)))
 
 
+def replaced_records(domain: Domain, lattice: SetFamily, strategies: Sequence[Strategy]) -> PatternSpending:
+    """How to spend best where a record is replaced.
+
+    Raises:
+        PlanError: that changes nothing that is measured.
+    """
+    costs = lattice.products(np.array([strategy.cost for strategy in strategies]))
+    if not (costs[1:] > 0).any() and not domain.drops:
+        raise PlanError("replacing a record changes none of these tables; they can be published without noise.")
+    ratios = np.array([strategy.least for strategy in strategies])
+    return replacing(lattice, costs, ratios, MOST_ENUMERATED, removable=domain.drops)
+
+
 @dataclass(frozen=True, eq=False)
 class ResidualCosts:
     """What measuring a plan of residuals costs units other than some records added or removed."""
@@ -211,17 +226,6 @@ def _dense(lattice: SetFamily, costs: Floats, used: Integers) -> Floats:
         # Sets with an attribute that is not used share a pattern with others, but cost nothing.
         np.add.at(flat, bit[level].sum(axis=1), costs[block])
     return flat.reshape((2,) * len(used))
-
-
-def replacement_value(lattice: SetFamily, sizes: Integers, importance: Floats) -> float:
-    """A lower bound on the weighted sum of variances of any plan whose replacement cost is 1.
-
-    Pairs of cells that differ in every attribute (E = ∅) cost `Σ_S τ_S κ'_S` with `κ'_S = 2(κ_S − Π_{i∈S}(−1/n_i))`,
-    a part of the worst case; under that cost alone the least `Σ_S κ_S û_S / τ_S` is `(Σ_S √(κ_S κ'_S û_S))²`.
-    """
-    kappa = lattice.products(1.0 - 1.0 / sizes)
-    apart = np.maximum(2.0 * (kappa - lattice.products(-1.0 / sizes)), 0.0)
-    return float(np.sqrt(kappa * apart * importance).sum()) ** 2
 
 
 def some_person(lattice: SetFamily, precisions: Floats, strategies: Sequence[Strategy], reach: Reach) -> float:

@@ -36,6 +36,7 @@ import numpy as np
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import SetFamily, closure
 from residua.plans.saddle import Answer, ascend
+from residua.plans.solver.patterns import PatternSpending
 from residua.workload import Workload
 
 _SETTLED = 1e-5  # the loss of a response to several limits is within this of the best
@@ -160,7 +161,7 @@ class MarginalGame:
     lattice: SetFamily
     sizes: Integers
     numbers: Integers | EllipsisType = ...
-    spending: Spending | None = None
+    spending: Spending | PatternSpending | None = None
     budget: float = 1.0
 
     @cached_property
@@ -223,7 +224,7 @@ class ProductGame:
     costs: Floats
     shares: Floats
     dilutions: Floats
-    limits: Spending | None = None
+    limits: Spending | PatternSpending | None = None
     tells: Floats | None = None
 
     @cached_property
@@ -232,7 +233,7 @@ class ProductGame:
         return self.workload.lattice.products(self.costs)
 
     @cached_property
-    def spending(self) -> Spending:
+    def spending(self) -> Spending | PatternSpending:
         """How to spend a budget best."""
         lattice, tells = self.workload.lattice, np.zeros(len(self.costs)) if self.tells is None else self.tells
         return self.limits or Spending(lattice, tells, lattice.sum_over_subsets(self.cost, tells))

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import SetFamily
 from residua.plans.solver.closed_form import ProductGame, Spending
+from residua.plans.solver.patterns import PatternSpending
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -37,12 +38,7 @@ class QueryGame:
 
     matrix: csr_array | Floats
     terms: Integers
-    spending: Spending
-
-    @classmethod
-    def of_blocks(cls, squares: Floats, prices: Floats) -> QueryGame:
-        """Over all queries, (queries, blocks), of blocks that are paid one by one, (blocks,)."""
-        return cls(squares, np.arange(len(squares)), Spending.apart(prices))
+    spending: Spending | PatternSpending
 
     def respond(self, weights: Floats) -> tuple[Floats, Floats, float]:
         """Best noise for these weights on candidates, the variances it gives, and their weighted sum."""
