@@ -200,4 +200,4 @@ def test_the_total_is_protected_where_a_changed_record_may_be_dropped():
     domain = rs.Domain({"sex": rs.Categories(["F", "M"], unknown="drop")})
     plan = rs.plan(rs.marginals(domain, ways=[0]), rs.ZCDP(0.5), unit=rs.ReplaceOne())
     assert 0.99 < float(priced(plan)[1]) <= 1
-    assert plan.gap == np.inf
+    assert plan.gap <= 1e-4  # a record removed costs as much as one added

@@ -37,7 +37,7 @@ from residua.plans.planners.offers import (
     finished_pure,
     relative_gap,
 )
-from residua.plans.planners.products import like_strategies, plan_products
+from residua.plans.planners.products import like_strategies, plan_products, within_integers
 from residua.plans.product.plan import ProductPlan
 from residua.plans.product.residual_costs import replaced_records, table_prices
 from residua.plans.product.set_price import MOST_ENUMERATED
@@ -211,7 +211,8 @@ def _with_noise(task: Task, game: MarginalGame, solution: Solution, achieved: fl
     """The plan with this noise on residuals, at its scale."""
     domain, lattice = task.workload.domain, task.workload.lattice
     plan = ProductPlan(domain=domain, lattice=lattice, precisions=1.0 / solution.plan, gap=gap, **task.stated)
-    return finished(plan, task, achieved, cost=_per_unit(task.unit, game) if game.spending is None else None)
+    plan = finished(plan, task, achieved, cost=_per_unit(task.unit, game) if game.spending is None else None)
+    return within_integers(plan) if isinstance(task.unit, ReplaceOne) else plan
 
 
 def marginal_game(workload: Workload, unit: Unit) -> MarginalGame:

@@ -82,7 +82,15 @@ def _planned(task: Task, kept: Sequence[Strategy | None]) -> ProductPlan:
         )
     plan = of_sets(task, strategies, solution)
     paid = plan.unit_pcost if task.unit.contribution is None else 1.0
-    return finished(plan.replaced(gap=relative_gap(solution.loss * paid, bound)), task, solution.loss)
+    plan = finished(plan.replaced(gap=relative_gap(solution.loss * paid, bound)), task, solution.loss)
+    return plan if task.unit.contribution is not None else within_integers(plan)
+
+
+def within_integers(plan: ProductPlan) -> ProductPlan:
+    """The plan with no more precision on a total that is free than whole numbers have room for; nothing proven then."""
+    if plan.precisions[0] <= _MOST_PRECISE:
+        return plan
+    return plan.replaced(precisions=np.append(_MOST_PRECISE, plan.precisions[1:]), gap=math.inf)
 
 
 def of_sets(task: Task, strategies: tuple[Strategy, ...], solution: Solution) -> ProductPlan:
@@ -191,6 +199,7 @@ def like_strategies(like: Plan, workload: Workload) -> tuple[Strategy | None, ..
     return tuple(strategies)
 
 
+_MOST_PRECISE = 2.0**25  # of a total: its measurement has 64 bits
 _MOST_BITS = 15.0  # loses a few parts in a million; any two strategies can then be crossed, by a plan like this one
 _FEWEST_BITS = 5.0
 _MARGIN_BITS = 6.0  # of the noise scale, kept free so that budgets from 2^-12 on are measured on the same integers

@@ -27,7 +27,7 @@ from residua.plans.saddle import Acceleration, Answer, ascend, simplices
 _SETTLED = 1e-5  # the loss of a response is within this of the best
 _ROUNDS, _PLAIN_ROUNDS = 500, 2000  # accelerated, and in steps that cannot stall where these do
 _LEAST_WEIGHT = 1e-6  # of an even share: a weight nearer to 0 makes acceleration erratic
-_FREE = 2.0**24  # how much more precisely than anything else the total is measured, where that is free
+_FREE, _FELT = 2.0**14, 1e-5  # how much more precise than all else a total is that is free; of the loss: what it adds
 _PROBABILITIES = np.linspace(0.05, 1.0, 39)
 
 
@@ -69,9 +69,9 @@ class PatternSpending:
         self._last[:] = [best.proof]
         precisions = np.where(u > 0, best.plan, 0.0)
         free = (u > 0) & (precisions == 0)
-        precisions[free] = _FREE * float(precisions.max())
+        precisions[free] = np.maximum(u[free] / (_FELT * best.loss), _FREE * float(precisions.max()))
         with np.errstate(divide="ignore"):
-            return 1.0 / precisions, best.loss + float((u[free] / precisions[free]).sum()), best.bound
+            return 1.0 / precisions, best.loss * (1.0 + _FELT), best.bound
 
     def value(self, u: Floats) -> float:
         """What no choice can beat."""
