@@ -182,6 +182,7 @@ def planned(run: Run) -> None:
     run.residua("plan", "csv.toml", "--rho", "0.1", "--save", "tenth.plan")
     run.residua("plan", "csv.toml", "--margin", "50")
     run.residua("compare", "half.plan", "tenth.plan", show=True)
+    run.residua("ledger", "create", "csv.toml")
     run.residua("release", "csv.toml", "--plan", "tenth.plan", "--out", "saved.release")
     (run.folder / "csv.ledger").rename(run.folder / "saved.ledger")  # a trial: the next release starts afresh
 

@@ -23,10 +23,10 @@ from typing import Any
 import tomli_w
 
 import residua as rs
+from residua.cli.planning import make_plan
 from residua.cli.sessions import read_session_spec
 from residua.cli.sources import open_source
 from residua.cli.spec import read_spec
-from residua.cli.steps import make_plan
 from residua.errors import ResiduaError
 from residua.plans.verifier import priced
 from residua.session.adapting import _read as read_adaptation

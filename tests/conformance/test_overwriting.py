@@ -76,7 +76,7 @@ def test_the_command_does_not_save_a_plan_over_the_ledger_or_the_data(tmp_path: 
     rs.Ledger(tmp_path / "people.ledger", rs.ZCDP(1.0))
     for name in ("people.ledger", "people.csv", "spec.toml"):
         before = (tmp_path / name).read_bytes()
-        with mock.patch("residua.cli.steps.make_plan", side_effect=AssertionError):  # refused before planning
+        with mock.patch("residua.cli.planning.make_plan", side_effect=AssertionError):  # refused before planning
             done = inside("plan", "spec.toml", "--save", name, cwd=tmp_path)
         assert done.code == 2
         assert "is not a plan of residua" in done.err

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 import residua as rs
 from residua.cli.main import app
-from residua.cli.steps import print_plan
+from residua.cli.planning import print_plan
 from residua.errors import PlanError
 from residua.linalg.lattice import Layout, closure, layout_of
 from residua.plans.cells import Grouping

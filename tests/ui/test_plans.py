@@ -11,8 +11,8 @@ import time
 import numpy as np
 import pytest
 
+from residua.cli.planning import make_plan
 from residua.cli.spec import spec_of
-from residua.cli.steps import make_plan
 from residua.demo_data import demo_folder
 from residua.errors import PlanError
 from residua.report.accuracy import accuracy

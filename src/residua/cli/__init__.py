@@ -5,7 +5,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from residua.cli import accounts, comparing, looking, persons, sessions, show, spec, starting, steps, tables
+    from residua.cli import (
+        accounts,
+        auditing,
+        comparing,
+        deriving,
+        exporting,
+        looking,
+        opening,
+        persons,
+        planning,
+        quoting,
+        sessions,
+        show,
+        spec,
+        starting,
+        steps,
+        tables,
+    )
 
 
 def __getattr__(name: str) -> Any:

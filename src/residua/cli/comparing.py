@@ -6,9 +6,9 @@ from itertools import islice
 from pathlib import Path
 
 from residua.analysis import compare
+from residua.cli.opening import load_published, plan_at
 from residua.cli.show import ROWS_SHOWN, out, print_json, progress_bar
 from residua.cli.spec import Spec
-from residua.cli.steps import load_published, plan_at
 from residua.errors import FileError, SpecError
 from residua.plans.contract import Plan
 from residua.privacy import ZCDP

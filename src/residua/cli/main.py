@@ -90,12 +90,12 @@ def plan(
     With a what-if the specification stays as it is; --save keeps the plan, and residua release --plan measures it.
     """
     if save is not None:
-        cli.steps.require_plan_or_free(save)
-    best = cli.steps.make_plan(cli.spec.read_spec(spec, what_if))
+        cli.opening.require_plan_or_free(save)
+    best = cli.planning.make_plan(cli.spec.read_spec(spec, what_if))
     if save is not None:
         best.save(save)
     with cli.show.killable():
-        cli.steps.print_plan(best, as_json=json, everything=everything)
+        cli.planning.print_plan(best, as_json=json, everything=everything)
 
 
 @app.command()
@@ -156,7 +156,7 @@ def tables(
     on_executors: OnExecutors = False,
 ) -> None:
     """List or write all tables that were asked for. Of a hierarchy there is one per level."""
-    cli.tables.write_tables(
+    cli.exporting.write_tables(
         folder, out, format, confidence, on_executors=on_executors, spreadsheet=spreadsheet, full=full, title=title,
         language=language,
     )  # fmt: skip
@@ -217,7 +217,7 @@ def project(
     ] = None,
 ) -> None:
     """Make tables non-negative, meeting public facts. Touches no data and costs nothing."""
-    cli.tables.run_projection(folder, out, total, known or [], metric=metric, shrink=shrink, simulations=simulate)
+    cli.deriving.run_projection(folder, out, total, known or [], metric=metric, shrink=shrink, simulations=simulate)
 
 
 @app.command()
@@ -231,7 +231,7 @@ def estimate(
 
     They may be measured or not; the model is of everything measured. Costs nothing.
     """
-    cli.tables.run_estimation(folder, out, total, known or [])
+    cli.deriving.run_estimation(folder, out, total, known or [])
 
 
 @app.command()
@@ -249,7 +249,7 @@ def rows(
 
     Their tables are near the estimated ones. No row is a person's record. Touches no data and costs nothing.
     """
-    cli.tables.write_rows(folder, out, n, attributes)
+    cli.deriving.write_rows(folder, out, n, attributes)
 
 
 @app.command()

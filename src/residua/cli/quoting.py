@@ -8,8 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from residua.cli.opening import load_published, plan_at
 from residua.cli.quoting_commands import QuotingOptions
-from residua.cli.steps import load_published, plan_at
 from residua.domain import Domain, Label, between
 from residua.errors import FileError, PlanError
 from residua.quoting import Quotable

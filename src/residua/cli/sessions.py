@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import Any, cast
 
 from residua.cli.objectives import SPENDING, section
+from residua.cli.planning import make_plan
 from residua.cli.show import err, out, print_json, progress_bar
 from residua.cli.sources import notice, open_source
 from residua.cli.spec import Spec, flag, known_keys, read_content, spec_of
-from residua.cli.steps import checked_source, make_plan
+from residua.cli.steps import checked_source
 from residua.errors import FileError, SessionError, SpecError
 from residua.estimation import estimate
 from residua.estimation.estimate import WARNING

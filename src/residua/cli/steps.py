@@ -1,126 +1,27 @@
-"""The steps of the pipeline as the command runs them: open what a path holds, plan, release."""
+"""A release as the command makes it: what is named is checked, planned, measured, written; ledgers; continual ones."""
 
 from __future__ import annotations
 
-import io
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
 
+from residua.cli.planning import make_plan
 from residua.cli.show import err, out, print_json, print_table, progress_bar
 from residua.cli.sources import notice, open_source
-from residua.cli.spec import Spec, read_spec
+from residua.cli.spec import Spec
 from residua.errors import FileError, LedgerError, SpecError
-from residua.estimation import Estimated, plan_estimates
-from residua.estimation.estimate import MODEL_BASED
-from residua.estimation.folder import is_estimates
 from residua.folders import require_free
 from residua.measurement import Continual, Ledger, measure
 from residua.measurement.continual import require_period
 from residua.measurement.job import require_agreement
-from residua.plans import plan as best_plan
 from residua.plans.contract import Plan
-from residua.plans.planners.axis import Axis
-from residua.plans.planners.forecast import watched
-from residua.plans.planners.lattice import Lattice
-from residua.plans.planners.offers import Planner
 from residua.privacy.costs import stated
-from residua.projection import Projected
-from residua.projection.accuracy import BIASED
-from residua.projection.folder import is_projection
 from residua.release import Release, reserve
 from residua.release.folder import Reserved
-from residua.report.plan_text import plan_facts, plan_lines, privacy_lines
+from residua.report.plan_text import privacy_lines
 from residua.source import Source
 from residua.source.counting import columns_needed
-
-if TYPE_CHECKING:
-    from residua.privacy import Guarantee
-
-
-_PLAN = b'{"format":"residua plan"'  # how every saved plan begins
-
-
-def bias_of(published: object) -> str:
-    """What is said below every table of a projection or of estimates; nothing of a release."""
-    return MODEL_BASED if isinstance(published, Estimated) else BIASED if isinstance(published, Projected) else ""
-
-
-def load_published(path: Path) -> Release | Projected | Estimated:
-    """Reads a release, a projection or estimates."""
-    if is_estimates(path):
-        return Estimated.load(path)
-    return Projected.load(path) if is_projection(path) else Release.load(path)
-
-
-def plan_at(path: Path) -> Plan:
-    """A saved plan, or the best one for a specification."""
-    return Plan.load(path) if is_plan(path) else make_plan(read_spec(path))
-
-
-def require_plan_or_free(path: Path) -> None:
-    """Refuses to write a plan over anything that is not a plan: the ledger, the data, the specification.
-
-    Raises:
-        FileError: the file is something else, or the folder around it is missing or closed to us.
-    """
-    if not is_plan(path) or path.is_symlink():
-        taken = "exists and is not a plan of residua; choose another name, only a plan is replaced."
-        require_free(path, argument="save", taken=taken)
-
-
-def is_plan(path: Path) -> bool:
-    """Whether a file is a saved plan, by how it begins."""
-    try:
-        with path.open("rb") if path.is_file() else io.BytesIO() as file:
-            return file.read(len(_PLAN)) == _PLAN
-    except OSError:
-        return False
-
-
-def print_plan(plan: Plan, *, as_json: bool = False, everything: bool = False) -> None:
-    """What was asked with its expected errors, then the plan's privacy and its gap."""
-    if as_json:
-        print_json(plan_facts(plan))
-        return
-    for part in plan_lines(plan, everything=everything):
-        out.print(part)
-
-
-def make_plan(spec: Spec, like: Plan | None = None) -> Plan:
-    """The best plan for a specification; with the strategies of another if one is given."""
-    if spec.for_estimates:
-        return plan_estimates(spec.workload, cast("Guarantee", spec.guarantee), unit=spec.unit)
-    shares: list[float] = []  # of the predicted time, where that is long; rounds then say nothing more
-
-    def share_over(share: float) -> None:
-        shares.append(share)
-        show("planning", round(1000 * share), 1000)
-
-    try:
-        with progress_bar() as show, watched(share_over):
-            return best_plan(
-                spec.workload,
-                spec.guarantee,
-                minimise=spec.minimise,
-                targets=spec.targets,
-                unit=spec.unit,
-                tolerance=spec.tolerance,
-                noise="laplace" if spec.least_epsilon else None,
-                form=_form(spec, like),
-                progress=lambda rounds, gap: None if shares else show("planning", rounds, None),
-            )
-    except KeyboardInterrupt:
-        err.print("residua: interrupted while planning; nothing was written or spent.")
-        raise
-
-
-def _form(spec: Spec, like: Plan | None) -> Planner[Plan] | None:
-    """The form of plan that a specification asks for; what is planned like another has that one's strategies."""
-    if like is not None:
-        return Lattice(like=like)
-    return Axis() if spec.axis else None
 
 
 def run_release(

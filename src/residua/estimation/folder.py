@@ -43,11 +43,6 @@ NAME = "estimates.json"
 _FILES = ("fitted.npz", "facts.npz", "ESTIMATES.md")
 
 
-def is_estimates(path: Path) -> bool:
-    """Whether a folder holds estimates (rather than a release or a projection)."""
-    return (path / NAME).is_file()
-
-
 def save_estimates(estimated: Estimated, path: Path) -> None:
     """Writes estimates as a folder, whole or not at all."""
     fitted = estimated.fitted

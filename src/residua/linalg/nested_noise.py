@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.conductances import Network
+from residua.linalg.on_demand import csr_array
 from residua.linalg.path import MOST_CELLS, NoiseAlong, OrderedNoise, cell_starts
 
 

@@ -1,5 +1,8 @@
 """Plans: the best noise, decided and proven before any data is seen."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from residua.plans.algebra import common, residual, top_up
 from residua.plans.blockwise import algebra as _blockwise  # noqa: F401  # makes itself known
 from residua.plans.blockwise.plan import BlockwisePlan
@@ -14,17 +17,29 @@ from residua.plans.objectives import (
     Stakeholders,
     TotalVariance,
 )
-from residua.plans.planners.axis import Axis
-from residua.plans.planners.blockwise import Blockwise
-from residua.plans.planners.lattice import Lattice
-from residua.plans.planners.matrix import Matrix
-from residua.plans.planners.plan import independent, plan
-from residua.plans.planners.tree import Tree
 from residua.plans.product import algebra as _by_operators  # noqa: F401  # makes itself known
 from residua.plans.product.plan import ProductPlan
 from residua.plans.strata import algebra as _by_group  # noqa: F401  # makes itself known
 from residua.plans.strata.making import by_group
 from residua.plans.strata.plan import StrataPlan
+
+if TYPE_CHECKING:
+    from residua.plans.planners.axis import Axis
+    from residua.plans.planners.blockwise import Blockwise
+    from residua.plans.planners.lattice import Lattice
+    from residua.plans.planners.matrix import Matrix
+    from residua.plans.planners.plan import independent, plan
+    from residua.plans.planners.tree import Tree
+
+_PLANNERS = {"Axis": "axis", "Blockwise": "blockwise", "Lattice": "lattice", "Matrix": "matrix", "Tree": "tree",
+             "independent": "plan", "plan": "plan"}  # name → its module: loaded when asked for  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLANNERS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"residua.plans.planners.{_PLANNERS[name]}"), name)
+
 
 __all__ = [
     "Axis",

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Integers
+from residua.linalg.on_demand import csr_array
 
 T = TypeVar("T", bound=np.generic)
 MOST_CELLS = 2**20

@@ -51,11 +51,6 @@ _MOST_HEADER = 4096
 _FILES = ("estimates.npy", "facts.npz", "PROJECTION.md")
 
 
-def is_projection(path: Path) -> bool:
-    """Whether a folder holds a projection (rather than a release)."""
-    return (path / NAME).is_file()
-
-
 def save_projection(projected: Projected, path: Path) -> None:
     """Writes a projection as a folder, whole or not at all."""
     with whole_folder(path, "projection") as folder:

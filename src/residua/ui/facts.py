@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from residua.cli.planning import make_plan
 from residua.cli.spec import Spec
-from residua.cli.steps import make_plan
 from residua.linalg.arrays import Floats
 from residua.plans.contract import Plan
 from residua.privacy import PureDP, describe

@@ -19,8 +19,8 @@ from typing import IO, Any
 
 import msgspec
 
+from residua.cli.planning import make_plan
 from residua.cli.spec import Spec, spec_of
-from residua.cli.steps import make_plan
 from residua.errors import ResiduaError
 from residua.report.contents import report_html
 from residua.ui.facts import facts_of

@@ -10,9 +10,9 @@ multiple of 1 in all others, so that β, from the top down, and with it every co
 from __future__ import annotations
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from residua.linalg.arrays import Floats
+from residua.linalg.on_demand import csr_array
 from residua.plans.operators.bucket_squares import BucketSquares, over_values
 from residua.plans.operators.contract import running_rows
 from residua.plans.tails import known_reaches, mixed_reach, ruled_reach

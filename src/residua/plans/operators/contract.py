@@ -16,11 +16,11 @@ from fractions import Fraction
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from residua.domain import Attribute
 from residua.errors import PlanError, VerificationError
 from residua.linalg.arrays import Floats, Integers
+from residua.linalg.on_demand import csr_array
 from residua.linalg.path import over_running_sums
 from residua.plans.noise import NORMAL, Noise
 from residua.plans.tails import mixed_reach

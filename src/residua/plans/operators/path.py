@@ -15,12 +15,12 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from residua.domain import Attribute
 from residua.errors import VerificationError
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.nested_noise import AxisNoise
+from residua.linalg.on_demand import csr_array
 from residua.plans.noise import LARGEST_SCALE, ORDERED, Noise
 from residua.plans.operators.contract import (
     Operator,

@@ -19,11 +19,11 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from residua.domain import Attribute
 from residua.errors import PlanError, VerificationError
 from residua.linalg.arrays import Floats
+from residua.linalg.on_demand import csr_array
 from residua.linalg.tree import SolvedTree
 from residua.plans.noise import LAPLACE, NOISES, NORMAL, Noise
 from residua.plans.operators.contract import Operator

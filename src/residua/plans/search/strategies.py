@@ -24,9 +24,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy import linalg
 
 from residua.linalg.arrays import Floats
+from residua.linalg.on_demand import linalg
 from residua.plans.solver.queries import Queries, squares
 
 Slopes = Callable[[Floats], tuple[float, Floats]]  # a value and its slopes

@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from residua.linalg.arrays import Floats
 from residua.linalg.modes import contrasts
+from residua.linalg.on_demand import linalg
 from residua.plans.saddle import Acceleration, Answer, ascend, simplices
 
 SETTLED = 1e-3  # relative: norms of columns, the spread and the problem itself; errors of the loss are its square
@@ -172,7 +172,7 @@ def _best_rows(values: Floats, q: Floats, gram: Floats, rank: int) -> tuple[Floa
     energies, U = np.maximum(energies[-rank:], _FAINT * energies[-1]), U[:, -rank:]
     T = float(np.sqrt(energies).sum())
     quarter = energies**0.25
-    return (quarter[:, None] * U.T) @ solve_triangular(C, values, lower=True) / np.sqrt(T), C @ (U / quarter), T
+    return (quarter[:, None] * U.T) @ linalg.solve_triangular(C, values, lower=True) / np.sqrt(T), C @ (U / quarter), T
 
 
 def _rank(gram: Floats, trace: float) -> int:

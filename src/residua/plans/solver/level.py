@@ -31,9 +31,9 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from scipy import linalg
 
 from residua.linalg.arrays import Floats
+from residua.linalg.on_demand import linalg
 from residua.plans.saddle import Solution, simplices
 from residua.plans.solver.dense_response import CholeskySystem, Responder, Response, curvature
 from residua.plans.solver.queries import MatrixQueries, Problem

@@ -15,11 +15,11 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import linalg
 
 from residua.errors import PlanError, WorkloadError
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.intervals import Intervals
+from residua.linalg.on_demand import linalg
 from residua.plans.tolerances import WORKLOAD_RANK_TOLERANCE
 
 _BLOCK = 2**22  # entries of W held at a time when it is read row by row

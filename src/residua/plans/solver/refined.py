@@ -21,10 +21,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import linalg
 
 from residua.errors import GapWarning, PlanError
 from residua.linalg.arrays import Booleans, Floats, Integers
+from residua.linalg.on_demand import linalg
 from residua.plans.saddle import Solution
 from residua.plans.solver import interior
 from residua.plans.solver.certificate import strategy_variances

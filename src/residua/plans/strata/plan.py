@@ -16,12 +16,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import block_diag
-from scipy.sparse import csr_array
 
 from residua.domain import Domain
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
+from residua.linalg.on_demand import csr_array, linalg
 from residua.plans.cells import MOST_COLUMNS, Grouping, refine
 from residua.plans.contract import Plan
 from residua.plans.measurements import Measurements
@@ -187,7 +186,7 @@ class StrataPlan(Plan):
                 "columns; combine plans that make the same groups."
             )
         lifted = [np.asarray(cells.lifted(rows, k), dtype=np.float64) for k, (_, rows) in enumerate(own)]
-        rows = block_diag(*(lifted[k] if k >= 0 else np.zeros((0, width)) for k in self.chosen.tolist()))
+        rows = linalg.block_diag(*(lifted[k] if k >= 0 else np.zeros((0, width)) for k in self.chosen.tolist()))
         members, sizes = tuple(sorted({*self.by, *cells.attributes})), self.domain.sizes
         group, inner = Grouping(self.by, np.arange(self.groups)).over(members, sizes), cells.over(members, sizes)
         return Grouping(members, np.where(inner >= 0, group * width + inner, -1)), rows

@@ -1,0 +1,137 @@
+"""What is made from a release alone: a projection, estimates, synthetic rows. No data, and no cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from residua.cli.opening import kind_of
+from residua.cli.show import command_name, err, out, progress_bar
+from residua.errors import FileError, PlanError
+from residua.estimation import Estimated, SyntheticRows, estimate
+from residua.estimation.estimate import WARNING as MODEL_WARNING
+from residua.folders import require_free
+from residua.projection import Projected, project
+from residua.projection.accuracy import METRICS, WARNING
+from residua.release import Release
+
+
+def run_projection(folder: Path, target: Path, total: str | None, known: Sequence[Path], **how: Any) -> None:
+    """Projects a saved release, as `rs.project` does, writes the projection, and says what it is."""
+    require_free(target, "projection")
+    if kind_of(folder) == "projection":
+        raise PlanError(f"{str(folder)!r} is a projection already; project the release that it was made from.")
+    release = Release.load(folder)
+    with progress_bar() as show:
+        facts: dict[str, Any] = {"total": _total(total, "released", "free"), "known": _read_facts(known)}
+        projected = project(release, **facts, **how, progress=lambda rounds, left: show("projecting", rounds, None))
+        projected.save(target)
+    out.print(f"Wrote {target}: a projection of {folder}; no data was touched and nothing was spent.")
+    out.print(WARNING)
+    for line in _nearness(projected):
+        out.print(line)
+    if projected.bound is not None:
+        out.print(f"Error       {projected.bound}")
+    if projected.bound is not None and projected.bound.doubtful:
+        err.print("residua: warning: the release does not fit these facts, by more than its noise; check them.")
+    if projected.simulated is not None:
+        out.print(f"Simulated   {projected.simulated}")
+    _advise(target, "PROJECTION.md")
+
+
+def run_estimation(folder: Path, target: Path, total: str | None, known: Sequence[Path]) -> None:
+    """Estimates from a saved release, writes the estimates, and says what they are."""
+    require_free(target, "folder of estimates")
+    if kind_of(folder) != "release":
+        raise PlanError(f"{str(folder)!r} was made from a release; estimate from the release itself.")
+    release = Release.load(folder)
+    with progress_bar() as show:
+        estimated = estimate(release, total=_total(total), known=_read_facts(known), progress=show)
+        estimated.save(target)
+    out.print(f"Wrote {target}: estimates from {folder}; no data was touched and nothing was spent.")
+    out.print(MODEL_WARNING)
+    odd = estimated.contradicted
+    if odd:
+        err.print(f"residua: measurements contradict the model for {len(odd):,} pairs, and decide; see ESTIMATES.md.")
+    _advise(target, "ESTIMATES.md")
+
+
+def write_rows(folder: Path, target: Path, count: int | None, attributes: Sequence[str] | None) -> None:
+    """Writes synthetic rows from saved estimates, and says what they are."""
+    writers = {".parquet": SyntheticRows.to_parquet, ".csv": SyntheticRows.to_csv}
+    if target.suffix not in writers:
+        raise PlanError(f"--out {str(target)!r} is neither .parquet nor .csv; name the file so.")
+    if target.is_symlink() or target.exists():
+        raise FileError(f"--out {str(target)!r} exists already; choose another name.")
+    if kind_of(folder) != "estimates" and folder.is_dir():
+        raise PlanError(f"{str(folder)!r} holds no estimates; run residua estimate on the release first.")
+    rows = Estimated.load(folder).rows(count, attributes=attributes)
+    with progress_bar() as show:
+        writers[target.suffix](rows, target, progress=show)
+    out.print(f"Wrote {target}: {len(rows):,} synthetic rows of {len(rows.attributes)} attributes; nothing was spent.")
+    out.print(f"{rows.note[0].upper()}{rows.note[1:]}.")
+
+
+def _nearness(projected: Projected) -> Iterator[str]:
+    """How near to the release the tables are, and what they miss; of a gap only where one is proven."""
+    proven = math.isfinite(projected.gap)
+    metric, missed = METRICS[projected.metric], f"violations {projected.infeasibility:.2g} counts"
+    yield f"Nearest     by {metric}" if proven else f"Distance    {projected.distance:,.4g}, by {metric}; {missed}"
+    if projected.shrunk:
+        yield "Shrunk      interactions were shrunk by their noise first, which is large beside the total"
+    if proven:
+        yield f"Gap         {projected.gap:.2g} of a squared distance of {projected.distance:,.4g} (proven); {missed}"
+
+
+def _advise(target: Path, statement: str) -> None:
+    out.print(f"Next        {command_name()} table {target} [ATTRIBUTE …] [--rounded], and read {target / statement}")
+
+
+def _total(text: str | None, *words: str) -> Any:
+    """A public total: a number, or one of some words."""
+    if text is None or text in words:
+        return text
+    try:
+        return float(text.replace(",", ""))
+    except ValueError:
+        if words:
+            said = f"is neither a number nor {' or '.join(map(repr, words))}; give one of them."
+        else:
+            said = "is not a number; give one, or leave it out."
+        raise PlanError(f"--total {text!r} {said}") from None
+
+
+def _read_facts(paths: Sequence[Path]) -> dict[Sequence[str], Any]:
+    """Public tables from files: all columns but `count` are attributes."""
+    facts: dict[Sequence[str], Any] = {}
+    for path in paths:
+        table = _read(path)
+        names = tuple(name for name in table.column_names if name != "count")
+        if "count" not in table.column_names:
+            raise PlanError(f"--known {str(path)!r} has no column 'count'; it has {', '.join(table.column_names)}.")
+        if names in facts:
+            raise PlanError(f"--known {str(path)!r}: the table on {', '.join(names)} is given twice; give it once.")
+        facts[names] = table
+    return facts
+
+
+def _read(path: Path) -> Any:
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    try:
+        if path.suffix == ".parquet":
+            return pyarrow.parquet.read_table(path)
+        with path.open("rb") as file, pyarrow.csv.open_csv(file) as reader:
+            names = reader.schema.names
+        # Labels as they are written: 007 is not 7.
+        types = {name: pa.string() for name in names if name != "count"}
+        options = pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=False)
+        return pyarrow.csv.read_csv(path, convert_options=options)
+    except OSError as problem:
+        raise FileError(f"cannot read --known {str(path)!r}: {problem.strerror or problem}.") from None
+    except pa.ArrowInvalid as problem:
+        raise FileError(f"--known {str(path)!r} is not a table: {problem}; correct it.") from None

@@ -1,0 +1,94 @@
+"""`residua tables`: all tables that were asked for, listed or written in a format."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from residua.cli.show import out, progress_bar
+from residua.cli.tables import opened
+from residua.errors import PlanError
+from residua.folders import require_free
+from residua.formats.cube import Cube
+from residua.formats.export import export
+from residua.formats.long import NAMES, numbered
+from residua.release.tables import MOST_ROWS, too_long
+from residua.screen import PlainTable
+
+ROWS_LISTED = 500  # tables that are written are listed on the terminal, up to so many
+
+
+def write_tables(
+    folder: Path, target: Path | None, format: str | None, confidence: float | None, *, on_executors: bool,
+    spreadsheet: bool, full: bool, **words: str | None,
+) -> None:  # fmt: skip
+    """Lists all tables that were asked for, and writes them in a format if a folder is named, all or none.
+
+    Args:
+        folder: a release, a projection or estimates.
+        target: the folder to write.
+        format: of the files.
+        spreadsheet, full: how CSV is wanted.
+        on_executors: whether Spark's executors write them.
+        confidence: as for `Release.export`; so are the words, `title` and `language`.
+
+    Raises:
+        FileError: the folder exists or cannot be made.
+        PlanError: a confidence for a projection, an unknown format, or queries that make no tables.
+    """
+    if target is None and (format is not None or on_executors):
+        given = "--on-executors says by whom" if on_executors else "--format says how"
+        raise PlanError(f"{given} tables are written; say where, with --out DIR.")
+    if target is not None:
+        require_free(target, "folder of tables")
+    if on_executors and spreadsheet:
+        raise PlanError("--spreadsheet is for CSV, and executors write parquet; leave one of the two out.")
+    published, sure = opened(folder, confidence=confidence)
+    described = {"full": full, **words, **sure}
+    if target is None:
+        _list_tables(published, sure)
+    elif on_executors:
+        from residua.source.spark import session_at_hand
+
+        with progress_bar() as show:
+            files = export(published, target, format or "parquet", **described, spark=session_at_hand(), progress=show)
+        out.print(f"Wrote {target}: {len(files):,} Parquet files with all tables, a row per cell.")
+    else:
+        _use_system_memory()
+        _write_tables(published, target, format or "csv", spreadsheet=spreadsheet, **described)
+
+
+def _write_tables(published: object, target: Path, format: str, **described: Any) -> None:
+    shown = PlainTable(["table", "file"], ["rows"])
+    with progress_bar() as show:
+
+        def list_table(cube: Cube, path: Path) -> None:
+            show("writing tables", cube.number, None)
+            if cube.number <= ROWS_LISTED:
+                shown.add_row(cube.title, str(path), f"{len(cube):,}")
+
+        written = len(export(published, target, format, **described, listing=list_table))
+    if format in NAMES:
+        out.print(f"Wrote {target / NAMES[format]}: all tables in one file")
+        return
+    out.print(shown)
+    if written > ROWS_LISTED:
+        out.print(f"… {written - ROWS_LISTED:,} more tables; {target} holds all {written:,}.")
+
+
+def _list_tables(published: Any, sure: dict[str, Any]) -> None:
+    """Lists all tables that were asked for; last those that are too long to be written."""
+    shown, seen = PlainTable(["table"], ["rows"]), Counter[str]()
+    for table in published.tables(most=MOST_ROWS, **sure):
+        shown.add_row(numbered(table.title, seen), f"{len(table):,}")
+    for title, numbers in too_long(published.plan.workload):
+        shown.add_row(numbered(title, seen), f"{numbers:,}")
+    out.print(shown)
+
+
+def _use_system_memory() -> None:
+    """Arrow's own pool gives memory back after every batch and asks for it again: a second of the system's time."""
+    import pyarrow
+
+    pyarrow.set_memory_pool(pyarrow.system_memory_pool())
