@@ -340,21 +340,24 @@ def ui(
 
 def main() -> None:
     """Runs the command; a mistake is one sentence on standard error and exit code 2."""
-    err = cli.show.err
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", GapWarning)  # the plan prints its gap
-            warnings.showwarning = lambda message, *where: err.print(f"residua: {message}")
+            warnings.showwarning = lambda message, *where: _say(str(message))
             app()
     except ResiduaError as problem:
-        err.print(f"residua: {problem}")
+        _say(str(problem))
     except OSError as problem:
-        err.print(f"residua: {problem.filename or 'a file'}: {problem.strerror}; check the path and its permissions.")
+        _say(f"{problem.filename or 'a file'}: {problem.strerror}; check the path and its permissions.")
     except MemoryError:
-        err.print("residua: there is not enough memory; ask for fewer or smaller tables.")
+        _say("there is not enough memory; ask for fewer or smaller tables.")
     else:
         return
     sys.exit(2)
+
+
+def _say(sentence: str) -> None:
+    cli.show.err.print(f"residua: {sentence}")
 
 
 if __name__ == "__main__":

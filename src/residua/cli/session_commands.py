@@ -9,7 +9,6 @@ import typer
 
 from residua import cli
 from residua.cli.options import AsJson, ReportPath, ReportTitle, ShowValues
-from residua.folders import require_free
 
 app = typer.Typer(
     help="Look before you choose, and top up what was released.", no_args_is_help=True, rich_markup_mode=None
@@ -99,8 +98,7 @@ def finish(
     show_values: ShowValues = False,
 ) -> None:
     """Pay what is left of a candidate of the open choice (with --groups, of each group's) and write the release."""
-    require_free(out)
-    read = cli.sessions.read_session_spec(spec)
+    read = cli.sessions.read_session_spec(spec, out)
     with cli.sessions.opened(read, show_values=show_values) as session:
         choice = cli.looking.open_choice(session, number)
         cli.looking.require_unchanged(choice, list(choice.candidates) if name is None else [name], read.digests)
@@ -124,8 +122,7 @@ def release(
     show_values: ShowValues = False,
 ) -> None:
     """Measure what is missing of a plan, and write the release. What is answered already costs nothing."""
-    require_free(out)
-    read = cli.sessions.read_session_spec(spec)
+    read = cli.sessions.read_session_spec(spec, out)
     cli.steps.checked_source(read.any)
     [plan] = cli.sessions.plans_of(read, [name]).values()
     with cli.sessions.opened(read, show_values=show_values) as session:

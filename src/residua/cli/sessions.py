@@ -87,12 +87,15 @@ class SessionSpec:
         return {name: plan.digest for name, plan in self.plans.items()}
 
 
-def read_session_spec(path: Path) -> SessionSpec:
-    """Reads and checks a specification file with named plans.
+def read_session_spec(path: Path, out: Path | None = None) -> SessionSpec:
+    """Reads and checks a specification file with named plans, once a release could be written to `out`.
 
     Raises:
+        FileError: `out` is taken.
         SpecError: the file is missing, is not TOML, or says something that means nothing.
     """
+    if out is not None:
+        require_free(out)
     content = read_content(path)
     named = content.get("plan")
     if not isinstance(named, Mapping) or not named:

@@ -20,8 +20,8 @@ import numpy as np
 
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.conductances import Network
-from residua.linalg.on_demand import csr_array
 from residua.linalg.path import MOST_CELLS, NoiseAlong, OrderedNoise, cell_starts
+from residua.machine import csr_array
 
 
 @dataclass(frozen=True, eq=False)

@@ -35,7 +35,7 @@ from typing import Protocol, Self
 import numpy as np
 
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.on_demand import csr_array
+from residua.machine import csr_array
 
 MOST_CELLS = 4096
 _GRADING = 3  # cell k of K starts at (k/K)³ of half the axis

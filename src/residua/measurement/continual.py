@@ -22,9 +22,8 @@ import numpy as np
 from residua.domain import Label
 from residua.errors import FileError, LedgerError, LedgerMovedError, PlanError, VerificationError
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.on_demand import csr_array
 from residua.linalg.path import OrderedNoise
-from residua.machine import require_locks
+from residua.machine import csr_array, require_locks
 from residua.measurement.continual_folder import (
     ContinualFolder,
     ContinualStanding,

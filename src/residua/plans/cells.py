@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Integers
-from residua.linalg.on_demand import csr_array
+from residua.machine import csr_array
 
 T = TypeVar("T", bound=np.generic)
 MOST_CELLS = 2**20

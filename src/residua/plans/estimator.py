@@ -18,7 +18,7 @@ from residua.domain import Domain
 from residua.errors import DomainError, PlanError, WorkloadError
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Group
-from residua.linalg.on_demand import csr_array
+from residua.machine import csr_array
 from residua.plans.cells import Grouping
 from residua.plans.tails import width
 from residua.workload import MatrixRows, Term, Workload, applied, marginals, selected

@@ -22,7 +22,7 @@ import numpy as np
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers, Objects
 from residua.linalg.modes import column_norms
-from residua.linalg.on_demand import linalg
+from residua.machine import linalg
 from residua.plans.cells import Grouping, Refinement, coarsened, refine
 from residua.plans.contract import Plan
 from residua.plans.matrix.loewner import standardise

@@ -20,8 +20,8 @@ import numpy as np
 from residua.domain import Attribute
 from residua.errors import PlanError, VerificationError
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.on_demand import csr_array
 from residua.linalg.path import over_running_sums
+from residua.machine import csr_array
 from residua.plans.noise import LAPLACE, Noise
 from residua.plans.operators.bucket_reaches import largest_leverage, reaches, row_reaches
 from residua.plans.operators.bucket_squares import BucketShape, BucketSquares, Totals, totals

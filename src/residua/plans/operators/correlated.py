@@ -21,8 +21,8 @@ from residua.errors import PlanError, VerificationError
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.conductances import Network, nesting_of, star_network
 from residua.linalg.nested_noise import AxisNoise, NestedNoise
-from residua.linalg.on_demand import csr_array
 from residua.linalg.path import OrderedNoise, Path, ends_path, over_running_sums, prefix_path, range_path
+from residua.machine import csr_array
 from residua.plans.operators.contract import MOST_DENSE, running_rows, total_row
 from residua.plans.operators.correlated_price import costs, opposed
 from residua.plans.packing import packed, unpacked

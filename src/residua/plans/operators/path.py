@@ -20,7 +20,7 @@ from residua.domain import Attribute
 from residua.errors import VerificationError
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.nested_noise import AxisNoise
-from residua.linalg.on_demand import csr_array
+from residua.machine import csr_array
 from residua.plans.noise import LARGEST_SCALE, ORDERED, Noise
 from residua.plans.operators.contract import (
     Operator,

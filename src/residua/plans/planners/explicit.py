@@ -10,7 +10,7 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.on_demand import linalg
+from residua.machine import linalg
 from residua.plans.cells import Grouping
 from residua.plans.matrix.integers import LARGEST_ENTRY, direct_integers, integer_strategy
 from residua.plans.matrix.measurements import limited_square

@@ -16,7 +16,7 @@ import numpy as np
 from residua.domain import Domain
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.linalg.lattice import Set, subsets
-from residua.linalg.on_demand import csr_array, kron
+from residua.machine import csr_array, kron
 from residua.plans.estimator import in_one_table
 from residua.plans.operators.contract import Operator
 from residua.plans.strategy import Strategy

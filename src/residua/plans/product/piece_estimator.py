@@ -15,7 +15,7 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.linalg.lattice import subsets
 from residua.linalg.modes import contrasts
-from residua.linalg.on_demand import csr_array
+from residua.machine import csr_array
 from residua.plans.cells import Grouping
 from residua.plans.estimator import Answerable, Estimator, combined, in_one_table
 from residua.plans.product.piece_measurements import PieceMeasurements

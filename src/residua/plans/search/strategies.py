@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from residua.linalg.arrays import Floats
-from residua.linalg.on_demand import linalg
+from residua.machine import linalg
 from residua.plans.solver.queries import Queries, squares
 
 Slopes = Callable[[Floats], tuple[float, Floats]]  # a value and its slopes

@@ -24,7 +24,7 @@ import numpy as np
 
 from residua.linalg.arrays import Floats
 from residua.linalg.modes import contrasts
-from residua.linalg.on_demand import linalg
+from residua.machine import linalg
 from residua.plans.saddle import Acceleration, Answer, ascend, simplices
 
 SETTLED = 1e-3  # relative: norms of columns, the spread and the problem itself; errors of the loss are its square

@@ -33,7 +33,7 @@ from functools import partial
 import numpy as np
 
 from residua.linalg.arrays import Floats
-from residua.linalg.on_demand import linalg
+from residua.machine import linalg
 from residua.plans.saddle import Solution, simplices
 from residua.plans.solver.dense_response import CholeskySystem, Responder, Response, curvature
 from residua.plans.solver.queries import MatrixQueries, Problem

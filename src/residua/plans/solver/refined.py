@@ -24,7 +24,7 @@ import numpy as np
 
 from residua.errors import GapWarning, PlanError
 from residua.linalg.arrays import Booleans, Floats, Integers
-from residua.linalg.on_demand import linalg
+from residua.machine import linalg
 from residua.plans.saddle import Solution
 from residua.plans.solver import interior
 from residua.plans.solver.certificate import strategy_variances

@@ -16,7 +16,7 @@ import numpy as np
 from residua.domain import Domain
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.on_demand import coo_array, csr_array, eye_array, kron
+from residua.machine import coo_array, csr_array, eye_array, kron
 from residua.workload import AttributeQueries, Workload, marginals, product
 
 _MOST_ENTRIES = 2**27

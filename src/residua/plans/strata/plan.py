@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from residua.domain import Domain
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.on_demand import csr_array, linalg
+from residua.machine import csr_array, linalg
 from residua.plans.cells import MOST_COLUMNS, Grouping, refine
 from residua.plans.contract import Plan
 from residua.plans.measurements import Measurements
