@@ -6,8 +6,8 @@ from typing import Any
 
 from benchmarks.dense import seconds
 from benchmarks.show import print_rows
-from residua.cli.spec import spec_of
 from residua.cli.planning import make_plan
+from residua.cli.spec import spec_of
 from residua.demo_data import demo_folder
 from residua.ui.documents import demo
 from residua.ui.worker import answer
