@@ -77,7 +77,7 @@ class Estimated(Exported, Tabled):
 
     @cached_property
     def _tables(self) -> EstimatedTables:
-        return EstimatedTables(observed_of(self.release), self.public, self.fitted)
+        return EstimatedTables(observed_of(self.release).telling(self.total), self.public, self.fitted)
 
     @property
     def total(self) -> float:
@@ -240,17 +240,16 @@ def estimate(
     if total is not None and (isinstance(total, bool) or not isinstance(total, int | float | np.number)):
         raise PlanError(f"total={total!r} is not a count; give a public total, or leave it out to have it estimated.")
     facts = facts_of(release.domain, total, known)
-    observed = observed_of(release)
     public = Public(release.domain, facts)
     count, variance = total_of(release, public)
+    observed = observed_of(release).telling(count)
     fit = fitted(observed, public, count, variance, progress)
-    estimated = Estimated(release, public, fit, variance == 0.0)
     tables = EstimatedTables(observed, public, fit)
     for size in range(3, _MOST_WAYS + 1):
         prior = tables.prior(size)
         if prior is not None:
             fit.priors[size] = prior
-    return estimated
+    return Estimated(release, public, fit, variance == 0.0)
 
 
 def total_of(release: Release, public: Public) -> tuple[float, float]:
@@ -260,7 +259,7 @@ def total_of(release: Release, public: Public) -> tuple[float, float]:
         if float(known) <= 0:
             raise PlanError("total=0: there is nobody to estimate tables of.")
         return float(known), 0.0
-    total = estimated_total(release)
+    total = estimated_total(release, relative=True)
     if total is None:
         raise PlanError("the release does not tell the total; give total=…, or measure it, too: ways=[0, …].")
     return max(total[0], 1.0), total[1] ** 2

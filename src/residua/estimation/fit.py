@@ -254,8 +254,8 @@ class _Fitting:
     def mixture(self) -> Mixture:
         """The model."""
         target = self._target()
-        if not target.pair_weights.any():
-            return Mixture(np.ones(1), target.first[None, :].copy())  # no interactions
+        if not target.pair_weights.any() or target.penalty >= 1.0:  # no interaction is above the threshold
+            return Mixture(np.ones(1), target.first[None, :].copy())
         return fit_mixture(target, progress=lambda done, of: self.say("fitting a model", done, int(of)))
 
     def _target(self) -> Target:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import cast
 
@@ -95,6 +95,11 @@ class Observed:
     def cell_variance(self, members: Members) -> float:
         """The mean variance of one cell of a residual's noise."""
         return self.variance(members) * math.prod(1.0 - 1.0 / int(self.domain.sizes[i]) for i in members)
+
+    def telling(self, total: float) -> Observed:
+        """The same without residuals whose noise in a cell is above the total: they cannot say anything of it."""
+        told = {members: v for members, v in self.variances.items() if self.cell_variance(members) <= total**2}
+        return replace(self, variances=told)
 
 
 def observed_of(release: Release) -> Observed:

@@ -30,6 +30,7 @@ from residua.workload import Workload
 
 # Shares of the budget by number of attributes, found on one real table (docs/decisions/14-estimates.md).
 _TOTAL, _SINGLES, _TRIPLES, _MORE = 0.01, 0.17, 0.03, 0.01
+_TOTAL_STDDEV, _MOST_TOTAL = 300.0, 1.0 / 3.0  # of the total, as far as that share pays for it
 _POWER, _ALONE = 1.0 / 6.0, 1.0 / 2.0  # precision ∝ cells^power, of several numbers of attributes, of singles alone
 _SLACK = 1.0 - 2.0**-40
 
@@ -69,7 +70,7 @@ def require_estimable(workload: Workload, guarantee: Guarantee, argument: str) -
 def planned(workload: Workload, guarantee: Guarantee, unit: Unit, ways: int) -> ProductPlan:
     """As `plan_estimates`, of sets of at most so many attributes; the others are left for later."""
     lattice, domain = workload.lattice, workload.domain
-    shares = shares_by_ways(ways)
+    shares = shares_by_ways(ways, float(guarantee.pcost_allowed()))
     cells = lattice.products(domain.sizes.astype(np.float64))
     costs = lattice.products(1.0 - 1.0 / domain.sizes)
     precisions = np.zeros(len(lattice))
@@ -85,14 +86,17 @@ def planned(workload: Workload, guarantee: Guarantee, unit: Unit, ways: int) -> 
     return plan
 
 
-def shares_by_ways(ways: int) -> Floats:
-    """The share of the budget for residuals of 0, 1, … attributes, (ways + 1,), adding up to one."""
+def shares_by_ways(ways: int, pcost: float) -> Floats:
+    """The share of the budget for residuals of 0, 1, … attributes, (ways + 1,), adding up to one.
+
+    Every table is as wrong as its total: where the budget is small, more of it goes there.
+    """
     if ways == 0:
         return np.ones(1)
-    if ways == 1:
-        return np.array([_TOTAL, 1.0 - _TOTAL])
+    total = float(np.clip(1.0 / (pcost * _TOTAL_STDDEV**2), _TOTAL, _MOST_TOTAL))
     more = [_TRIPLES, *[_MORE] * (ways - 3)] if ways > 2 else []
-    return np.array([_TOTAL, _SINGLES, 1.0 - _TOTAL - _SINGLES - sum(more), *more])
+    rest = [_SINGLES, 1.0 - _SINGLES - sum(more), *more] if ways > 1 else [1.0]
+    return np.array([total, *((1.0 - total) * share for share in rest)])
 
 
 _SHARES = (0.0, 0.5, 1.0)  # how far spending follows the strength of single pairs

@@ -17,7 +17,7 @@ from residua.estimation.mixture import Values
 from residua.estimation.observed import Public
 from residua.linalg.arrays import Floats
 
-_WORTH_COMPILING = 500  # cells: below, NumPy is as fast
+_WORTH_COMPILING = 100  # cells: below, NumPy is as fast
 _NOTHING = 1e-200  # of a count: a margin over a smaller sum may be no finite number
 
 
