@@ -62,7 +62,7 @@ def run_release(
         err.print(f"residua: interrupted; a debit already made stands, see: residua ledger {spec.ledger_path}")
         raise
     out.print(f"Wrote {folder}: {release.summary}")
-    for line in privacy_lines(plan):
+    for line in filter(None, [release.advice, *privacy_lines(plan)]):
         out.print(line)
     if spec.left_out is not None:
         in_all = stated(plan.guarantee, release.receipt)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -15,16 +15,18 @@ from residua.domain.facts import facts_of, shown
 from residua.errors import PlanError
 from residua.estimation.fit import Fitted, Progress, fitted
 from residua.estimation.folder import load_estimates, save_estimates
+from residua.estimation.intervals import estimated_ends
 from residua.estimation.observed import Members, Public, observed_of
 from residua.estimation.rows import SyntheticRows, rows_of
 from residua.estimation.tables import ODD, EstimatedTables, TableAccuracy, accuracy_of, crossed_names
 from residua.linalg.arrays import Floats
 from residua.projection.accuracy import statement_of
+from residua.projection.problem import Terms
 from residua.projection.tables import ProjectedTable, Tabled
 from residua.projection.total import estimated_total
 from residua.release.base import Release
 from residua.showing import Exported
-from residua.workload import AskedRows
+from residua.workload import AskedRows, Workload
 
 _MOST_WAYS = 6  # up to which the strength of interactions is learned
 MOST_CELLS = 4_000_000
@@ -33,14 +35,21 @@ MOST_ATTRIBUTES = 8
 
 @dataclass(frozen=True, eq=False, repr=False)
 class EstimatedTable(ProjectedTable):
-    """A table of estimates, tidy: attributes, estimate; biased towards a model.
+    """A table of estimates, tidy: attributes, estimate, lower, upper; the estimates are biased towards a model.
 
     Args:
         accuracy: how accurate the table of cells is said to be, and on what grounds.
+        warning: what else is to be said of its numbers: intervals that are bounds, a total that is not known.
         Others as for `ProjectedTable`.
     """
 
     accuracy: TableAccuracy | None = None
+    warning: str = ""
+
+    @property
+    def note(self) -> str:
+        """What the intervals mean, what they rest on, and what is counted if that is not every record."""
+        return "; ".join(filter(None, [super().note, self.warning]))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -123,10 +132,33 @@ class Estimated(Exported, Tabled):
             attributes: which attributes, in the order of the columns.
             queries: attribute → `"prefixes"`, `"ranges"`, `"hierarchy"`, the name of one of its levels, or a matrix;
                 the other attributes by their values.
-            confidence: of intervals, where there are any.
+            confidence: how often an interval holds the truth, at least; None for no intervals. None of them rests on
+                the model: they are the release's own where it answers the table, else what its smaller tables prove.
         """
-        plain = super().table(attributes, queries=queries, confidence=confidence)
-        return EstimatedTable(**vars(plain), accuracy=self.accuracy(attributes))
+        table = super().table(attributes, queries=queries, confidence=confidence)
+        return replace(cast("EstimatedTable", table), accuracy=self.accuracy(attributes))
+
+    def ends(self, workload: Workload, estimates: Floats, confidence: float) -> tuple[Floats, ...]:
+        """Of the release's own intervals, or of bounds by smaller tables; see `estimation/intervals.py`."""
+        return estimated_ends(self.release, Terms(facts=self.public.facts), workload, estimates, confidence)
+
+    def _made(
+        self, names: tuple[str, ...], parts: Sequence[Floats], labels: Any, title: str, confidence: float | None
+    ) -> EstimatedTable:
+        plain = super()._made(names, parts, labels, title, confidence)
+        warning = "; ".join(filter(None, [BOUNDED if len(parts) > 3 and parts[3].any() else "", self.unknown]))
+        return EstimatedTable(**vars(plain), warning=warning)
+
+    @property
+    def unknown(self) -> str:
+        """What is said where the release hardly tells how many records there are; nothing where it does."""
+        stddev = math.sqrt(self.fitted.total_error)
+        if stddev <= _UNKNOWN * self.total:
+            return ""
+        return (
+            f"the total is not known, {self.total:,.0f} ± {stddev:,.0f}: at this budget the tables say little but that "
+            "they are small; give total=… if it is public"
+        )
 
     def rows(
         self,
@@ -266,10 +298,16 @@ def total_of(release: Release, public: Public) -> tuple[float, float]:
 
 
 MODEL_BASED = "biased towards a model; its error is estimated, not bounded"
+BOUNDED = (
+    "the release does not answer all of this itself: the estimates rest on the model, the intervals are what its "
+    "smaller tables prove"
+)
 WARNING = (
     "These estimates are biased towards a model. Their errors are estimated (by simulation, and by the posterior "
-    "variance of what the model leaves open), not bounded, and they have no intervals; take those from the release."
+    "variance of what the model leaves open), not bounded. Intervals do not rest on the model: they are the release's "
+    "own, or what its smaller tables prove, cut at what is known."
 )
+_UNKNOWN = 0.5  # of the total: a standard deviation above this leaves it unknown
 _MOST_NAMED = 20
 
 
@@ -281,6 +319,7 @@ def estimation_statement(estimated: Estimated) -> str:
         "no cell is negative",
         "all tables agree on the margins they share, but for what raking leaves (`accuracy(…).apart` says how much)",
         f"the total is {fitted.total:,.1f}, {origin}",
+        *filter(None, [estimated.unknown]),
         *(
             f"the marginal on {shown(domain, fact.members)} is as publicly known"
             for fact in estimated.public.facts

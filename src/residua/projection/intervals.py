@@ -25,14 +25,19 @@ def safe_ends(
     release: Release, terms: Terms, workload: Workload, estimates: Floats, confidence: float
 ) -> tuple[Floats, Floats]:
     """The ends of the safe intervals of the answers to every query, (queries,) each."""
+    lower, upper = cut_ends(release, terms, workload, confidence)
+    return np.minimum(lower, estimates), np.maximum(upper, estimates)
+
+
+def cut_ends(release: Release, terms: Terms, workload: Workload, confidence: float) -> tuple[Floats, Floats]:
+    """The ends of the release's own intervals, cut at what the constraints prove, (queries,) each."""
     try:
         released, variances = release.estimator.answers(workload)
         reach = release.estimator.widths(workload, confidence, 1.0) * np.sqrt(variances)
     except PlanError:  # it tells nothing of them
-        released, reach = np.zeros(len(estimates)), np.full(len(estimates), np.inf)
+        released, reach = np.zeros(workload.queries), np.full(workload.queries, np.inf)
     low, high = proven(terms, workload)
-    lower, upper = np.clip(released - reach, low, high), np.clip(released + reach, low, high)
-    return np.minimum(lower, estimates), np.maximum(upper, estimates)
+    return np.clip(released - reach, low, high), np.clip(released + reach, low, high)
 
 
 def proven(terms: Terms, workload: Workload) -> tuple[Floats, Floats]:

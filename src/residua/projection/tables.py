@@ -177,8 +177,10 @@ class Tabled(Quotable):
             PlanError: it is not answered.
         """
 
-    def ends(self, workload: Workload, estimates: Floats, confidence: float) -> tuple[Floats, Floats] | None:
+    def ends(self, workload: Workload, estimates: Floats, confidence: float) -> tuple[Floats, ...] | None:
         """The ends of intervals around the answers to every query of a workload, (queries,) each; None: there are none.
+
+        A third array says which of them are only bounds, 1 or 0, where that may be.
 
         Args:
             workload: one term, or queries.

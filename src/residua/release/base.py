@@ -25,6 +25,7 @@ from residua.privacy.costs import stated
 from residua.published.table import Table, domain_of_queries, protects, what_is_counted
 from residua.quoting import Answering, Quotable
 from residua.release import tables
+from residua.release.advice import advice_on
 from residua.release.tables import TermTable
 from residua.showing import Exported
 from residua.workload import AskedRows, Term, Where, Workload, queries, selected
@@ -115,6 +116,14 @@ class Release(Exported, Quotable):
         """What was measured, in a sentence."""
         return self.estimator.summary
 
+    @cached_property
+    def advice(self) -> str:
+        """What to read instead where the tables that were asked for are mostly noise, with a figure; else nothing."""
+        try:
+            return advice_on(self.planned, float(self.estimates(())))
+        except PlanError:
+            return ""
+
     def estimates(self, attributes: Sequence[str]) -> Floats:
         """Unbiased estimates of the marginal on these attributes, an array with one axis each, in this order.
 
@@ -135,7 +144,8 @@ class Release(Exported, Quotable):
         workload = self.planned.workload
         what, count = ("tables", 0) if workload is None else (workload.noun, len(workload))
         promised = self.planned.guarantee if self.left_out is None else stated(self.planned.guarantee, self.receipt)
-        return f"Release({count:,.0f} {what}, {promised}, {protects(self.planned.unit, self.receipt)})"
+        noise = "; mostly noise, see .advice" if self.advice else ""
+        return f"Release({count:,.0f} {what}, {promised}, {protects(self.planned.unit, self.receipt)}{noise})"
 
     def table(
         self,

@@ -93,6 +93,7 @@ def _(release: Release, title: str | None, beside: None) -> Page:
     workload, shield = release.plan.workload, protection(release.planned, release.receipt)
     what = "answers" if workload is not None and workload.noun == "queries" else "numbers in tables of counts"
     lead = f"{release.asked_cells:,.0f} {what}, with exactly sampled noise that protects people, and with error bars."
+    lead += f" {release.advice}" if release.advice else ""
     name = title or "Release"
     return Page(name, lead, _protected(shield, what_if=True), *_published(release, shield, name))
 

@@ -1,0 +1,47 @@
+"""What to read instead of a release's own tables where these are mostly noise, with a figure from the release alone.
+
+A cell's noise of standard deviation s is `s √(2/π)` in absolute value, on average. Half the sum over the cells of a
+table, over the number of records, is the share of the records that noise moves to other cells: an expected distance in
+total variation from the truth.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from residua.errors import PlanError
+from residua.linalg.arrays import Floats
+from residua.plans.contract import Plan
+
+_MUCH = 0.1  # of the records: below, tables are read as they are
+
+
+def moved_by_noise(plan: Plan, total: float) -> dict[int, float]:
+    """The share of the records that noise moves in the marginals asked for, the mean by their number of attributes."""
+    workload = plan.workload
+    if workload is None or not workload.plain:
+        return {}
+    stddevs = np.sqrt(plan.variances(workload, per="term"))
+    moved: Floats = math.sqrt(2.0 / math.pi) * stddevs * workload.cells / (2.0 * max(total, 1.0))
+    sizes = workload.lattice.set_sizes[workload.numbers]
+    return {int(size): float(moved[sizes == size].mean()) for size in np.unique(sizes)}
+
+
+def advice_on(plan: Plan, total: float) -> str:
+    """A sentence where noise moves much in some tables; nothing where it does not."""
+    try:
+        moved = moved_by_noise(plan, total)
+    except PlanError:
+        return ""
+    size = max(moved, key=lambda one: moved[one], default=0)
+    if not moved or moved[size] <= _MUCH:
+        return ""
+    share = f"{moved[size]:.0%}" if moved[size] < 1 else "all"
+    of = f"a table of {size} attribute{'s' * (size != 1)}"
+    return (
+        f"Noise moves {share} of the records of {of} to other cells, on average: to look at tables, make estimates "
+        "(residua estimate, rs.estimate) or a projection (residua project, rs.project), which are nearer to the truth; "
+        "for unbiased numbers with exact intervals, read these."
+    )
