@@ -30,6 +30,7 @@ _showing.register(
     plan_text="report.plan_text",
     write_report="report.contents",
     export="formats.export",
+    given="release.given",
 )
 
 

@@ -7,7 +7,7 @@ cells. They are checked against each other before anything is computed: facts th
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -15,11 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from residua.domain.attributes import Label
 from residua.domain.conditions import impossible_cells
 from residua.domain.domain import Domain
 from residua.errors import PlanError
 
 Floats = NDArray[np.float64]
+Facts = Mapping[Any, Any] | Iterable[tuple[Any, Any]]  # what is known → how many
 
 
 def shown(domain: Domain, members: Sequence[int], at: Sequence[int] = ()) -> str:
@@ -43,11 +45,21 @@ def place(values: NDArray[Any]) -> tuple[int, ...]:
     return tuple(int(i) for i in np.unravel_index(int(values.argmax()), values.shape))
 
 
-def fact_cells(domain: Domain, names: tuple[str, ...], shape: tuple[int, ...], given: Any, what: str) -> Floats:
-    """Cells as an array, from an array, a mapping label(s) → count, or a frame with a column `count`."""
+def fact_cells(axes: Sequence[tuple[str, Sequence[Label]]], given: Any, what: str) -> Floats:
+    """Cells as an array, from an array, a mapping label(s) → count, or a frame with a column `count`; NaN: not given.
+
+    Args:
+        axes: what the columns are called, and the labels of each.
+        given: the cells.
+        what: what errors call them.
+
+    Raises:
+        PlanError: labels that there are not, a cell twice, or what is no count.
+    """
+    names, shape = [name for name, _ in axes], tuple(len(labels) for _, labels in axes)
     if isinstance(given, Mapping):
         rows = [(key if isinstance(key, tuple) else (key,), count) for key, count in given.items()]
-        return _of_rows(domain, names, shape, rows, what)
+        return _of_rows(axes, rows, what)
     if not hasattr(given, "columns"):
         try:
             values = np.array(given, dtype=np.float64)
@@ -55,13 +67,15 @@ def fact_cells(domain: Domain, names: tuple[str, ...], shape: tuple[int, ...], g
             raise PlanError(f"{what} is {given!r}; give an array, a mapping, or a frame with 'count'.") from None
         if values.shape != shape:
             raise PlanError(f"{what} has shape {values.shape}; give an array of shape {shape}.")
+        if not np.isfinite(values).all():
+            raise PlanError(f"{what} holds a value that is not a number; give a count for every cell.")
         return values
     columns = _columns(given)
     missing = [name for name in (*names, "count") if name not in columns]
     if missing or len(columns) > len(names) + 1:
         raise PlanError(f"{what}: the table has the columns {', '.join(columns)}; give {', '.join(names)} and count.")
     rows = [(tuple(columns[name][i] for name in names), count) for i, count in enumerate(columns["count"])]
-    return _of_rows(domain, names, shape, rows, what)
+    return _of_rows(axes, rows, what)
 
 
 def _columns(frame: Any) -> dict[str, list[Any]]:
@@ -73,34 +87,30 @@ def _columns(frame: Any) -> dict[str, list[Any]]:
     return {str(name): list(frame[name]) for name in frame.columns}
 
 
-def _of_rows(domain: Domain, names: tuple[str, ...], shape: tuple[int, ...], rows: list[Any], what: str) -> Floats:
+def _of_rows(axes: Sequence[tuple[str, Sequence[Label]]], rows: list[Any], what: str) -> Floats:
     # Labels are compared as text, so that a CSV file's 17 is the label 17.
-    codes = [{str(label): code for code, label in enumerate(domain[name].labels)} for name in names]
-    values = np.full(shape, np.nan)
+    codes = [{str(label): code for code, label in enumerate(labels)} for _, labels in axes]
+    values = np.full([len(labels) for _, labels in axes], np.nan)
     for key, count in rows:
-        if len(key) != len(names):
-            raise PlanError(f"{what}: {key!r} does not name a value of each attribute; give {len(names)}.")
-        for name, label, known in zip(names, key, codes, strict=True):
+        if len(key) != len(axes):
+            raise PlanError(f"{what}: {key!r} does not name a value of each attribute; give {len(axes)}.")
+        for (name, _), label, known in zip(axes, key, codes, strict=True):
             if str(label) not in known:
                 raise PlanError(f"{what}: {label!r} is not a value of {name!r}; see domain[{name!r}].labels.")
         at = tuple(known[str(label)] for label, known in zip(key, codes, strict=True))
         if not np.isnan(values[at]):
-            raise PlanError(f"{what} gives {shown(domain, domain.positions(names), at)} twice; give it once.")
+            raise PlanError(f"{what} gives {_cell(axes, at)} twice; give it once.")
         try:
             values[at] = float(count)
         except (TypeError, ValueError):
-            raise PlanError(f"{what} holds {count!r}, which is not a count.") from None
-    absent = np.isnan(values)
-    mask = impossible_cells(domain, names)
-    if mask is not None:
-        values[absent & mask] = 0.0  # what cannot be need not be listed
-        absent &= ~mask
-    if absent.any():
-        at = place(absent)
-        raise PlanError(
-            f"{what} has no count for {shown(domain, domain.positions(names), at)}; list every cell, zeros included."
-        )
+            values[at] = math.nan
+        if not math.isfinite(values[at]):
+            raise PlanError(f"{what} holds {count!r}, which is not a count.")
     return values
+
+
+def _cell(axes: Sequence[tuple[str, Sequence[Label]]], at: Sequence[int]) -> str:
+    return ", ".join(f"{name} = {labels[code]!r}" for (name, labels), code in zip(axes, at, strict=True)) or "the total"
 
 
 _MOST_CELLS = 2**22
@@ -137,13 +147,22 @@ def facts_of(domain: Domain, total: float | None, known: Mapping[Sequence[str], 
         facts.append(_fact(domain, names, given))
     if len({fact.members for fact in facts}) < len(facts):
         raise PlanError("known: the same marginal is given twice (or the total in two places); give it once.")
+    require_agreement(domain, facts)
+    if not facts:
+        _possible(domain, Fact((), np.ones(())))  # whatever the total, somebody must be possible
+    return tuple(facts)
+
+
+def require_agreement(domain: Domain, facts: Sequence[Fact]) -> None:
+    """Refuses facts that contradict each other or the impossible cells.
+
+    Raises:
+        PlanError: two of them do; which, and where.
+    """
     for first, second in combinations(facts, 2):
         _agree(domain, first, second)
     for fact in facts:
         _possible(domain, fact)
-    if not facts:
-        _possible(domain, Fact((), np.ones(())))  # whatever the total, somebody must be possible
-    return tuple(facts)
 
 
 def _total(total: Any) -> float:
@@ -159,10 +178,15 @@ def _fact(domain: Domain, names: Any, given: Any) -> Fact:
     except ValueError as problem:
         raise PlanError(f"known: {problem}") from None
     what = f"known: the marginal on {shown(domain, positions)}"
-    shape = tuple(int(domain.sizes[i]) for i in positions)
-    values = fact_cells(domain, tuple(names), shape, given, what)
-    if not np.isfinite(values).all():
-        raise PlanError(f"{what} holds a value that is not a number; give a count for every cell.")
+    values = fact_cells([(name, domain[name].labels) for name in names], given, what)
+    mask = impossible_cells(domain, names)
+    if mask is not None:
+        values[np.isnan(values) & mask] = 0.0  # what cannot be need not be listed
+    absent = np.isnan(values)
+    if absent.any():
+        raise PlanError(
+            f"{what} has no count for {shown(domain, positions, place(absent))}; list every cell, zeros included."
+        )
     if (values < 0).any():
         at = place(-values)
         raise PlanError(f"{what} is negative at {shown(domain, positions, at)} ({values.min():g}); counts are not.")

@@ -24,7 +24,7 @@ from residua.formats.cube import Cube, Dimension, cube_of
 from residua.formats.long import NAMES, numbered, write_long
 from residua.formats.writer import Writer
 from residua.projection.tables import Tabled
-from residua.release import Release
+from residua.release import Answered, Release
 from residua.release.tables import MOST_ROWS, refusal, require_listable, too_long
 from residua.workload import Workload
 
@@ -71,7 +71,7 @@ def export(
     """
     if format not in FORMATS:
         raise PlanError(f"format={format!r} is not known; use one of {', '.join(FORMATS)}.")
-    if not isinstance(published, Release | Tabled):
+    if not isinstance(published, Answered | Tabled):
         raise PlanError(f"{type(published).__name__} has no tables; give a release, a projection or estimates.")
     if spreadsheet and FORMATS[format][0] != "delimited":
         raise PlanError(f"spreadsheet is for CSV, not for {format}; leave it out.")
@@ -87,7 +87,7 @@ def export(
     )  # fmt: skip
     target = Path(folder)
     if spark is not None:
-        if isinstance(published, Tabled) or format not in ("parquet", "long"):  # for executors the same
+        if not isinstance(published, Release) or format not in ("parquet", "long"):  # for executors the same
             raise PlanError(
                 "executors write the tables of a release, as parquet; leave spark= away, or --on-executors."
             )
@@ -163,9 +163,9 @@ def writer_of(format: str) -> Callable[..., Writer]:
 
 def _tables(published: Any, confidence: float | None) -> Iterator[Any]:
     """Every table that was asked for, then what was asked as single queries."""
-    if not isinstance(published, Release) and confidence is not None:
+    if not isinstance(published, Answered) and confidence is not None:
         raise PlanError("a projection is biased and has no intervals; ask the release for a confidence.")
-    options = {"confidence": 0.95 if confidence is None else confidence} if isinstance(published, Release) else {}
+    options = {"confidence": 0.95 if confidence is None else confidence} if isinstance(published, Answered) else {}
     workload = published.plan.workload
     alone = workload is not None and workload.tables is None  # queries, and no table beside them
     tables = () if alone else published.tables(**options, most=MOST_ROWS)

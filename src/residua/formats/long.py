@@ -29,7 +29,7 @@ from residua.linalg.arrays import Floats
 from residua.linalg.lattice import batches
 from residua.published.quality import COLUMN, FLAGS, grades, shortened
 from residua.published.streaming import axis_labels, codes_along
-from residua.release import Release
+from residua.release import Answered
 from residua.release.tables import MOST_ROWS, rebuilt_batches
 from residua.workload import Workload
 
@@ -223,12 +223,12 @@ def write_long(published: Any, path: Path, about: About) -> None:
     """Writes every table that was asked for into one file, Parquet or CSV by its name."""
     import pyarrow.csv
 
-    asked: Workload | None = (published.planned if isinstance(published, Release) else published.plan).workload
+    asked: Workload | None = (published.planned if isinstance(published, Answered) else published.plan).workload
     workload = None if asked is None else asked.tables
     if workload is None:
         raise PlanError("this release was not asked for tables, so that there are none to write; use csv or parquet.")
     ways = max((len(names) for names in workload.sets), default=0)
-    rows = LongRows(published.domain, ways, about, numbers=2 if isinstance(published, Release) else 1)
+    rows = LongRows(published.domain, ways, about, numbers=2 if isinstance(published, Answered) else 1)
     as_csv = path.suffix == ".csv"
     writer = pyarrow.csv.CSVWriter(path, rows.schema) if as_csv else rows.writer(path)
     with Behind(threads=1, most=2) as behind:
@@ -250,7 +250,7 @@ def write_long(published: Any, path: Path, about: About) -> None:
 def _in_batches(published: Any) -> bool:
     """Whether all its tables are rebuilt in batches of one shape."""
     family, asked = published.plan.family, published.plan.workload
-    alone = isinstance(published, Release) and family is published.plan
+    alone = isinstance(published, Answered) and family is published.plan
     return alone and family.plain and asked is not None and asked.plain
 
 

@@ -1,8 +1,8 @@
 """Releases: estimates, error bars, tables and folders, from noisy integers alone."""
 
 from residua.published.table import Table
-from residua.release.base import Estimate, Release
+from residua.release.base import Answered, Estimate, Release
 from residua.release.folder import reserve
 from residua.release.pooled import pooled
 
-__all__ = ["Estimate", "Release", "Table", "pooled", "reserve"]
+__all__ = ["Answered", "Estimate", "Release", "Table", "pooled", "reserve"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from residua.domain import Domain
+from residua.domain.facts import Facts
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Group
@@ -27,7 +29,7 @@ from residua.quoting import Answering, Quotable
 from residua.release import tables
 from residua.release.advice import advice_on
 from residua.release.tables import TermTable
-from residua.showing import Exported
+from residua.showing import Exported, shown_by
 from residua.workload import AskedRows, Term, Where, Workload, queries, selected
 
 if TYPE_CHECKING:
@@ -46,38 +48,15 @@ class Estimate:
     upper: float
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Release(Exported, Quotable):
-    """What was measured, once. Holds no true count; all answers are post-processing and agree with each other.
+class Answered(Exported, Quotable, ABC):
+    """Whatever a plan was measured for, answered with error bars: a release, or one beside known facts.
 
     Shares, means, quantiles and other numbers people quote are the methods of `Quotable`; see docs/quoting.md.
-
-    Guarantee: estimates are unbiased, with exactly the variances and covariances that `release.plan` states. Where a
-    plan was asked for with a bias, they are unbiased for the nearby queries `release.plan.workload`, and no intervals
-    are given.
-
-    Args:
-        planned: the plan as it was made.
-        measurements: what was really measured.
-        noisy: the noisy integers, (cells,).
-        receipt: what the ledger recorded when it was debited.
     """
 
-    planned: Plan
-    measurements: Measurements
-    noisy: Integers
-    receipt: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if self.noisy.dtype != np.int64 or self.noisy.shape != (self.measurements.cells,):
-            raise PlanError("the measurements do not fit the plan; they belong to another one.")
-        if isinstance(self.noisy, np.ndarray) and self.noisy.flags.writeable:
-            self.noisy.setflags(write=False)
-
-    @cached_property
-    def estimator(self) -> Estimator:
-        """How estimates are read off the measurements, in the form of the plan."""
-        return self.planned.estimator(self.measurements, self.noisy)
+    planned: Plan  # as it was made
+    receipt: Mapping[str, Any]  # what the ledger recorded when it was debited
+    estimator: Estimator  # how estimates are read off the measurements
 
     @property
     def domain(self) -> Domain:
@@ -304,6 +283,71 @@ class Release(Exported, Quotable):
     def _answering(self) -> Answering:
         return ReleaseAnswers(self.plan, self.estimator)
 
+    @property
+    def _counts(self) -> str:
+        return what_is_counted(self.planned.unit)
+
+    def _together(self, simultaneous: Simultaneous | None, cells: int) -> float:
+        """How many intervals must hold at once."""
+        if simultaneous not in (None, "table", "release"):
+            raise PlanError(f"simultaneous={simultaneous!r} is not 'table', 'release' or None.")
+        if simultaneous is None:
+            return 1.0
+        return float(cells) if simultaneous == "table" else max(self.asked_cells, float(cells))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Release(Answered):
+    """What was measured, once. Holds no true count; all answers are post-processing and agree with each other.
+
+    Guarantee: estimates are unbiased, with exactly the variances and covariances that `release.plan` states. Where a
+    plan was asked for with a bias, they are unbiased for the nearby queries `release.plan.workload`, and no intervals
+    are given.
+
+    Args:
+        planned: the plan as it was made.
+        measurements: what was really measured.
+        noisy: the noisy integers, (cells,).
+        receipt: what the ledger recorded when it was debited.
+    """
+
+    planned: Plan
+    measurements: Measurements
+    noisy: Integers
+    receipt: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.noisy.dtype != np.int64 or self.noisy.shape != (self.measurements.cells,):
+            raise PlanError("the measurements do not fit the plan; they belong to another one.")
+        if isinstance(self.noisy, np.ndarray) and self.noisy.flags.writeable:
+            self.noisy.setflags(write=False)
+
+    @cached_property
+    def estimator(self) -> Estimator:  # type: ignore[override]
+        """How estimates are read off the measurements, in the form of the plan."""
+        return self.planned.estimator(self.measurements, self.noisy)
+
+    def given(self, facts: Facts) -> Answered:
+        """The same release beside facts that are known from elsewhere: the best estimates that meet them exactly.
+
+        Guarantee: estimates are unbiased and of least variance among those linear in the measurements and the facts;
+        variances and covariances are exact. Facts that follow from others change nothing; facts that contradict each
+        other are refused. Structural zeros of the domain (`impossible`) count as facts.
+
+        Args:
+            facts: what → how many, a dictionary or a list of pairs. What is known of: the names of attributes, `()` for
+                the total, `"sex"`, `("county", "sex")`, or levels of them, `"county.state"` (how many: an array, a
+                frame with a column `count`, or label(s) → count for all cells or some); a condition in SQL, or a
+                dictionary as for `count` (how many: a number); or a workload (an array).
+
+        Raises:
+            PlanError: facts that mean nothing, contradict each other, or are of what was not measured.
+
+        Example: `release.given({(): 32_561, "sex": {"Female": 10_771}, "age >= 65 and sex = 'Male'": 843})`.
+        """
+        known: Answered = shown_by("given")(self, facts)
+        return known
+
     def save(self, path: str | Path) -> None:
         """Writes the release as a folder, whole or not at all; the folder must not exist."""
         from residua.release.folder import reserve
@@ -321,15 +365,3 @@ class Release(Exported, Quotable):
         from residua.release.folder import load_release
 
         return load_release(Path(path), Release)
-
-    @property
-    def _counts(self) -> str:
-        return what_is_counted(self.planned.unit)
-
-    def _together(self, simultaneous: Simultaneous | None, cells: int) -> float:
-        """How many intervals must hold at once."""
-        if simultaneous not in (None, "table", "release"):
-            raise PlanError(f"simultaneous={simultaneous!r} is not 'table', 'release' or None.")
-        if simultaneous is None:
-            return 1.0
-        return float(cells) if simultaneous == "table" else max(self.asked_cells, float(cells))

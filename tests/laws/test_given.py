@@ -1,0 +1,221 @@
+"""Known facts beside a release: the best linear unbiased estimates given them, as dense least squares says."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+import residua as rs
+from residua.errors import PlanError
+from residua.release import Release
+from residua.testing import Case
+from residua.testing.measured import inverse
+from tests.laws.every_plan import NAMES, made
+
+
+@cache
+def case(name):
+    return Case(made(name))
+
+
+@cache
+def measured(name):
+    """The true counts, and a release with noise that is drawn once."""
+    own, random = case(name), np.random.default_rng(5)
+    x = random.integers(3, 60, own.measured.rows.shape[1])
+    noise = np.rint(random.standard_normal(len(own.measured.rows)) * np.sqrt(np.diag(own.measured.noise)))
+    noisy = own.measured.rows @ x + noise.astype(np.int64)
+    return x, Release(own.plan, own.plan.measurements, noisy)
+
+
+@cache
+def answerable(name):
+    """Some workloads that the plan answers, with their rows and variances."""
+    own, listed = case(name), []
+    for asked in ("a constant", "what was asked", "combinations of what was asked"):
+        workload = own.workloads[asked]
+        rows = own.rows(workload)
+        known = np.isfinite(own.variances(rows))
+        if known.all() or (known.any() and workload.tabular):
+            listed.append((asked, workload, rows, own.variances(rows)))
+    return listed
+
+
+@cache
+def weights(name):
+    return inverse(case(name).measured.noise)
+
+
+def facts_of(name):
+    """The facts that are tried on every plan, by name, with the rows of each over all cells."""
+    own, (x, release) = case(name), measured(name)
+    domain, sizes = release.domain, own.sizes
+    table, tried = x.reshape(sizes), {}
+
+    def margin(*names):
+        keep = domain.positions(names)
+        return table.sum(axis=tuple(i for i in range(len(sizes)) if i not in keep))
+
+    tried["total"] = {(): x.sum()}
+    for each in domain.names[:2]:
+        tried[f"all of {each}"] = {each: margin(each)}
+        label = domain[each].labels[0]
+        tried[f"some of {each}"] = {each: {label: margin(each)[0]}, (): x.sum()}
+        tried[f"where {each}"] = [({each: label}, margin(each)[0]), ({each: label}, margin(each)[0])]
+        for level in domain[each].hierarchy:
+            groups = np.bincount(level.codes, weights=margin(each), minlength=len(level))
+            tried[f"all of {level.name}"] = {f"{each}.{level.name}": groups}
+            first, last = dict(zip(level.labels, groups, strict=True)), domain[each].labels[-1]
+            del first[level.labels[-1]]
+            tried[f"nodes of {level.name}"] = {f"{each}.{level.name}": first, each: {last: margin(each)[-1]}}
+    pair = domain.names[:2]
+    tried["a table"] = {pair: margin(*pair)}
+    corner = tuple(domain[each].labels[0] for each in pair)
+    tried["a cell and a margin"] = {pair: {corner: margin(*pair)[0, 0]}, pair[0]: margin(pair[0])}
+    rows = np.vstack([np.arange(table.size) % 3 - 1.0, own.rows(own.plan.workload)[:1]])
+    for what, row in zip(("a sum", "a query"), rows, strict=True):
+        tried[what] = [(rs.explicit(domain, row[None]), [row @ x])]
+    return tried
+
+
+def rows_of(domain, facts):
+    """The facts as rows over all cells, and their values, by the counts of single cells."""
+    from residua.release.given import _equality, _pairs, _zeros
+
+    rows, values = [], []
+    for each in [*(_equality(domain, *pair) for pair in _pairs(facts)), *_zeros(domain)]:
+        workload, chosen = each.queries
+        rows.append(workload.over(tuple(range(len(domain)))).toarray()[chosen])
+        values.append(each.values[each.known].ravel())
+    return np.vstack(rows), np.concatenate(values)
+
+
+def conditioned(own, W, noisy, F, f):
+    """Estimates over cells, their covariances, and a basis of what facts leave open, by null spaces."""
+    at = np.linalg.pinv(F) @ f
+    _, values, directions = np.linalg.svd(F)
+    rank = int((values > 1e-9 * values[0]).sum())
+    Z = directions[rank:].T
+    R = own.measured.rows @ Z
+    values, vectors = np.linalg.eigh(R.T @ W @ R)
+    kept = values > 1e-11 * np.linalg.eigvalsh(own.measured.rows.T @ W @ own.measured.rows)[-1]
+    known = vectors[:, kept] / values[kept] @ vectors[:, kept].T
+    return at + Z @ known @ R.T @ W @ (noisy - own.measured.rows @ at), Z @ known @ Z.T, R, Z
+
+
+def given(release, facts):
+    """The release beside facts; None where it does not tell them."""
+    try:
+        return release.given(facts)
+    except PlanError as problem:
+        if "does not tell" not in str(problem):
+            raise
+        return None
+
+
+def told(R, Z, rows):
+    """Which queries facts and measurements tell."""
+    inside = rows @ Z
+    seen = inside - inside @ np.linalg.pinv(R) @ R
+    return np.linalg.norm(seen, axis=1) <= 1e-7 * np.maximum(np.linalg.norm(rows, axis=1), 1e-300)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_estimates_and_variances_are_those_of_least_squares_given_the_facts(name):
+    own, (_, release) = case(name), measured(name)
+    tried = 0
+    for what, facts in facts_of(name).items():
+        known = given(release, facts)
+        if known is None:
+            continue
+        F, f = rows_of(release.domain, facts)
+        x, C, R, Z = conditioned(own, weights(name), release.noisy, F, f)
+        for asked, workload, all_rows, all_variances in answerable(name):
+            there = np.isfinite(all_variances)
+            rows, scale = all_rows[there], all_variances[there].max()
+            assert told(R, Z, rows).all()
+            estimates, variances = (each[there] for each in known.estimator.answers(workload))
+            np.testing.assert_allclose(estimates, rows @ x, atol=own.slack * np.sqrt(scale), err_msg=f"{what}, {asked}")
+            truth = np.einsum("ij,jk,ik->i", rows, C, rows)
+            np.testing.assert_allclose(variances, truth, atol=own.slack * scale, err_msg=f"{what}, {asked}")
+            if asked.startswith("combinations"):
+                covariances = known.plan.covariance(workload)
+                np.testing.assert_allclose(covariances, rows @ C @ rows.T, atol=own.slack * scale, err_msg=what)
+            tried += 1
+    assert tried
+
+
+@pytest.fixture(scope="module")
+def adults():
+    domain = rs.Domain(
+        {"age": rs.Integers(0, 5), "sex": ["F", "M"], "work": ["no", "yes"]},
+        impossible=[{"age": 0, "work": "yes"}],
+    )
+    plan = rs.plan(rs.marginals(domain, ways=[1, 2]), rs.ZCDP(0.5))
+    random = np.random.default_rng(1)
+    return Release(plan, plan.measurements, random.integers(-50, 50, plan.measurements.cells))
+
+
+def test_what_is_known_is_exact_and_all_else_is_at_least_as_sure(adults):
+    known = adults.given({"sex": {"F": 120, "M": 80}})
+    table = known.table(["sex"])
+    assert table["estimate"].tolist() == pytest.approx([120, 80])
+    assert table["stddev"].tolist() == pytest.approx([0, 0], abs=1e-9)
+    for names in (["age"], ["age", "sex"], ["sex", "work"], []):
+        before, after = adults.table(names), known.table(names)
+        assert (after["stddev"] <= before["stddev"] * (1 + 1e-9)).all()
+    assert known.count({"sex": "F"}).stddev == pytest.approx(0, abs=1e-9)
+    assert known.share({"sex": "F"}).estimate == pytest.approx(0.6)
+    assert known.count("sex = 'F'").estimate == pytest.approx(120)
+    assert known.table(["age", "work"])[{"age": 0, "work": "yes"}][0]["estimate"] == pytest.approx(0, abs=1e-9)
+    assert "beside 3 facts" in repr(known)
+    assert len(list(known.tables())) == len(list(adults.tables()))
+
+
+def test_a_level_a_condition_a_list_and_a_workload_name_facts(adults):
+    age = adults.domain["age"].labels
+    first = adults.given({"age": dict.fromkeys(age, 30), (): 180})
+    second = adults.given([({"age": label}, 30) for label in age])
+    third = adults.given([(rs.marginals(adults.domain, [("age",)]), np.full(6, 30.0))])
+    fourth = adults.given({f"age = {label}": 30 for label in age})
+    for other in (second, third, fourth):
+        for names in (["sex"], ["age", "sex"]):
+            for column in ("estimate", "stddev"):
+                assert first.table(names)[column] == pytest.approx(other.table(names)[column], abs=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ("sex", "not a dictionary"),
+        ({"sex": {"F": 1, "X": 2}}, "'X' is not a value of 'sex'"),
+        ({"sex": {"F": 120, "M": 80}, (): 201}, "contradict"),
+        ([({"sex": "F"}, 120), ("sex = 'F'", 121)], "contradict"),
+        ({("age", "work"): {(0, "yes"): 3}}, "contradict"),
+        ({("age", "sex", "work"): {(1, "F", "no"): 3}}, "does not tell"),
+        ({"sex = 'F'": "many"}, "give a number"),
+        ({("sex", "sex"): {}}, "twice"),
+        ({("sex", "agee"): {}}, "did you mean 'age'"),
+        ({"sx = 'F'": 3}, "unknown attribute"),
+    ],
+)
+def test_facts_that_mean_nothing_or_contradict_are_refused_in_a_sentence(adults, facts, said):
+    with pytest.raises(rs.ResiduaError, match=said):
+        adults.given(facts)
+
+
+def test_structural_zeros_are_facts_by_themselves(adults):
+    table = adults.given({}).table(["age", "work"])
+    assert table[{"age": 0, "work": "yes"}][0]["stddev"] == pytest.approx(0, abs=1e-7)
+    plan = rs.plan(rs.marginals(rs.Domain({"sex": ["F", "M"]}), ways=1), rs.ZCDP(0.5))
+    with pytest.raises(PlanError, match="facts is empty"):
+        Release(plan, plan.measurements, np.zeros(plan.measurements.cells, dtype=np.int64)).given({})
+
+
+def test_facts_are_not_measured_saved_or_pooled(adults):
+    known = adults.given({(): 200})
+    with pytest.raises(PlanError):
+        rs.pooled([known])
+    with pytest.raises(PlanError, match="not a release"):
+        rs.project(known)
+    assert not hasattr(known, "save")
