@@ -1,18 +1,22 @@
 """Kills, copies, rollbacks and races of everything that is kept beside a ledger: `python -m benchmarks.interleavings`.
 
 Prints for each door how many schedules there are, how many were run (every n-th where each takes long; `--every 1`
-takes all), and how what was done in them ended; exits with 1 if copies ever learned more than was paid.
+takes all), and how what was done in them ended; exits with 1 if copies ever learned more than was paid. With
+`--power-loss`, every state in which power loss may leave the disk, and what comes of it.
 """
 
 import argparse
-import itertools
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from tests import power_loss
 from tests.interleavings import DOORS, Schedules, run
 
 # door → moves after the copy, and which schedules are run: every n-th, n a prime that divides no number of places
@@ -31,23 +35,37 @@ RUN = {
 }
 
 
+Work = tuple[list[Any], int, Callable[[Any], Counter[str]]]  # what is possible, which of it is run, and how
+
+
+def schedules(door: str) -> Iterator[Work]:
+    for moves, every in RUN[door]:
+        yield list(Schedules(door, moves)), every, partial(run, door)
+
+
+def power_losses(door: str) -> Iterator[Work]:
+    for deed in DOORS[door].deeds:
+        yield list(power_loss.losses(door, deed)), 1, lambda state, deed=deed: power_loss.run(*state, deed)
+
+
 def main() -> int:
     asked = argparse.ArgumentParser(description=__doc__)
     asked.add_argument("doors", nargs="*", choices=[[], *DOORS])
     asked.add_argument("--every", type=int, help="run every n-th schedule of each door")
+    asked.add_argument("--power-loss", action="store_true")
     given = asked.parse_args()
     wrong = total = 0
-    print("| door | schedules | run | done | refused | killed | learned more than paid | seconds |")
+    print("| door | possible | run | done | refused | killed | learned more than paid | seconds |")
     print("|---|---|---|---|---|---|---|---|", flush=True)
     for door in given.doors or DOORS:
         began, number, ran, bad = time.monotonic(), 0, 0, []
         endings: Counter[str] = Counter()
-        for moves, every in RUN[door]:
-            number += sum(1 for _ in Schedules(door, moves))
-            for schedule in itertools.islice(Schedules(door, moves), 0, None, given.every or every):
+        for possible, every, work in power_losses(door) if given.power_loss else schedules(door):
+            number += len(possible)
+            for each in possible[:: given.every or every]:
                 ran += 1
                 try:
-                    endings += run(door, schedule)
+                    endings += work(each)
                 except AssertionError as problem:
                     bad.append(str(problem))
         told = " | ".join(f"{endings[ending]:,}" for ending in ("done", "refused", "killed"))
@@ -55,7 +73,7 @@ def main() -> int:
         for line in bad[:5]:
             print("   ", line[:600])
         wrong, total = wrong + len(bad), total + ran
-    print(f"{total:,} interleavings, {wrong} in which copies won")
+    print(f"{total:,} in all, {wrong} in which more was learned than paid")
     return min(wrong, 1)
 
 

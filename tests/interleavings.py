@@ -107,17 +107,22 @@ class World:
 
             return called
 
-        with unpatched(), patched([(owner, name, between) for owner, name in self.writes] + self._noting()):
-            try:
-                self.act(who, deed)
-                ending = "done"
-            except ResiduaError:
-                ending = "refused"
-            except Crash:
-                ending = "killed"
+        with unpatched(), patched([(owner, name, between) for owner, name in self.writes]):
+            ending = self.act_alone(who, deed)
         self.places = next(passed)
         self.outcomes[ending] += 1
         self.judge()
+
+    def act_alone(self, who: str, deed: str) -> str:
+        """Does something with a folder, noting what is learned; says how it ended."""
+        with patched(self._noting()):
+            try:
+                self.act(who, deed)
+            except ResiduaError:
+                return "refused"
+            except Crash:
+                return "killed"
+        return "done"
 
     def _noting(self) -> list[tuple[Any, str, Callable[..., Any]]]:
         def wrapped(note: Callable[..., None]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -221,7 +226,7 @@ class Continual(World):
 
     def learned(self) -> Fraction:
         for who in ("a", "b"):
-            if (self.path / who).exists():
+            if (self.path / who / "released.json").exists():
                 body = files.read_document(self.path / who / "released.json", "residua continual release", 1)
                 for k, value in enumerate(body["sums"]):
                     self.seen.setdefault(k, set()).add(value)
