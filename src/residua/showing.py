@@ -99,7 +99,7 @@ class Exported(Reported):
             folder: the folder to write; it must not exist.
             format: `"csv"`, `"parquet"`, `"long"` or `"long-csv"` (all tables in one Parquet or CSV file), `"xlsx"`,
                 `"jsonstat"`, `"px"`, `"sdmx"`, `"datapackage"` or `"csvw"`; see docs/formats.md.
-            confidence: how often an interval holds the truth, 0.95 if left out; a projection has no intervals.
+            confidence: how often an interval holds the truth, 0.95 if left out.
             language: in which language titles are written, where the domain declares several; the first if left out.
             title: what the whole is called.
             spark: a Spark session whose executors rebuild and write the tables of a release that they measured, as one

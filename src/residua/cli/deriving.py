@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from residua.cli.opening import kind_of
+from residua.cli.opening import kind_of, load_published
 from residua.cli.show import command_name, err, out, progress_bar
 from residua.errors import FileError, PlanError
 from residua.estimation import Estimated, SyntheticRows, estimate
@@ -72,6 +72,21 @@ def write_rows(folder: Path, target: Path, count: int | None, attributes: Sequen
         writers[target.suffix](rows, target, progress=show)
     out.print(f"Wrote {target}: {len(rows):,} synthetic rows of {len(rows.attributes)} attributes; nothing was spent.")
     out.print(f"{rows.note[0].upper()}{rows.note[1:]}.")
+
+
+def write_replicates(folder: Path, target: Path, n: int) -> None:
+    """Writes replicates of a projection as one long file, and says what they are."""
+    if target.suffix != ".parquet":
+        raise PlanError(f"--out {str(target)!r} does not end in .parquet; name the file so.")
+    if target.is_symlink() or target.exists():
+        raise FileError(f"--out {str(target)!r} exists already; choose another name.")
+    published = load_published(folder)
+    if not hasattr(published, "replicates"):
+        raise PlanError(f"{str(folder)!r} has no replicates; run residua project on the release first.")
+    with progress_bar() as show:
+        drawn = published.replicates(n, progress=lambda done, of: show("replicating", done, of))
+    drawn.to_parquet(target)
+    out.print(f"Wrote {target}: {n:,} replicates, {drawn.note}; no data was touched and nothing was spent.")
 
 
 def _nearness(projected: Projected) -> Iterator[str]:

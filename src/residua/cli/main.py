@@ -184,7 +184,7 @@ def count(
 def answers(
     folder: ReleasePath, confidence: Confidence = None, simultaneous: Simultaneous = None, *, form: OutputForm
 ) -> None:
-    """Show the answers to all that was asked. Of a projection they have no error bars."""
+    """Show the answers to all that was asked, with intervals; of estimates without."""
     cli.tables.print_answers(folder, form, confidence=confidence, simultaneous=simultaneous)
 
 
@@ -232,6 +232,19 @@ def estimate(
     They may be measured or not; the model is of everything measured. Costs nothing.
     """
     cli.deriving.run_estimation(folder, out, total, known or [])
+
+
+@app.command()
+def replicates(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A projection, from residua project.")],
+    out: Annotated[Path, typer.Option(help="The Parquet file to write; it must not exist.")],
+    n: Annotated[int, typer.Option("-n", "--replicates", help="How many.", min=1)] = 50,
+) -> None:
+    """Simulate what would have been published with other noise.
+
+    Writes one long Parquet file: a row for each cell of each table of each replicate. Costs nothing.
+    """
+    cli.deriving.write_replicates(folder, out, n)
 
 
 @app.command()

@@ -13,6 +13,7 @@ from residua.cli.show import err, out, print_json, print_published
 from residua.errors import PlanError
 from residua.plans.targets import USUAL_CONFIDENCE
 from residua.release import Release
+from residua.workload import queries
 
 
 def print_marginal(folder: Path, attributes: Sequence[str], form: OutputForm, *, rounded: bool, **asked: Any) -> None:
@@ -37,17 +38,18 @@ def print_answers(folder: Path, form: OutputForm, **asked: Any) -> None:
 def print_count(folder: Path, condition: str | None, confidence: float | None, *, as_json: bool) -> None:
     """One count; of all records without a condition."""
     published, sure = opened(folder, confidence=confidence)
-    title, counted = condition or "(total)", published.count(condition or None, **sure)
-    facts = {**vars(counted), **sure} if sure else {"estimate": counted}
+    title, asked = condition or "(total)", [condition] if condition else []
+    table = published.answers(queries(published.domain, asked), **sure) if asked else published.table([], **sure)
+    facts = {name: float(table[name][0]) for name in table.columns if name not in table.keys}
     if as_json:
-        print_json({"count": title, **facts})
-    elif not sure:
-        out.print(f"{title}: {counted:,.1f}")
+        print_json({"count": title, **facts, **sure})
+        return
+    held = f"{100 * sure['confidence']:.10g} % interval: {facts['lower']:,.1f} to {facts['upper']:,.1f}"
+    said = [f"standard deviation {facts['stddev']:,.1f}"] if "stddev" in facts else []
+    said.append(held if facts["lower"] == facts["lower"] else "no interval: the release is biased")  # NaN
+    out.print(f"{title}: {facts['estimate']:,.1f} ({'; '.join(said)})")
+    if _bias(published):
         err.print(f"({_bias(published)})")
-    else:
-        interval = f"; {100 * sure['confidence']:.10g} % interval: {counted.lower:,.1f} to {counted.upper:,.1f}"
-        held = interval if counted.lower == counted.lower else "; no interval: the release is biased"  # NaN
-        out.print(f"{title}: {counted.estimate:,.1f} (standard deviation {counted.stddev:,.1f}{held})")
 
 
 def _bias(published: Any) -> str:
@@ -56,14 +58,12 @@ def _bias(published: Any) -> str:
 
 
 def opened(folder: Path, **asked: Any) -> tuple[Any, dict[str, Any]]:
-    """What a folder holds, and how sure its intervals are to be: nothing where numbers have none.
+    """What a folder holds, and how sure its intervals are to be.
 
     Raises:
-        PlanError: a confidence where numbers are biased.
+        PlanError: intervals that hold together where numbers are biased.
     """
     published = load_published(folder)
-    if isinstance(published, Release):
-        return published, asked | ({"confidence": USUAL_CONFIDENCE} if asked["confidence"] is None else {})
-    if any(value is not None for value in asked.values()):
-        raise PlanError("a projection is biased and has no intervals; ask the release for --confidence.")
-    return published, {}
+    if _bias(published) and asked.pop("simultaneous", None) is not None:
+        raise PlanError("intervals of biased numbers are each by itself; ask the release for --simultaneous.")
+    return published, asked | ({"confidence": USUAL_CONFIDENCE} if asked["confidence"] is None else {})

@@ -64,13 +64,11 @@ class About:
     @property
     def measures(self) -> dict[str, str]:
         """Column → what it means."""
-        if self.biased:
-            return {"estimate": BIASED}
-        words = dict(MEASURES)
-        if self.confidence is None:
-            return {name: words[name] for name in ("estimate", "stddev")}
-        for name in ("lower", "upper"):
-            words[name] += f", which holds the count without noise with a probability of {100 * self.confidence:.10g} %"
+        words = {"estimate": BIASED} if self.biased else {name: MEASURES[name] for name in ("estimate", "stddev")}
+        if self.confidence is not None:
+            least = " at least" if self.biased else ""
+            holds = f", which holds the count without noise with a probability of{least} {100 * self.confidence:.10g} %"
+            words |= {name: MEASURES[name] + holds for name in ("lower", "upper")}
         return words
 
     @property
@@ -138,7 +136,7 @@ def about(
             costs[f"epsilon at delta {delta:g}"] = printed(epsilon)
     guarantee = stated(plan.guarantee, receipt)
     noise = "Laplace" if laplace else "normal"
-    level = None if biased or plan.bias else confidence
+    level = None if plan.bias else confidence
     counted = what_is_counted(plan.unit)
     words = (receipt, __version__, language, counted, counts)
     return About(title, guarantee, protects(plan.unit, receipt), costs, noise, level, biased, *words)

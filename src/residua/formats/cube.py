@@ -16,7 +16,7 @@ from residua.domain.words import said, title_of
 from residua.formats.about import MEASURES
 from residua.linalg.arrays import Floats
 from residua.published.quality import COLUMN, FLAGS, grades, shortened, shortened_to
-from residua.published.streaming import axis_labels, batches, decimals, stddevs_of
+from residua.published.streaming import axis_labels, batches, decimals, ends_of, stddevs_of
 from residua.published.table import Table
 from residua.showing import printable
 
@@ -86,13 +86,13 @@ class Cube:
 
     @property
     def has_bars(self) -> bool:
-        """Whether there are error bars, and flags by them."""
+        """Whether there are standard errors, and flags by them."""
         return isinstance(self.table, Table)
 
     @cached_property
     def measure_names(self) -> tuple[str, ...]:
         """The columns of numbers that say something."""
-        return tuple(name for name in MEASURES if self.has_bars and not self._unknown(name)) or ("estimate",)
+        return tuple(name for name in MEASURES if not self._unknown(name))
 
     @cached_property
     def measures(self) -> dict[str, Floats]:
@@ -150,7 +150,10 @@ class Cube:
         if name == "estimate":
             return False
         known: Any = stddevs_of(self.table)
-        known = known * (1.0 if name == "stddev" else self.table.width)
+        if known is None:
+            known = ends_of(self.table).get(name, np.nan)
+        elif name != "stddev":
+            known = known * self.table.width
         return bool(np.isnan(known).all())
 
 

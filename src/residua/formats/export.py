@@ -79,7 +79,7 @@ def export(
     _pass_over(published.plan.workload)
     tables = _tables(published, confidence)
     biased = isinstance(published, Tabled)
-    level = None if biased else 0.95 if confidence is None else confidence
+    level = 0.95 if confidence is None else confidence
     name = title or (f"{type(published).__name__} tables" if biased else "Tables of counts")
     told_about = about(
         published.plan, published.receipt, title=name, confidence=level, biased=biased, language=language,
@@ -163,9 +163,7 @@ def writer_of(format: str) -> Callable[..., Writer]:
 
 def _tables(published: Any, confidence: float | None) -> Iterator[Any]:
     """Every table that was asked for, then what was asked as single queries."""
-    if not isinstance(published, Answered) and confidence is not None:
-        raise PlanError("a projection is biased and has no intervals; ask the release for a confidence.")
-    options = {"confidence": 0.95 if confidence is None else confidence} if isinstance(published, Answered) else {}
+    options = {"confidence": 0.95 if confidence is None else confidence}
     workload = published.plan.workload
     alone = workload is not None and workload.tables is None  # queries, and no table beside them
     tables = () if alone else published.tables(**options, most=MOST_ROWS)

@@ -1,17 +1,17 @@
 """Many tables as rows of one file, or of some: a row for each cell, a row group for each batch of tables, labels once.
 
 Columns: `table` (its title, such as `age × sex` or `date: month`), `attribute_1`, `value_1`, …, `estimate`, then
-`stddev` of a release and, where intervals are wanted, `lower`, `upper` and a flag. Attributes, values and titles of
-tables are dictionaries. Releases of many marginals are rebuilt in batches of tables of one shape and written as they
-come; no more than a batch, or one table and a batch of its rows, is in memory.
+`stddev` of a release and, where intervals are wanted, `lower`, `upper` and a flag; of a projection `lower` and `upper`.
+Attributes, values and titles of tables are dictionaries. Releases of many marginals are rebuilt in batches of tables of
+one shape and written as they come; no more than a batch, or one table and a batch of its rows, is in memory.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,7 @@ from residua.formats.writer import Behind
 from residua.linalg.arrays import Floats
 from residua.linalg.lattice import batches
 from residua.published.quality import COLUMN, FLAGS, grades, shortened
-from residua.published.streaming import axis_labels, codes_along
+from residua.published.streaming import axis_labels, codes_along, ends_of
 from residua.release import Answered
 from residua.release.tables import MOST_ROWS, rebuilt_batches
 from residua.workload import Workload
@@ -55,6 +55,7 @@ class LongCells:
         labels: of one table whose rows are not its attributes' values, the labels along each axis.
         title: of one table, which it is where its attributes alone do not say so.
         widths: how many standard deviations the intervals of each table reach; None if they are not wanted.
+        ends: of the intervals of one table of a projection, flat, by column.
     """
 
     members: NDArray[Any]
@@ -63,6 +64,7 @@ class LongCells:
     labels: tuple[tuple[str, ...], ...] | None = None
     title: str | None = None
     widths: Floats | None = None
+    ends: Mapping[str, Floats] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,14 +75,14 @@ class LongRows:
         domain: whose labels are written.
         ways: the most attributes that a table has.
         about: what readers must know.
-        numbers: how many of `NUMBERS` there are; all of them come with a flag.
+        numbers: which of `NUMBERS` there are; all of them come with a flag.
         full: every digit, in place of as many as each table's standard deviation justifies.
     """
 
     domain: Domain
     ways: int
     about: About
-    numbers: int
+    numbers: tuple[str, ...]
     full: bool = True
 
     @cached_property
@@ -91,8 +93,8 @@ class LongRows:
         text = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
         fields = [("table", text)]
         fields += [(f"{kind}_{j}", text) for j in range(1, self.ways + 1) for kind in ("attribute", "value")]
-        fields += [(name, pyarrow.float64()) for name in NUMBERS[: self.numbers]]
-        if self.numbers == len(NUMBERS):
+        fields += [(name, pyarrow.float64()) for name in self.numbers]
+        if self.numbers == NUMBERS:
             fields.append((COLUMN, pyarrow.dictionary(pyarrow.int8(), pyarrow.string())))
         return pyarrow.schema(fields, metadata=self.about.metadata(self.about.title))
 
@@ -150,7 +152,7 @@ class LongRows:
         # A copy: the rows are written while what the estimates are kept in is used again.
         estimates = cells.estimates[part].reshape(-1, cells.estimates[0].size)[:, rows].flatten()
         if cells.stddevs is None:
-            return [_array(estimates)]
+            return [_array(estimates), *(_array(each[rows]) for each in cells.ends.values())]
         alike = cells.stddevs.size == len(cells.members)
         stddevs = cells.stddevs[part][table] if alike else cells.stddevs.reshape(-1)[rows]
         if cells.widths is None:
@@ -228,12 +230,13 @@ def write_long(published: Any, path: Path, about: About) -> None:
     if workload is None:
         raise PlanError("this release was not asked for tables, so that there are none to write; use csv or parquet.")
     ways = max((len(names) for names in workload.sets), default=0)
-    rows = LongRows(published.domain, ways, about, numbers=2 if isinstance(published, Answered) else 1)
+    bars = ("stddev",) if isinstance(published, Answered) else NUMBERS[2:]
+    rows = LongRows(published.domain, ways, about, ("estimate", *bars))
     as_csv = path.suffix == ".csv"
     writer = pyarrow.csv.CSVWriter(path, rows.schema) if as_csv else rows.writer(path)
     with Behind(threads=1, most=2) as behind:
         try:
-            for cells in _streamed(published) if _in_batches(published) else _one_by_one(published):
+            for cells in _streamed(published) if _in_batches(published) else _one_by_one(published, about):
                 for batch in rows.batches(cells):
                     behind.do(writer.write_batch, batch)
             behind.wait()
@@ -268,9 +271,9 @@ def numbered(name: str, seen: Counter[str]) -> str:
     return name if seen[name] == 1 else f"{name} ({seen[name]})"
 
 
-def _one_by_one(published: Any) -> Iterator[LongCells]:
+def _one_by_one(published: Any, about: About) -> Iterator[LongCells]:
     seen: Counter[str] = Counter()
-    for table in published.tables(most=MOST_ROWS):
+    for table in published.tables(confidence=about.confidence or 0.95, most=MOST_ROWS):
         title = numbered(table.title if table.attributes else TOTAL, seen)
         order = np.argsort(published.domain.positions(table.attributes))
         given = axis_labels(table)
@@ -279,4 +282,5 @@ def _one_by_one(published: Any) -> Iterator[LongCells]:
         if errors is not None:
             errors = np.broadcast_to(errors, table.estimates.shape).transpose(order).reshape(-1)
         members = np.sort(published.domain.positions(table.attributes)).reshape(1, -1)
-        yield LongCells(members, table.estimates.transpose(order)[None], errors, labels, title)
+        ends = {name: each.transpose(order).reshape(-1) for name, each in ends_of(table).items()}
+        yield LongCells(members, table.estimates.transpose(order)[None], errors, labels, title, ends=ends)

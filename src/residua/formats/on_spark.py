@@ -93,7 +93,7 @@ class ExportBlocks:
         """The content of the file of one block, with what a reader must know in its metadata."""
         import pyarrow as pa
 
-        rows = LongRows(self.release.domain, self.ways, about, len(NUMBERS), self.full)
+        rows = LongRows(self.release.domain, self.ways, about, NUMBERS, self.full)
         estimator: Any = self.release.estimator
         sink = pa.BufferOutputStream()
         with rows.writer(sink) as writer:

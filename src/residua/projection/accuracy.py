@@ -172,10 +172,10 @@ def simulated_error(
     return SimulatedError(float(released), float(projected), simulations)
 
 
-BIASED = "biased, without error bars"
+BIASED = "biased, without standard deviations"
 WARNING = (
-    "These estimates are biased: raising cells that came out negative lowers others. They have no standard deviations, "
-    "covariances or intervals; take those from the release."
+    "These estimates are biased: raising cells that came out negative lowers others. They have no standard deviations "
+    "or covariances; take those from the release. Their intervals are the release's own, cut at what is known."
 )
 
 _MOST_NAMED = 10

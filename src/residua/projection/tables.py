@@ -22,7 +22,7 @@ from residua.plans.contract import Plan
 from residua.plans.tails import check_confidence
 from residua.projection.rounding import controlled_rounding
 from residua.published.columns import Columns
-from residua.published.streaming import axis_labels, label_columns
+from residua.published.streaming import axis_labels, ends_of, label_columns
 from residua.published.table import domain_of_queries, what_is_counted
 from residua.quoting import Answering, Points, Quotable
 from residua.release.base import Release
@@ -60,6 +60,7 @@ class ProjectedTable(WithoutBars):
         counted: what is counted, in words, where that is not every record.
         ends: of the intervals, the lower and the upper, each like the estimates; None where none was asked for.
         confidence: how often an interval holds the truth, at least.
+        grounds: what the intervals rest on, in words, where that is not a proof.
     """
 
     domain: Domain
@@ -70,6 +71,7 @@ class ProjectedTable(WithoutBars):
     counted: str = ""
     ends: tuple[Floats, Floats] | None = None
     confidence: float | None = None
+    grounds: str = ""
 
     def __post_init__(self) -> None:
         for each in (self.estimates, *(self.ends or ())):
@@ -84,14 +86,13 @@ class ProjectedTable(WithoutBars):
         if self.ends is None or self.confidence is None or np.isnan(self.ends[0]).all():
             return self.counted
         means = f"lower to upper: {100 * self.confidence:.10g} % intervals, each by itself"
-        return f"{means}; {self.counted}" if self.counted else means
+        return "; ".join(filter(None, (f"{means}, {self.grounds}" if self.grounds else means, self.counted)))
 
     @cached_property
     def columns(self) -> dict[str, Any]:
         """The columns by name: labels as lists, numbers as arrays."""
-        numbers = {"estimate": self.estimates, **dict(zip(("lower", "upper"), self.ends or (), strict=False))}
-        labels = label_columns(self.attributes, axis_labels(self))
-        return labels | {name: column.ravel() for name, column in numbers.items()}
+        labels, numbers = label_columns(self.attributes, axis_labels(self)), {"estimate": self.estimates}
+        return labels | {name: column.ravel() for name, column in (numbers | ends_of(self)).items()}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -163,6 +164,11 @@ class Tabled(Quotable):
         """What is said of its numbers."""
 
     @property
+    def grounds(self) -> str:
+        """What intervals rest on, in words, where that is not a proof."""
+        return ""
+
+    @property
     def _counted(self) -> str:
         return what_is_counted(self.plan.unit)
 
@@ -230,7 +236,8 @@ class Tabled(Quotable):
     ) -> ProjectedTable:
         """A table of estimates and, if there are any, the ends of their intervals."""
         ends = (parts[1], parts[2]) if len(parts) > 1 else None
-        return ProjectedTable(self.domain, names, parts[0], labels, title, self._counted, ends, confidence)
+        words = (labels, title, self._counted, ends, confidence, self.grounds)
+        return ProjectedTable(self.domain, names, parts[0], *words)
 
     def tables(self, *, confidence: float | None = 0.95, most: int | None = None) -> Iterator[ProjectedTable]:
         """Every table that was asked for: one per term, and of a hierarchy one per level, each with its title.
@@ -302,16 +309,16 @@ class Tabled(Quotable):
         if workload.domain != self.domain:
             raise PlanError("the projection and the workload are over different domains; declare one domain for both.")
         require_listable(workload)
-        parts = self._with_ends(workload, self._answered(workload), confidence)
+        parts = self._with_ends(workload, self.answered(workload), confidence)
         made = self._made(("query",), parts, (tuple(workload.query_labels()),), "queries", confidence)
         return replace(made, domain=domain_of_queries(len(made)))
 
-    def _answered(self, workload: Workload) -> Floats:
+    def answered(self, workload: Workload) -> Floats:
         """The answers to every query, (queries,); each from the table of its own attributes."""
         if workload.in_parts:
             answers = np.empty(workload.queries)
             for part, places in workload.placed():
-                answers[places] = self._answered(part)
+                answers[places] = self.answered(part)
             return answers
         if workload.plain:
             return np.concatenate([self.estimates(names).ravel() for names in workload.sets])

@@ -124,7 +124,13 @@ def _number_batches(table: Any, rows: int) -> Iterator[tuple[int, int, dict[str,
             each = np.full(stop - first, stddevs[0]) if len(stddevs) == 1 else stddevs[first:stop]
             reach = (table.width if not np.ndim(table.width) else np.asarray(table.width)[first:stop]) * each
             own |= {"stddev": each, "lower": own["estimate"] - reach, "upper": own["estimate"] + reach}
+        own |= {name: each.reshape(-1)[first:stop] for name, each in ends_of(table).items()}
         yield first, stop, own
+
+
+def ends_of(table: Any) -> dict[str, Floats]:
+    """The ends of the intervals of a projection's table; nothing where it has none, or they follow from errors."""
+    return dict(zip(("lower", "upper"), getattr(table, "ends", None) or (), strict=False))
 
 
 def decimals(table: Any) -> int:

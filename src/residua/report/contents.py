@@ -102,13 +102,15 @@ def _(release: Release, title: str | None, beside: None) -> Page:
 def _(projected: Projected, title: str | None, beside: None) -> Page:
     lead = "Tables that could be true: consistent, and not negative where that was asked."
     errors = _accurate(projected.plan, accuracy(projected.plan), biased=WARNING, projection=True)
-    return _without_bars(projected, title or "Projection", lead, WARNING, "projected", errors)
+    note = "Thin lines and bands are 95 % intervals, each by itself. The estimates within them are biased."
+    return _without_bars(projected, title or "Projection", lead, WARNING, "projected", note, errors)
 
 
 @_page.register
 def _(estimated: Estimated, title: str | None, beside: None) -> Page:
     lead = "Tables that borrow strength from everything measured: not negative, agreeing, biased towards a model."
-    return _without_bars(estimated, title or "Estimates", lead, MODEL_WARNING, "estimated")
+    note = "There are no error bars: the numbers are biased."
+    return _without_bars(estimated, title or "Estimates", lead, MODEL_WARNING, "estimated", note)
 
 
 @_page.register
@@ -147,8 +149,10 @@ def _published(release: Release, shield: Protection, name: str) -> list[Section 
     ]
 
 
-def _without_bars(published: Any, name: str, lead: str, warning: str, what: str, errors: Section | None = None) -> Page:
-    """The page of tables whose numbers are biased, and have no error bars."""
+def _without_bars(
+    published: Any, name: str, lead: str, warning: str, what: str, note: str, errors: Section | None = None
+) -> Page:
+    """The page of tables whose numbers are biased, and have no standard deviations."""
     shield = protection(published.plan, published.receipt)
     caption = "" if errors else "Estimated root mean square error of a cell"
     return Page(
@@ -156,7 +160,7 @@ def _without_bars(published: Any, name: str, lead: str, warning: str, what: str,
         lead,
         _protected(shield, what_if=True),
         errors,
-        _drawn(published, "There are no error bars: the numbers are biased."),
+        _drawn(published, note),
         _reuse(name, shield, published.receipt, what, (warning, _ADVICE[1], _ADVICE[3])),
         _statement("What was done, and how accurate it is", published.statement, caption),
     )

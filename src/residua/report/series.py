@@ -11,6 +11,7 @@ import numpy as np
 
 from residua.linalg.arrays import Floats
 from residua.published.quality import FLAGS, grades
+from residua.published.streaming import ends_of
 from residua.report.svg import number
 
 UNTOLD = "not told"
@@ -92,9 +93,10 @@ def series_of(table: Any, names: Sequence[str], labels: Sequence[Sequence[str]])
     """The numbers of a published table (or a projection's), one axis per attribute."""
     shape, columns = table.estimates.shape, table.columns
     along = tuple(names), tuple(tuple(each) for each in labels)
-    if "stddev" not in columns:  # a projection or estimates: their errors are not known cell by cell
+    if "stddev" not in columns:  # a projection or estimates: there are no flags
         whole = bool(np.nanmax(np.abs(table.estimates), initial=0.0) >= _LARGE)
-        return Series(*along, table.estimates, whole=whole)
+        ends = ends_of(table)
+        return Series(*along, table.estimates, ends.get("lower"), ends.get("upper"), whole=whole)
     lower, upper = (np.reshape(columns[name], shape) for name in ("lower", "upper"))
     bare = bool(np.isnan(lower).all())
     flags = np.reshape(grades(columns["estimate"], columns["stddev"]), shape)
