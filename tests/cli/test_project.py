@@ -4,6 +4,7 @@ import csv
 import io
 
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 import residua as rs
@@ -69,12 +70,23 @@ def test_mistakes_are_one_sentence_and_leave_nothing(tmp_path):
     assert "no release folder" in inside("project", "nowhere", "--out", "projected", cwd=tmp_path).err
 
 
-def test_projections_have_no_intervals_and_releases_no_rounding(tmp_path):
+def test_projections_have_intervals_each_by_itself_and_releases_no_rounding(tmp_path):
     released(tmp_path)
     assert inside("project", "out", "--out", "projected", cwd=tmp_path).code == 0
-    for arguments in (("--confidence", "0.9"), ("--simultaneous", "table")):
-        done = inside("table", "projected", "sex", *arguments, cwd=tmp_path)
-        assert (done.code, "no intervals" in done.err) == (2, True)
+    done = inside("table", "projected", "sex", "--confidence", "0.9", cwd=tmp_path)
+    assert (done.code, "upper" in done.out, "90 % intervals" in done.out + done.err) == (0, True, True)
+    done = inside("count", "projected", "sex = 'F'", cwd=tmp_path)
+    assert (done.code, "95 % interval" in done.out) == (0, True), done.out
+    done = inside("table", "projected", "sex", "--simultaneous", "table", cwd=tmp_path)
+    assert (done.code, "each by itself" in done.err) == (2, True)
+    done = inside("replicates", "projected", "-n", "2", "--out", "drawn.parquet", cwd=tmp_path)
+    assert (done.code, "2 replicates" in done.out) == (0, True), done.err
+    table = pyarrow.parquet.read_table(tmp_path / "drawn.parquet")
+    assert table.column_names[:2] == ["replicate", "table"]
+    assert table.column_names[-1] == "value"
+    assert set(table["replicate"].to_pylist()) == {1, 2}
+    done = inside("replicates", "out", "--out", "none.parquet", cwd=tmp_path)
+    assert (done.code, "residua project" in done.err) == (2, True)
     done = inside("project", "projected", "--out", "again", cwd=tmp_path)
     assert (done.code, "is a projection already" in done.err) == (2, True)
     done = inside("table", "out", "sex", "--rounded", cwd=tmp_path)

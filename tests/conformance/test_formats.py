@@ -193,16 +193,20 @@ def test_whole_numbers_are_numbers_in_a_workbook_and_titles_are_in_the_language_
     assert "F: weiblich; M: männlich" in (tmp_path / "csvw" / "csv-metadata.json").read_text(encoding="utf-8")
 
 
-def test_a_projection_is_written_without_errors_and_says_that_it_is_biased(tmp_path):
+def test_a_projection_is_written_with_intervals_and_says_that_it_is_biased(tmp_path):
     projected = rs.project(release())
     for name in ("csv", "xlsx", "jsonstat", "px", "sdmx", "parquet"):
         files = projected.export(tmp_path / name, name)
         assert files
     frame = pd.read_csv(projected.export(tmp_path / "again", "csv")[1])
-    assert list(frame.columns) == ["sex", "estimate"]
+    assert list(frame.columns) == ["sex", "estimate", "lower", "upper"]
+    assert (frame["lower"] <= frame["estimate"]).all()
+    assert (frame["estimate"] <= frame["upper"]).all()
     assert "biased" in json.loads((tmp_path / "again" / "datapackage.json").read_text())["description"]
-    with pytest.raises(rs.ResiduaError, match="biased"):
-        projected.export(tmp_path / "no", confidence=0.9)
+    wider = pd.read_csv(projected.export(tmp_path / "surer", "csv", confidence=0.999)[1])
+    assert (wider["upper"] - wider["lower"] > frame["upper"] - frame["lower"]).all()
+    long = pd.read_parquet(projected.export(tmp_path / "long", "long")[0])
+    assert long.columns[-3:].tolist() == ["estimate", "lower", "upper"]
 
 
 def test_what_cannot_be_written_leaves_nothing_behind(tmp_path, monkeypatch):
