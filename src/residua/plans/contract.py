@@ -2,51 +2,46 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, cast, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from residua.domain import Domain, domain_of_settings
-from residua.errors import FileError, PlanError
-from residua.files import MOST_PLAN, read_document, write_document
-from residua.folders import DAMAGE
+from residua.domain import Domain
+from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.plans.cells import Grouping
 from residua.plans.combining import algebra_of
 from residua.plans.estimator import Asked, Estimator, Query, as_workload, combination_query, require_same_domain
+from residua.plans.kept import KeptPlan
 from residua.plans.measurements import Measurements
 from residua.plans.noise import NORMAL, Noise
 from residua.plans.quotes import Forecasts
-from residua.plans.statements import Candidate, check_claims, price_remarks, stated_of_body, stated_to_body
+from residua.plans.statements import Candidate, price_remarks
 from residua.privacy import AddRemove, Guarantee, Unit
 from residua.privacy.exact import round_up
 from residua.showing import ReportedPlan
 from residua.workload import Workload, marginals
 
 Per = Literal["query", "term"]
-KIND, VERSION = "residua plan", 1
 _MOST_QUERIES = 2**28
 
 
 @dataclass(frozen=True, eq=False)
-class Plan(ReportedPlan, Forecasts, ABC):
+class Plan(ReportedPlan, Forecasts, KeptPlan):
     """Noise decided before any data is seen. Made by `rs.plan`; `Plan.load` reads any saved plan.
 
     A form of plan is a subclass. It says what it costs, answers three questions about accuracy (the `_…` methods), how
     it is measured and read (`compile`, `estimator`), and how files keep it (`kinds`, `kept`, `of_kept`).
     """
 
-    kinds: ClassVar[tuple[str, ...]] = ()  # what files call plans of this form
     shared: ClassVar[str] = ""  # what plans like it take from it: `strategies`, `rows` of blocks, `nodes` of a tree
     poses: ClassVar[str] = ""  # which projection problem its releases are (`projection/problems.py`)
-    _forms: ClassVar[dict[str, type[Plan]]] = {}
 
     domain: Domain
     _: KW_ONLY
@@ -58,14 +53,6 @@ class Plan(ReportedPlan, Forecasts, ABC):
     bias: float = 0.0
     candidates: tuple[Candidate, ...] = ()
     lower_bound: float = 0.0
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        for kind in cls.__dict__.get("kinds", ()):
-            known = Plan._forms.setdefault(kind, cls)
-            if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
-                raise TypeError(f"two forms of plan are called {kind!r} in files: {known.__name__}, {cls.__name__}")
-            Plan._forms[kind] = cls
 
     @property
     def noise(self) -> Noise:
@@ -347,61 +334,6 @@ class Plan(ReportedPlan, Forecasts, ABC):
     def space(self) -> Any:
         """The measured space of a plan that is about one histogram; None for a plan that has none."""
         return None
-
-    # ---- files
-
-    @property
-    def kind(self) -> str:
-        """What files call it."""
-        return self.kinds[0]
-
-    @abstractmethod
-    def kept(self) -> dict[str, Any]:
-        """What files keep of this form beside what they keep of every plan, as plain values."""
-
-    @classmethod
-    @abstractmethod
-    def of_kept(cls, domain: Domain, body: dict[str, Any], stated: dict[str, Any]) -> Plan:
-        """The plan that plain values describe, of which what every plan states is read; invariants are checked again.
-
-        Args:
-            domain: what the table may hold.
-            body: the plain values.
-            stated: the fields that every plan has, and the family of sets where there is one.
-        """
-
-    def to_body(self) -> dict[str, Any]:
-        """The plan as plain values."""
-        return {**stated_to_body(self), **self.kept()}
-
-    @staticmethod
-    def of_body(body: dict[str, Any]) -> Plan:
-        """The plan that plain values describe; what it claims is checked against its price."""
-        domain = domain_of_settings(body["domain"])
-        plan = Plan._forms[body["kind"]].of_kept(domain, body, stated_of_body(domain, body))
-        check_claims(plan)
-        return plan
-
-    def save(self, path: str | Path) -> None:
-        """Writes the plan to a JSON file that `Plan.load` reads, over an older plan but over nothing else."""
-        write_document(Path(path), KIND, VERSION, self.to_body(), most=MOST_PLAN)
-
-    @staticmethod
-    def load(path: str | Path, *, follow: bool = True) -> Plan:
-        """Reads a saved plan, refusing a file that was changed.
-
-        Args:
-            path: the file.
-            follow: whether it may be a symbolic link, as where the user named it.
-
-        Raises:
-            FileError: missing, damaged, changed, or of another version.
-        """
-        body = read_document(Path(path), KIND, VERSION, most=MOST_PLAN, follow=follow)
-        try:
-            return Plan.of_body(body)
-        except DAMAGE as problem:
-            raise FileError(f"{str(path)!r} does not hold a valid plan ({problem}); plan again.") from None
 
     def replaced(self, **changes: Any) -> Self:
         """The same plan with some fields changed."""

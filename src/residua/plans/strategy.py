@@ -22,6 +22,8 @@ from residua.linalg.modes import along, column_norms, contrasts, integer_product
 from residua.plans.tolerances import SUPPORT_TOLERANCE
 from residua.workload import AttributeQueries
 
+MOST_VALUES = 4096  # of an attribute of which all pairs are compared
+
 
 class Strategy(ABC):
     """An integer measurement R of one attribute's values, of shape (r, n).
@@ -65,7 +67,9 @@ class Strategy(ABC):
 
     @cached_property
     def least_inner(self) -> int:
-        """The least inner product of two columns of R, exactly."""
+        """The least inner product of two columns of R, exactly; of very many values never more."""
+        if self.size > MOST_VALUES:
+            return -self.norm
         R = self.matrix.astype(object) if self.norm >= 2**62 else self.matrix  # no partial sum is larger than a norm
         return int((R.T @ R).min())
 

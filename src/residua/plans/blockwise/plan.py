@@ -30,6 +30,7 @@ from residua.plans.contract import Plan
 from residua.plans.levels import AttributeLevels, Block, below, rank, table_for
 from residua.plans.measurements import Measurements
 from residua.plans.noise import LARGEST_SCALE, SMALLEST_SCALE
+from residua.plans.packing import whole_numbers
 from residua.plans.tolerances import nearness
 from residua.workload import Workload
 
@@ -300,7 +301,9 @@ class BlockwisePlan(Plan):
         if any(not 0 <= i < len(axes) for block in blocks for i, _ in block):
             raise ValueError("a block names an attribute the domain lacks")
         numbers = tuple(int(number) for number in body["numbers"])
-        rows = tuple(BlockRows(_unpacked(own["rows"], tuple(own["shape"]))) for own in body["strategies"])
+        if set(numbers) != set(range(len(body["strategies"]))):
+            raise ValueError("it has strategies for no block, or blocks without one")
+        rows = tuple(BlockRows(whole_numbers(own["rows"], tuple(own["shape"]))) for own in body["strategies"])
         plan = cls(domain, axes, blocks, numbers, rows, np.array(body["precisions"], dtype=np.float64), **stated)
         assert plan.facts.splits  # refuses rows that do not fit
         return plan
@@ -309,8 +312,3 @@ class BlockwisePlan(Plan):
 def _packed(rows: Integers) -> str:
     """Whole numbers as text."""
     return base64.b85encode(zlib.compress(np.ascontiguousarray(rows, dtype="<i8").tobytes(), 6)).decode()
-
-
-def _unpacked(text: str, shape: tuple[int, ...]) -> Integers:
-    raw = zlib.decompressobj().decompress(base64.b85decode(text), 2**31)
-    return np.frombuffer(raw, dtype="<i8").astype(np.int64).reshape(shape)

@@ -24,7 +24,7 @@ from residua.errors import PlanError, VerificationError
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Layout, layout_of_sets
 from residua.linalg.modes import column_norms, integer_product, largest_entry
-from residua.plans.cells import Grouping, refine
+from residua.plans.cells import MOST_COLUMNS, Grouping, refine
 from residua.plans.measurements import Batch, Measurements, TableRows
 from residua.plans.noise import NORMAL, Noise
 from residua.plans.verifier import FEWEST_RECORDS, WORD, Profile, changed, even, require_scales, share
@@ -32,6 +32,7 @@ from residua.privacy.costs import Reach
 
 _MOST_WORK = 2**31  # subtractions: beyond, twice the sensitivity stands for the most expensive replacement
 _MOST_STEPS = 256
+_MOST_PAIRED, _TOGETHER = 2**14, 2**8  # columns of which all pairs are compared, and how many at a time with all
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +106,8 @@ class MatrixMeasurements(Measurements):
         if one.noise != NORMAL:
             return sum((replacement_sum(each.strategy) / Fraction(each.scale) for each in several), Fraction(0))
         if not others:
+            if one.strategy.shape[1] > _MOST_PAIRED:
+                return 4 * cls.added([one])
             return replacement_square(moved_columns(one.strategy)) / Fraction(one.scale) ** 2
         listed = _listed(several)
         if listed is None:
@@ -115,7 +118,7 @@ class MatrixMeasurements(Measurements):
     def limited(cls, several: Sequence[Self], reach: Reach) -> Fraction | None:
         """By pairs of columns, for normal noise; of several over the cells of all, where they can be listed."""
         one = several[0]
-        if one.noise != NORMAL:
+        if one.noise != NORMAL or (len(several) == 1 and one.strategy.shape[1] > MOST_COLUMNS):
             return None
         if len(several) == 1:
             whole = limited_square(one.strategy.astype(np.float64), one._grouping, one.sizes, reach)
@@ -208,11 +211,12 @@ def replacement_square(moved: Floats) -> Fraction:
     Args:
         moved: B, all columns moved alike (`moved_columns`), (rows, columns); each entry off by a rounding at most.
     """
-    gram = moved.T @ moved
-    diagonal = np.diag(gram)
-    largest = float((diagonal[:, None] + diagonal[None, :] - 2 * gram).max())
+    squares, largest = np.einsum("ij,ij->j", moved, moved), 0.0
+    for start in range(0, moved.shape[1], _TOGETHER):
+        apart = squares - 2 * (moved[:, start : start + _TOGETHER].T @ moved)
+        largest = max(largest, float((apart + squares[start : start + _TOGETHER, None]).max()))
     # An entry of a product of k terms is off by at most (k + 4)·2^-52 of the largest diagonal; four of them enter.
-    slack = 4 * (len(moved) + 8) * Fraction(1, 2**52) * Fraction(float(diagonal.max()))
+    slack = 4 * (len(moved) + 8) * Fraction(1, 2**52) * Fraction(float(squares.max()))
     return Fraction(largest) + slack
 
 

@@ -24,7 +24,7 @@ from residua.linalg.arrays import Floats
 from residua.linalg.nested_noise import AxisNoise, NestedNoise
 from residua.privacy.exact import round_up
 
-_MOST_PARTS = 64  # poles: each takes its time to be enclosed in fractions, and planners use two dozen at most
+_MOST_PARTS = 32  # poles: each takes its time to be enclosed in fractions, and planners use two dozen at most
 _LEAST, _MOST = 2.0**-200, 2.0**200  # between these no sum of products of them over- or underflows
 
 

@@ -117,7 +117,10 @@ def branched(size: int, counts: tuple[int, ...]) -> Nesting:
     levels = (size, *counts, 1)
     if any(not low >= high >= 1 for low, high in pairwise(levels)):
         raise ValueError("a level has more nodes than the one below it")
-    parents = tuple((np.arange(low, dtype=np.int64) * high // low).astype(np.int32) for low, high in pairwise(levels))
+    parents = tuple(
+        np.zeros(low, np.int32) if high == 1 else (np.arange(low, dtype=np.int64) * high // low).astype(np.int32)
+        for low, high in pairwise(levels)
+    )
     for each in parents:
         each.setflags(write=False)
     return Nesting(("",) * len(levels), parents)

@@ -37,6 +37,7 @@ from residua.workload import AttributeQueries
 
 _MOST_ENTRIES = 2**28  # of coefficients over nodes
 _MOST_LEVELS = 64  # of a tree over few values
+_MOST_VALUES = 2**25  # of a tree in a file
 _MOST_COEFFICIENTS, _FEW_COEFFICIENTS = 2**25, 2**23  # of listed rows; of prefixes and ranges, which have a bound
 _ROUNDING = 1e-12  # of the largest coefficient of a row
 _SAME = 1e-9  # relative: precisions that differ by less are rounding apart
@@ -334,6 +335,8 @@ class TreeNodes(Operator):
     def of_body(cls, body: dict[str, Any], attribute: Attribute, known: dict[str, Any]) -> TreeNodes:
         """The operator that plain values describe; what does not fit the tree is refused."""
         counts = None if body["counts"] is None else tuple(int(count) for count in body["counts"])
+        if attribute.size > _MOST_VALUES:
+            raise ValueError(f"its tree has more than {_MOST_VALUES:,} values")
         if counts is not None and sum(counts) > 2 * attribute.size + _MOST_LEVELS:
             raise ValueError("its tree has more nodes than a tree over so few values needs")
         nesting = nesting_of(attribute) if counts is None else branched(attribute.size, counts)

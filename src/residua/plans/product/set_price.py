@@ -42,7 +42,7 @@ from residua.errors import VerificationError
 from residua.linalg.arrays import Integers, Objects
 from residua.linalg.lattice import Set, subsets
 from residua.linalg.modes import column_norms
-from residua.plans.strategy import Strategy
+from residua.plans.strategy import MOST_VALUES, Strategy
 from residua.plans.verifier import FEWEST_RECORDS, POINT, WORD, require_scales, share
 from residua.privacy.costs import Reach
 
@@ -274,6 +274,8 @@ def pairs_of_rows(strategy: Strategy, reach: Reach, attribute: int) -> tuple[Fra
     norm = max(column_norms(R), default=0)
     if not norm:
         return Fraction(0), Fraction(0)
+    if strategy.size > MOST_VALUES:
+        return Fraction(reach.records**2), Fraction(reach.records**2)
     # No entry of RᵀR, and no partial sum, is larger than the sum of norms.
     gram = (R.astype(object) if norm >= 2**62 else R).T @ R
     sums = (most_of_pairs(each, reach.records, reach.limits[attribute]) for each in (np.maximum(gram, 0), np.abs(gram)))
