@@ -14,7 +14,7 @@ import residua as rs
 from residua.errors import FileError, PlanError, VerificationError
 from residua.files import read_document, write_document
 from residua.plans import ProductPlan
-from residua.plans.contract import KIND, VERSION
+from residua.plans.kept import KIND, VERSION
 from residua.plans.operators import bucket_reaches as intervals
 from residua.plans.operators.bucket_squares import BucketShape
 from residua.plans.operators.buckets import NestedBuckets
