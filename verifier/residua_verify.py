@@ -40,6 +40,7 @@ ONE = 2**768  # a cost of 1
 AXIS = 2**192  # what entries of the cost matrix of correlated noise are counted in
 MOST = 400_000  # blocks that are evaluated at two cells, before closed forms are used
 DENSE = 40  # values of an attribute whose correlated noise is written out as a matrix
+FEW = 1000  # values of a limited attribute whose inner products are all compared
 LARGEST = 2**22  # values of an attribute, or cells of a block, that are listed
 PLAN_MARGIN = Fraction(1, 2**40)  # the page, "What it prints"
 SAME_NOISE = Fraction(1, 2**20)  # by so much a release may state more noise than its plan
@@ -95,6 +96,7 @@ class Factor:
     orbits: Sequence[Any] | None = None  # points of one orbit can be exchanged; left out, each is its own
     bounds: tuple[int, int] | None = None  # the largest norm and the least inner product, where known
     partial: bool = False  # whether norms alone are known
+    centred: bool = False  # whether these are the columns of n I − 11ᵀ
 
     def __post_init__(self) -> None:
         self.inner = cache(self.inner)
@@ -119,7 +121,7 @@ Columns = list[tuple[Fraction, list[tuple[int, tuple[int, ...]]]]]  # a weight, 
 def plain(i: int, n: int) -> Factor:
     """Columns of n I − 11ᵀ."""
     bounds = (n * (n - 1), -n if n > 1 else 0)
-    return Factor((i,), range(n), lambda a, b: bounds[0] if a == b else -n, bytes(n), bounds)
+    return Factor((i,), range(n), lambda a, b: bounds[0] if a == b else -n, bytes(n), bounds, centred=True)
 
 
 # ---- the domain, and packed numbers
@@ -602,26 +604,27 @@ class Cells:
         self.exact = False
         if kinds and len(self.blocks) == 1:
             bounds += [meeting(gamma, kinds, records, i, most) for i, most in self.limits.items() if i in kinds[0]]
-        if len(set(self.seen)) == len(self.factors) and not self.partial:
-            bounds.append(math.ceil(self.of_residuals(records)))
-        return min(bounds)
+        return min(*bounds, math.ceil(self.of_residuals(records)))
 
     def of_residuals(self, records: int) -> Fraction:
         """The page's bound for persons and residuals."""
-        of, limits, most, tables = {f.attributes[0]: f for f in self.factors}, self.limits, {}, dict[Any, int]()
-        flat, bound = {i for i in limits if i in of and of[i].orbits is not None}, Fraction(0)
-        for i, alone in product(limits.keys() & of.keys() - flat, (True, False)):
-            grams = ([of[i].inner(a, b) for b in of[i].keys] for a in of[i].keys)
-            met = [placed([max(x, 0) if alone else abs(x) for x in row], records, limits[i]) for row in grams]
-            most[i, alone] = Fraction(placed(met, records, limits[i]), of[i].norm or 1)
+        limits, most, tables, bound = self.limits, dict[Any, Fraction](), dict[Any, int](), Fraction(0)
+        for f, alone in product((f for f in self.factors if f.attributes[0] in limits), (True, False)):
+            if len(f.attributes) == 1 and not (f.centred or f.partial) and len(f.keys) <= FEW:
+                grams = ([f.inner(a, b) for b in f.keys] for a in f.keys)
+                limit = limits[f.attributes[0]]
+                met = [placed([max(x, 0) if alone else abs(x) for x in row], records, limit) for row in grams]
+                most[f, alone] = Fraction(placed(met, records, limit), f.norm or 1)
         for weight, own in self.blocks:
-            S = frozenset(f.attributes[0] for f in own)
-            for B in (frozenset(B) for k in range(len(S & flat) + 1) for B in combinations(S & flat, k)):
-                signed = weight * math.prod(self.sizes[i] ** 2 if i in B else -self.sizes[i] for i in S & flat)
-                tables[S - flat, B] = tables.get((S - flat, B), 0) + signed
+            flat = frozenset(f for f in own if f.centred and f.attributes[0] in limits)
+            for B in (frozenset(B) for k in range(len(flat) + 1) for B in combinations(flat, k)):
+                signed = weight * math.prod(len(f.keys) ** 2 if f in B else -len(f.keys) for f in flat)
+                key = frozenset(own) - flat, frozenset(f.attributes[0] for f in B)
+                tables[key] = tables.get(key, 0) + signed
         for (T, B), weight in tables.items():
-            pairs = [pairs_agreeing(records, [limits[i] for i in B]), *(most[i, len(T) == 1] for i in T if i in limits)]
-            bound += max(weight, 0) * math.prod(of[i].norm for i in T) * min(pairs)
+            pairs = [most[f, len(T) == 1] for f in T if (f, True) in most]
+            pairs.append(Fraction(pairs_agreeing(records, [limits[i] for i in B])))
+            bound += max(weight, 0) * math.prod(f.norm for f in T) * min(pairs)
         return bound
 
 

@@ -17,7 +17,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 
@@ -114,9 +116,11 @@ class CrossedMeasurements(ResidualMeasurements):
         return [axis for at in places if isinstance(axis := self.strategies[members[at]], Ordered)]
 
     @classmethod
-    def limited(cls, several: Sequence[CrossedMeasurements], reach: Reach) -> None:
-        """Nothing is known of persons with limits along axes."""
-        return
+    def limited(cls, several: Sequence[Self], reach: Reach) -> Fraction | None:
+        """By pairs of records that agree; limits along axes make it no cheaper."""
+        along = {i for each in several for i, one in enumerate(each.strategies) if one.tells}
+        limits = {i: most for i, most in reach.limits.items() if i not in along}
+        return price.limited(several, replace(reach, limits=limits))
 
     def profile(self) -> Profile:
         """Nearly the same in every cell: the most expensive one stands for all."""

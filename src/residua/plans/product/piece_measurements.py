@@ -28,7 +28,10 @@ from residua.linalg.lattice import Layout, layout_of_sets
 from residua.plans.measurements import Batch, Measurements
 from residua.plans.noise import Noise
 from residua.plans.operators.contract import Piece, RecordCosts
-from residua.plans.verifier import FEWEST_RECORDS, WORD, Profile, even, rounded_up
+from residua.plans.product.set_price import contributed
+from residua.plans.strategy import Plain
+from residua.plans.verifier import FEWEST_RECORDS, POINT, WORD, Profile, even, rounded_up
+from residua.privacy.costs import Reach
 
 _MOST_SHORT = 8  # short attributes: 2^8 patterns of agreement, each over all sets
 
@@ -108,6 +111,20 @@ class PieceMeasurements(Measurements):
             return sum((cost.replaced for cost in costs), Fraction(0))
         most = _largest(costs)
         return 2 * (most + _opposed(pieces, costs, several[0].sizes, most))
+
+    @classmethod
+    def limited(cls, several: Sequence[Self], reach: Reach) -> Fraction | None:
+        """By pairs of records that agree on short attributes (`set_price.py`), piece by piece: operators may differ.
+
+        No entry of an operator is larger than its largest diagonal entry. Limits along the attribute count for nothing.
+        """
+        if not several[0].noise.gaussian:
+            return None
+        total = Fraction(0)
+        for piece, cost in (pair for each in several for pair in zip(each.pieces, each.record_costs, strict=True)):
+            short = {i: Plain(n) for i, n in zip(piece.members, piece.sizes, strict=True)}
+            total += contributed(reach, short, [(piece.members, math.ceil(_largest([cost]) * POINT))])
+        return Fraction(math.ceil(total), POINT)
 
     def profile(self) -> Profile:
         """Nearly the same in every cell: the most expensive one stands for all; epsilon squared for Laplace noise."""

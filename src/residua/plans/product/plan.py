@@ -220,9 +220,10 @@ class ProductPlan(Plan):
     @cached_property
     def unit_pcost(self) -> float:
         """The privacy cost for the plan's unit of protection."""
-        if not self.by_residuals:
-            return super().unit_pcost
-        return float(self.unit.scaled(self.pcost)) if by_cells(self.unit) else self.residual_costs.unit_pcost
+        if by_cells(self.unit) and self.by_residuals:
+            return float(self.unit.scaled(self.pcost))
+        by_verifier = not self.by_residuals or (self.axes and self.unit.contribution is not None)
+        return super().unit_pcost if by_verifier else self.residual_costs.unit_pcost
 
     @property
     def slack(self) -> float:

@@ -142,11 +142,10 @@ class ResidualCosts:
 
     @cached_property
     def unit_pcost(self) -> float:
-        """For the unit of protection."""
+        """For a unit other than some records added or removed."""
         if self.tables is not None:
             return self.tables.price(self.plan.precisions)
-        by_records = by_cells(self.plan.unit) or (self.plan.axes and self.plan.unit.contribution is not None)
-        return float(self.plan.unit.scaled(self.plan.pcost, None if by_records else self.replacement[0]))
+        return float(self.plan.unit.scaled(self.plan.pcost, self.replacement[0]))
 
     @cached_property
     def tables(self) -> TablePrices | None:
