@@ -11,11 +11,11 @@ such that for every scale s in [1/2, 2⁴⁰] with nearest float ŝ, every such 
 floats of a binade [2ᵉ, 2ᵉ⁺¹] are cut into 32 segments [L, L + 2h] with h = 2ᵉ⁻⁶ and centre c. On a segment:
 
 1. *Unknown bits.* |ξ − x| ≤ w = 1 + 2ᵉ⁻⁵³, so |g(ξ) − g(x)| ≤ w |g′(L − w)|: |g′| decreases.
-2. *Truncation.* The Taylor polynomial of degree 8 at c errs by at most h⁹ |g⁽⁹⁾(L)| / 9! (Lagrange; |g⁽⁹⁾|
-   decreases too).
+2. *Truncation.* The Taylor polynomial of degree 8 at c errs by at most h⁹ |g⁽⁹⁾(L − w)| / 9! (Lagrange; |g⁽⁹⁾|
+   decreases too; h is taken w larger, here and below).
 3. *Coefficients.* They are rounded to floats A₀ … A₈; the differences are measured in balls, Σ |aₙ − Aₙ| hⁿ.
 4. *Evaluation.* t = x − c is exact (both are multiples of 2ᵉ⁻⁵² and |t| ≤ h). Horner's rule, from q₈ = A₈
-   down to q₀ = ẑ, errs by at most eᵢ = h eᵢ₊₁ + u h Q + u (|Aᵢ| + (1 + u) h Q), where Q ≥ |qᵢ₊₁| as
+   down to q₀ = ẑ, errs by at most eᵢ = h eᵢ₊₁ + 3u h Q + u (1 + u) |Aᵢ|, where Q ≥ |qᵢ₊₁| as
    computed. A fused multiply-add only makes this smaller. Nothing underflows: t is 0 or at least 2⁻⁶, and
    |Aₙ| > 2⁻⁶⁰⁰.
 5. *Scale.* |ŝ − s| ≤ uŝ and |y − ŝẑ| ≤ uŝ|ẑ|, so |y − s g(ξ)| ≤ ŝ (E + 2uZ) with E the sum of 1 to 4 and Z a
@@ -98,7 +98,7 @@ STEP_BITS = 48  # with second words, positions are evaluated in units of 2⁴⁸
 # The exponent and leading mantissa bits of a float number its segment.
 _SHIFT, _FIRST = 52 - SEGMENT_BITS, (1023 + FIRST_BINADE) << SEGMENT_BITS
 _BITS = 192  # of the balls in the proof: their own radius is far below every term
-_UNIT = arb(2) ** -53
+_UNIT, _PAIR = arb(2) ** -53, arb(2) ** -99
 
 
 @dataclass(frozen=True)
@@ -135,20 +135,41 @@ def segments() -> list[tuple[int, int]]:
 
 def _segment(tail: Tail, binade: int, start: int) -> list[float]:
     """Return centre, coefficients and bound for the floats from `start` (L) to L + 2h."""
-    half = 1 << (binade - SEGMENT_BITS - 1)
-    h = arb(half)
-    exact = coefficients(tail, arb(start + half), DEGREE)
-    A = [float(a) for a in exact]
-
     width = 1 + arb(2) ** (binade - 53)
-    largest, slope = coefficients(tail, start - width, 1)
-    unknown = width * abs(slope)
-    truncation = h ** (DEGREE + 1) * abs(coefficients(tail, arb(start), DEGREE + 1)[-1])
-    rounded = sum((abs(a - arb(b)) * h**n for n, (a, b) in enumerate(zip(exact, A, strict=True))), arb(0))
-
-    E = unknown + truncation + rounded + _horner_error(A, h)
+    centre, A, _, E, largest = _expanded(tail, binade, start, DEGREE, 0, 0, width, width)
     B = (1 + 4 * _UNIT) * (E + 2 * _UNIT * (largest + E)) + _UNIT
-    return [float(start + half), *A, _upwards(B)]
+    return [centre, *A, _upwards(B)]
+
+
+def _expanded(
+    tail: Tail, binade: int, start: int, degree: int, paired: int, step_bits: int, near: arb, beyond: arb
+) -> tuple[float, list[float], list[float], arb, arb]:
+    """Taylor's polynomial on a segment, and the sum of items 1 to 4 of either proof.
+
+    Args:
+        tail: whose quantiles.
+        binade: in which the segment lies.
+        start: L.
+        degree: of the polynomial.
+        paired: how many of its coefficients are pairs.
+        step_bits: positions are evaluated in units of 2 to this.
+        near: how far from ξ the position is at most.
+        beyond: how far outside the segment ξ and the position lie at most.
+
+    Returns:
+        The centre, the coefficients' high and low parts, the error, and the largest value.
+    """
+    half, step = 1 << (binade - SEGMENT_BITS - 1), arb(2) ** step_bits
+    H, M = half + beyond, start - beyond
+    exact = [a * step**n for n, a in enumerate(coefficients(tail, arb(start + half), degree))]
+    high = [float(a.mid()) for a in exact]
+    low = [float((a - arb(b)).mid()) if n < paired else 0.0 for n, (a, b) in enumerate(zip(exact, high, strict=True))]
+    A = [arb(a) + arb(b) for a, b in zip(high, low, strict=True)]
+    edge = coefficients(tail, M, degree + 1)
+    error = near * abs(edge[1]) + H ** (degree + 1) * abs(edge[-1])  # position and truncation
+    H = H / step
+    error += sum((abs(a - b) * H**n for n, (a, b) in enumerate(zip(exact, A, strict=True))), arb(0))
+    return float(start + half), high, low, error + _horner_error(A, H, paired), edge[0]
 
 
 def coefficients(tail: Tail, position: arb, order: int) -> list[arb]:
@@ -157,13 +178,16 @@ def coefficients(tail: Tail, position: arb, order: int) -> list[arb]:
     return [a * (-1) ** n * arb(2) ** (-64 * n) for n, a in enumerate(terms)]
 
 
-def _horner_error(A: list[float], h: arb) -> arb:
-    """Bound what rounding does to Horner's rule at |t| ≤ h (item 4 of the proof)."""
-    size, error = abs(arb(A[-1])), arb(0)
-    for coefficient in reversed(A[:-1]):
+def _horner_error(A: list[arb], H: arb, paired: int) -> arb:
+    """Bound what rounding does to Horner's rule (item 4 of the proofs), in floats and then in pairs."""
+    size, error = abs(A[-1]), arb(0)
+    for n in range(len(A) - 2, -1, -1):
         Q = size + error
-        error = h * error + _UNIT * h * Q + _UNIT * (abs(arb(coefficient)) + (1 + _UNIT) * h * Q)
-        size = abs(arb(coefficient)) + h * size
+        if n >= paired:
+            error = H * error + 3 * _UNIT * H * Q + _UNIT * (1 + _UNIT) * abs(A[n])
+        else:
+            error = H * error + _PAIR * (abs(A[n]) + H * Q)
+        size = abs(A[n]) + H * size
     return error
 
 
@@ -208,7 +232,6 @@ def _kernel() -> Callable[..., Any]:
 LONG_DEGREE = 17
 PAIRED = 9  # coefficients that are pairs
 _LONG_BITS = 320  # of the balls in the proof
-_PAIR = arb(2) ** -99
 
 
 @dataclass(frozen=True)
@@ -238,33 +261,7 @@ def long_table(tail: Tail) -> LongTable:
 
 
 def _long_segment(tail: Tail, binade: int, start: int) -> list[float]:
-    half = 1 << (binade - SEGMENT_BITS - 1)
-    beyond = 2 + arb(2) ** (binade - 52)
-    H, M = half + beyond, start - beyond
-    step = arb(2) ** STEP_BITS
-    exact = [a * step**n for n, a in enumerate(coefficients(tail, arb(start + half), LONG_DEGREE))]
-    high = [float(a.mid()) for a in exact]
-    low = [float((a - arb(b)).mid()) if n < PAIRED else 0.0 for n, (a, b) in enumerate(zip(exact, high, strict=True))]
-    A = [arb(a) + arb(b) for a, b in zip(high, low, strict=True)]
-
-    edge = coefficients(tail, M, LONG_DEGREE + 1)
-    position = (arb(2) ** -52 + arb(2) ** (binade - 105)) * abs(edge[1])
-    truncation = H ** (LONG_DEGREE + 1) * abs(edge[-1])
-    H = H / step
-    rounded = sum((abs(a - b) * H**n for n, (a, b) in enumerate(zip(exact, A, strict=True))), arb(0))
-    E: Any = position + truncation + rounded + _long_horner_error(A, H)
+    near, beyond = arb(2) ** -52 + arb(2) ** (binade - 105), 2 + arb(2) ** (binade - 52)
+    centre, high, low, E, _ = _expanded(tail, binade, start, LONG_DEGREE, PAIRED, STEP_BITS, near, beyond)
     pairs = [each for n in range(PAIRED) for each in (high[n], low[n])]
-    return [float(start + half), *pairs, *high[PAIRED:], float(E.upper()) * (1 + 2.0**-50)]
-
-
-def _long_horner_error(A: list[arb], H: arb) -> arb:
-    """Bound what rounding does to Horner's rule (item 4 of the proof)."""
-    size, error = abs(A[-1]), arb(0)
-    for n in range(LONG_DEGREE - 1, -1, -1):
-        Q = size + error
-        if n >= PAIRED:
-            error = H * error + 3 * _UNIT * H * Q + _UNIT * (1 + _UNIT) * abs(A[n])
-        else:
-            error = H * error + _PAIR * (abs(A[n]) + H * Q)
-        size = abs(A[n]) + H * size
-    return error
+    return [centre, *pairs, *high[PAIRED:], float(E.upper()) * (1 + 2.0**-50)]
