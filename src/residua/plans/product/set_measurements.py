@@ -55,6 +55,17 @@ class SetMeasurements(Measurements):
         for array in (self.measured, self.grids, self.scales):
             array.setflags(write=False)
 
+    def check(self) -> None:
+        """Refuses tables that are incomplete, not integer, or listed twice."""
+        count = len(self.measured)
+        if not count or self.grids.shape != (count,) or self.scales.shape != (count,):
+            raise VerificationError("the blocks are incomplete; each needs a set, a grid factor and a noise scale.")
+        if not np.issubdtype(self.grids.dtype, np.integer) or (self.grids < 1).any():
+            raise VerificationError("a grid factor is not a positive whole number; only integers are measured.")
+        first, last = self.measured[0], self.measured[-1]
+        if (np.diff(self.measured) <= 0).any() or not 0 <= first <= last < len(self.lattice):
+            raise VerificationError("a set is measured twice or does not exist; list each once, in order.")
+
     @cached_property
     def chosen(self) -> Booleans:
         """Whether each set of the family is measured, (sets,)."""
@@ -204,7 +215,8 @@ class ResidualMeasurements(SetMeasurements):
         return price.costs_of(self)
 
     def check(self) -> None:
-        """Refuses blocks that are incomplete, not integer, listed twice, or whose noise cannot be sampled exactly."""
+        """Refuses also strategies that do not fit or are not integer, and noise that cannot be sampled exactly."""
+        super().check()
         price.check(self)
 
     @classmethod

@@ -114,15 +114,7 @@ def cell_costs(measurements: Priced, most_cells: int) -> tuple[Set, Objects] | N
 
 
 def check(measurements: Priced) -> None:
-    """Refuses blocks that are incomplete, not integer, listed twice, or whose noise cannot be sampled exactly."""
-    count = len(measurements.measured)
-    if not count or measurements.grids.shape != (count,) or measurements.scales.shape != (count,):
-        raise VerificationError("the blocks are incomplete; each needs a set, a grid factor and a noise scale.")
-    if not np.issubdtype(measurements.grids.dtype, np.integer) or (measurements.grids < 1).any():
-        raise VerificationError("a grid factor is not a positive whole number; only integers are measured.")
-    first, last = measurements.measured[0], measurements.measured[-1]
-    if (np.diff(measurements.measured) <= 0).any() or not 0 <= first <= last < len(measurements.lattice):
-        raise VerificationError("a set is measured twice or does not exist; list each once, in order.")
+    """Refuses strategies that do not fit or are not integer, noise that cannot be sampled, and possible overflow."""
     require_scales(measurements.scales[measurements.independent])
     if [strategy.size for strategy in measurements.strategies] != measurements.sizes.tolist():
         raise VerificationError("the strategies do not fit the attributes; plan again.")

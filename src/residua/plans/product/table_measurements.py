@@ -73,17 +73,8 @@ class TableMeasurements(SetMeasurements):
         return np.asarray(cells)
 
     def check(self) -> None:
-        """Refuses tables that are incomplete, not integer, listed twice, or whose noise cannot be sampled exactly."""
-        count = len(self.measured)
-        if not count or self.grids.shape != (count,) or self.scales.shape != (count,):
-            raise VerificationError("the plan has nothing to measure, or its parts do not fit; plan again.")
-        if not all(np.issubdtype(array.dtype, np.integer) for array in (self.measured, self.grids)):
-            raise VerificationError("a grid factor is not a whole number; only integers are measured.")
-        first, last = self.measured[0], self.measured[-1]
-        if (np.diff(self.measured) <= 0).any() or not 0 <= first <= last < len(self.lattice):
-            raise VerificationError("a marginal would be measured twice, or does not exist; plan again.")
-        if (self.grids < 1).any():
-            raise VerificationError("a grid factor is below 1; plan again.")
+        """Refuses also noise that cannot be sampled exactly, too many cells, and possible overflow."""
+        super().check()
         require_scales(self.scales)
         if self.most_records < _FEWEST_RECORDS:
             raise VerificationError("a grid factor is so large that measurements could overflow; plan again.")
