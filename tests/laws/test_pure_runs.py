@@ -14,12 +14,12 @@ import residua as rs
 from residua.errors import FileError, PlanError, VerificationError
 from residua.files import read_document, write_document
 from residua.plans import ProductPlan
-from residua.plans.kept import KIND, VERSION
 from residua.plans.operators import bucket_reaches as intervals
 from residua.plans.operators.bucket_squares import BucketShape
 from residua.plans.operators.buckets import NestedBuckets
 from residua.plans.planners.pure_tree import _whole
 from residua.plans.search.runs import RunsLoss, divisions, weighted_runs
+from residua.plans.statements import KIND, VERSION
 from residua.plans.tails import reaches
 from residua.testing import LAWS, check_plan
 

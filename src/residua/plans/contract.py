@@ -18,11 +18,10 @@ from residua.linalg.arrays import Floats
 from residua.plans.cells import Grouping
 from residua.plans.combining import algebra_of
 from residua.plans.estimator import Asked, Estimator, Query, as_workload, combination_query, require_same_domain
-from residua.plans.kept import KeptPlan
 from residua.plans.measurements import Measurements
 from residua.plans.noise import NORMAL, Noise
 from residua.plans.quotes import Forecasts
-from residua.plans.statements import Candidate, price_remarks
+from residua.plans.statements import Candidate, KeptPlan, price_remarks
 from residua.privacy import AddRemove, Guarantee, Unit
 from residua.privacy.exact import round_up
 from residua.showing import ReportedPlan

@@ -18,6 +18,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from residua.domain import Domain
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
 from residua.plans.cells import Grouping
@@ -172,12 +173,12 @@ class KnownPlan(Plan):
         """Refuses."""
         raise PlanError("facts are known, not measured; ask the release for estimates.")
 
-    def to_body(self) -> dict[str, Any]:
+    def kept(self) -> dict[str, Any]:
         """Refuses."""
         return cast("dict[str, Any]", self.compile())
 
     @classmethod
-    def of_body(cls, body: dict[str, Any]) -> Plan:
+    def of_kept(cls, domain: Domain, body: dict[str, Any], stated: dict[str, Any]) -> KnownPlan:
         """Refuses."""
         raise ValueError("a plan beside facts is not kept in files")
 
