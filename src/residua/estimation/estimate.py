@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,16 +16,18 @@ from residua.errors import PlanError
 from residua.estimation.fit import Fitted, Progress, fitted
 from residua.estimation.folder import load_estimates, save_estimates
 from residua.estimation.intervals import estimated_ends
-from residua.estimation.observed import Members, Public, observed_of
+from residua.estimation.observed import Members, Observed, Public, observed_of, simulated
 from residua.estimation.rows import SyntheticRows, rows_of
 from residua.estimation.tables import ODD, EstimatedTables, TableAccuracy, accuracy_of, crossed_names
 from residua.linalg.arrays import Floats
+from residua.linalg.modes import centred
 from residua.projection.accuracy import statement_of
 from residua.projection.problem import Terms
 from residua.projection.tables import ProjectedTable, Tabled
 from residua.projection.total import estimated_total
+from residua.published.replicates import Replicates, check_count
 from residua.release.base import Release
-from residua.showing import Exported
+from residua.showing import Exported, with_bar
 from residua.workload import AskedRows, Workload
 
 _MOST_WAYS = 6  # up to which the strength of interactions is learned
@@ -67,12 +69,14 @@ class Estimated(Exported, Tabled):
         public: what is known besides.
         fitted: the tables of single attributes and pairs.
         total_given: whether the total is public.
+        simulated: what it was made from instead of the release, if it is a replicate.
     """
 
     release: Release
     public: Public
     fitted: Fitted
     total_given: bool
+    simulated: Observed | None = None
 
     @property
     def nonnegative(self) -> bool:
@@ -86,7 +90,8 @@ class Estimated(Exported, Tabled):
 
     @cached_property
     def _tables(self) -> EstimatedTables:
-        return EstimatedTables(observed_of(self.release).telling(self.total), self.public, self.fitted)
+        observed = self.simulated or observed_of(self.release)
+        return EstimatedTables(observed.telling(self.total), self.public, self.fitted)
 
     @property
     def total(self) -> float:
@@ -196,6 +201,35 @@ class Estimated(Exported, Tabled):
         """
         return rows_of(self, n, attributes, random)
 
+    @with_bar("replicating")
+    def replicates(self, n: int = 50, *, progress: Progress | bool | None = None) -> Replicates[Estimated]:
+        """Estimates from releases simulated as if these tables were the data, for whoever computes on.
+
+        Each is this estimate, had it been the truth and been measured and estimated again: how far they are from it is
+        about how far it is from the truth. `rows()` of each is a synthetic set; `combined` turns any number computed
+        from all of them into one with an interval. No data is touched and nothing is spent.
+
+        Args:
+            n: how many; each takes as long as the estimate did.
+            progress: `True` draws a bar on a terminal or in a notebook; or a function, called with what is done, how
+                much, and of how much.
+
+        Raises:
+            PlanError: no number of replicates, or an attribute that is called as a column of the file.
+        """
+        random, observed, tables = np.random.default_rng(), observed_of(self.release), self._tables
+        truth = cache(lambda members: centred(tables.table(members)))
+        drawn = []
+        for done in range(check_count(n)):
+            error = math.sqrt(self.fitted.total_error)
+            total = max(self.total + error * float(random.standard_normal()), 1.0) if error else self.total
+            again = simulated(self.domain, observed.variances, truth, int(random.integers(2**62)))
+            fit = _fitted(again.telling(total), self.public, total, self.fitted.total_error)
+            drawn.append(replace(self, fitted=fit, simulated=again))
+            if callable(progress):
+                progress("replicating", done + 1, n)
+        return self._replicated(drawn, "simulated as if the estimated tables were the truth")
+
     @property
     def contradicted(self) -> tuple[tuple[str, ...], ...]:
         """The pairs whose measurements the model does not explain; there the measurements decide."""
@@ -275,13 +309,20 @@ def estimate(
     public = Public(release.domain, facts)
     count, variance = total_of(release, public)
     observed = observed_of(release).telling(count)
-    fit = fitted(observed, public, count, variance, progress)
+    return Estimated(release, public, _fitted(observed, public, count, variance, progress), variance == 0.0)
+
+
+def _fitted(
+    observed: Observed, public: Public, total: float, variance: float, progress: Progress | None = None
+) -> Fitted:
+    """Singles and pairs, and how strong larger interactions are."""
+    fit = fitted(observed, public, total, variance, progress)
     tables = EstimatedTables(observed, public, fit)
     for size in range(3, _MOST_WAYS + 1):
         prior = tables.prior(size)
         if prior is not None:
             fit.priors[size] = prior
-    return Estimated(release, public, fit, variance == 0.0)
+    return fit
 
 
 def total_of(release: Release, public: Public) -> tuple[float, float]:

@@ -8,7 +8,7 @@ on S ⊂ A, and at least `n_S + n_T − n_{S∩T}` where S ∪ T = A (Fréchet):
 n_{S∩T} − n_S meet the rest of S, and all but n_{S∩T} − n_T the rest of T. The release answers m such numbers, each in
 an interval of confidence 1 − α/m, so that all hold together with 1 − α at least, and the bound with them, whatever the
 data. Such intervals are wide. The model's own error is stated for a table as a whole (`Estimated.accuracy`) and not
-turned into intervals: no factor makes them hold in cells of every size on data that it was not chosen on.
+turned into intervals: a factor that makes them hold in cells of every size on some data does not on other data.
 """
 
 from __future__ import annotations

@@ -187,9 +187,16 @@ class Supposed:
 
     def observed(self, domain: Domain, variances: Mapping[Members, float], seed: int = 0) -> Observed:
         """What a release with noise of these variances would say if this were the truth."""
+        return simulated(domain, variances, self.residual, seed)
 
-        def residual(members: Members) -> Floats:
-            random, truth = np.random.default_rng([seed, *members]), self.residual(members)
-            return truth + centred(random.standard_normal(truth.shape)) * math.sqrt(variances[members])
 
-        return Observed(domain, variances, residual)
+def simulated(
+    domain: Domain, variances: Mapping[Members, float], truth: Callable[[Members], Floats], seed: int
+) -> Observed:
+    """What a release with noise of these variances would say if these were the true residuals."""
+
+    def residual(members: Members) -> Floats:
+        random, own = np.random.default_rng([seed, *members]), truth(members)
+        return own + centred(random.standard_normal(own.shape)) * math.sqrt(variances[members])
+
+    return Observed(domain, variances, residual)

@@ -217,10 +217,7 @@ class Projected(Exported, Tabled):
             drawn.append(replace(self, fit=fit, bound=None, simulated=None, calibration=None))
             if callable(progress):
                 progress(i + 1, n)
-        names = tuple(self.domain.names[i] for i in sorted(self.plan.measured_attributes))
-        workload = self.plan.workload
-        names += ("query",) if workload is not None and workload.single_queries is not None else ()
-        return Replicates(tuple(drawn), names, "simulated as if the projected tables were the truth")
+        return self._replicated(drawn, "simulated as if the projected tables were the truth")
 
     # ---- files
 

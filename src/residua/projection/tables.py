@@ -22,6 +22,7 @@ from residua.plans.contract import Plan
 from residua.plans.tails import check_confidence
 from residua.projection.rounding import controlled_rounding
 from residua.published.columns import Columns
+from residua.published.replicates import Replicates
 from residua.published.streaming import axis_labels, ends_of, label_columns
 from residua.published.table import domain_of_queries, what_is_counted
 from residua.quoting import Answering, Points, Quotable
@@ -277,6 +278,13 @@ class Tabled(Quotable):
             yield from self.tables(confidence=confidence, most=MOST_ROWS)
         if workload.single_queries is not None:
             yield self.answers(workload.single_queries, confidence=confidence)
+
+    def _replicated(self, drawn: Sequence[Any], note: str) -> Replicates[Any]:
+        """Replicates of these tables, with the columns that their file has."""
+        names = tuple(self.domain.names[i] for i in sorted(self.plan.measured_attributes))
+        workload = self.plan.workload
+        names += ("query",) if workload is not None and workload.single_queries is not None else ()
+        return Replicates(tuple(drawn), names, note)
 
     def rounded(self, attributes: Sequence[str]) -> CountTable:
         """The marginal on these attributes in whole numbers, by controlled rounding; zeros stay zero.
