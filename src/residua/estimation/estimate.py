@@ -22,6 +22,7 @@ from residua.estimation.tables import ODD, EstimatedTables, TableAccuracy, accur
 from residua.linalg.arrays import Floats
 from residua.linalg.modes import centred
 from residua.projection.accuracy import statement_of
+from residua.projection.problem import Progress as Steps
 from residua.projection.problem import Terms
 from residua.projection.tables import ProjectedTable, Tabled
 from residua.projection.total import estimated_total
@@ -202,7 +203,7 @@ class Estimated(Exported, Tabled):
         return rows_of(self, n, attributes, random)
 
     @with_bar("replicating")
-    def replicates(self, n: int = 50, *, progress: Progress | bool | None = None) -> Replicates[Estimated]:
+    def replicates(self, n: int = 50, *, progress: Steps | bool | None = None) -> Replicates[Estimated]:
         """Estimates from releases simulated as if these tables were the data, for whoever computes on.
 
         Each is this estimate, had it been the truth and been measured and estimated again: how far they are from it is
@@ -211,8 +212,8 @@ class Estimated(Exported, Tabled):
 
         Args:
             n: how many; each takes as long as the estimate did.
-            progress: `True` draws a bar on a terminal or in a notebook; or a function, called with what is done, how
-                much, and of how much.
+            progress: `True` draws a bar on a terminal or in a notebook; or a function, called with how many are done,
+                and of how many.
 
         Raises:
             PlanError: no number of replicates, or an attribute that is called as a column of the file.
@@ -227,7 +228,7 @@ class Estimated(Exported, Tabled):
             fit = _fitted(again.telling(total), self.public, total, self.fitted.total_error)
             drawn.append(replace(self, fitted=fit, simulated=again))
             if callable(progress):
-                progress("replicating", done + 1, n)
+                progress(done + 1, n)
         return self._replicated(drawn, "simulated as if the estimated tables were the truth")
 
     @property
