@@ -86,26 +86,6 @@ def test_safe_intervals_hold_the_truth_as_often_as_they_say(tmp_path):
     assert misses.max() <= allowed
 
 
-def test_calibrated_intervals_are_those_of_replicates_within_wider_safe_ones(tmp_path):
-    projected = rs.project(all_two_way(tmp_path), total=60, shrink=False)
-    drawn = projected.replicates(39)
-    narrow, safe, wide = (
-        each.answers(confidence=level)
-        for each, level in ((projected.calibrated(drawn), 0.95), (projected, 0.95), (projected, 0.97))
-    )
-    p, stddevs = narrow["estimate"], projected.release.answers()["stddev"]
-    small = p < 2.0 * stddevs
-    assert 0 < small.sum() < len(p)
-    apart = np.sort([each.answers(confidence=None)["estimate"] - p for each in drawn], axis=0)
-    lower, upper = p + np.minimum(apart[0], -apart[-1]), p + np.maximum(apart[-1], -apart[0])  # 39: the extremes
-    expected = np.clip(lower, wide["lower"], wide["upper"]), np.clip(upper, wide["lower"], wide["upper"])
-    for end, at, hull in (("lower", expected[0], np.minimum), ("upper", expected[1], np.maximum)):
-        np.testing.assert_allclose(narrow[end][small], hull(at, p)[small], atol=1e-9)
-        np.testing.assert_array_equal(narrow[end][~small], safe[end][~small])
-    assert "calibrated by 39 replicates" in narrow.note
-    assert "calibrated" not in safe.note
-
-
 def test_replicates_are_projections_and_one_long_file(tmp_path):
     projected = rs.project(all_two_way(tmp_path), total=60)
     drawn = projected.replicates(3)
@@ -124,7 +104,3 @@ def test_replicates_are_projections_and_one_long_file(tmp_path):
     for n in (0, True, 2.5):
         with pytest.raises(rs.ResiduaError, match="positive whole number of replicates"):
             projected.replicates(n)
-    with pytest.raises(rs.ResiduaError, match="make 39"):
-        projected.calibrated(drawn).table(["age"])
-    with pytest.raises(rs.ResiduaError, match="stay the safe ones"):
-        rs.project(projected.release, total=60, shrink=True).calibrated(3)

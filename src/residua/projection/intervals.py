@@ -8,20 +8,11 @@ outside of that altogether, it does not hold t, and the nearest end of [l, h] st
 is added, if it is outside. Hence the interval holds t at least as often as the release's own, whatever the data, the
 metric and the solver did. A total taken from the release proves nothing, and is not used.
 
-**Calibrated.** Small cells lie near what non-negativity forbids, so that a projection is much nearer to the truth there
-than the noise reaches. How near, replicates tell: projections of releases simulated as if the projected tables were the
-truth. At confidence 1 − α let d₁ ≤ d₂ be the quantiles α/2 and 1 − α/2 of how far replicates of a number p are from it.
-A number below two standard deviations of the release gets the union of `p + [d₁, d₂]` (replicates stray from p as p did
-from t) and `p − [d₁, d₂]` (the same, with the bias taken off), cut at the safe interval of confidence 1 − 0.6 α: so
-where both miss apart from each other, they miss α at the most. Other numbers keep the safe interval, since there the
-projection gains little and replicates miss more often than they say. That the union misses so rarely is not proven: the
-projected tables are not the truth. It is measured, by cell size, on data that these three figures were not chosen with
-(docs/uncertainty.md); and it holds for projections that are nearest tables, not for shrunk ones.
+A narrower construction, calibrated by replicates, was tried and is not offered: it does not hold on all data
+(docs/uncertainty.md, benchmarks/projected_intervals.py).
 """
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 
@@ -32,9 +23,6 @@ from residua.projection.problem import Terms
 from residua.release.base import Release
 from residua.workload import Term, Workload, applied
 
-_SMALL = 2.0  # standard deviations of the release: below, a projection is far better than it
-_OF_MISS = 0.6  # of the chance to miss: how often a safe interval may that replicates make narrower
-
 
 def safe_ends(
     release: Release, terms: Terms, workload: Workload, estimates: Floats, confidence: float
@@ -42,35 +30,6 @@ def safe_ends(
     """The ends of the safe intervals of the answers to every query, (queries,) each."""
     lower, upper = cut_ends(release, terms, workload, confidence)
     return np.minimum(lower, estimates), np.maximum(upper, estimates)
-
-
-def calibrated_ends(
-    release: Release, terms: Terms, workload: Workload, estimates: Floats, replicates: Floats, confidence: float
-) -> tuple[Floats, Floats]:
-    """The ends of the calibrated intervals, (queries,) each, from replicates of the answers, (n, queries).
-
-    Raises:
-        PlanError: too few replicates for this confidence.
-    """
-    n, miss = len(replicates), 1.0 - confidence
-    k = int(miss / 2.0 * (n + 1) + 1e-9) - 1
-    if k < 0:
-        raise PlanError(f"{n} replicates are too few for a confidence of {confidence:g}; make {fewest(confidence)}.")
-    safe = safe_ends(release, terms, workload, estimates, confidence)
-    try:
-        small = estimates < _SMALL * np.sqrt(release.estimator.answers(workload)[1])
-    except PlanError:  # it tells nothing of them, and replicates do not say how far that is off
-        return safe
-    first, last = np.partition(replicates - estimates, (k, n - 1 - k), axis=0)[[k, n - 1 - k]]
-    lower, upper = safe_ends(release, terms, workload, estimates, 1.0 - _OF_MISS * miss)
-    low = np.minimum(np.clip(estimates + np.minimum(first, -last), lower, upper), estimates)
-    high = np.maximum(np.clip(estimates + np.maximum(last, -first), lower, upper), estimates)
-    return np.where(small, low, safe[0]), np.where(small, high, safe[1])
-
-
-def fewest(confidence: float) -> int:
-    """How many replicates intervals of a confidence need at least."""
-    return math.ceil(2.0 / (1.0 - confidence) - 1e-9) - 1
 
 
 def cut_ends(release: Release, terms: Terms, workload: Workload, confidence: float) -> tuple[Floats, Floats]:

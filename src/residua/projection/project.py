@@ -17,7 +17,7 @@ from residua.linalg.arrays import Floats
 from residua.plans.cells import MOST_COLUMNS
 from residua.projection.accuracy import BIASED, Bound, SimulatedError, bound_of, projection_statement, simulated_error
 from residua.projection.folder import load_projection, save_projection
-from residua.projection.intervals import calibrated_ends, safe_ends
+from residua.projection.intervals import safe_ends
 from residua.projection.problem import Fit, Metric, Progress, Terms
 from residua.projection.problems import kind_of, metric_of, problem_of
 from residua.projection.tables import Tabled
@@ -49,7 +49,6 @@ class Projected(Exported, Tabled):
         bound: how far from the truth it can be; None where the release is biased itself, its noise not normal, or
             interactions were shrunk.
         simulated: the error that simulations indicated, if any were made.
-        calibration: replicates that make intervals narrower; None: they are safe. Not saved.
     """
 
     release: Release
@@ -58,7 +57,6 @@ class Projected(Exported, Tabled):
     distance: float
     bound: Bound | None
     simulated: SimulatedError | None = None
-    calibration: Replicates[Projected] | None = None
 
     @property
     def nonnegative(self) -> bool:
@@ -133,34 +131,7 @@ class Projected(Exported, Tabled):
 
     def ends(self, workload: Workload, estimates: Floats, confidence: float) -> tuple[Floats, Floats]:
         """Of the release's own intervals, cut at what the constraints prove; see `projection/intervals.py`."""
-        if self.calibration is None:
-            return safe_ends(self.release, self.terms, workload, estimates, confidence)
-        replicates = np.stack([each.answered(workload) for each in self.calibration])
-        return calibrated_ends(self.release, self.terms, workload, estimates, replicates, confidence)
-
-    @property
-    def grounds(self) -> str:
-        """What intervals rest on, where they are not safe."""
-        return "" if self.calibration is None else f"calibrated by {len(self.calibration):,} replicates"
-
-    def calibrated(self, replicates: int | Replicates[Projected] = 99, **progress: Any) -> Projected:
-        """The same projection with narrower intervals for small numbers, calibrated by replicates.
-
-        Intervals of numbers below two standard deviations of the release become about half as wide (of true zeros) to
-        four fifths (of 5 to 19); others stay. That they hold the truth as often as they say is measured by cell size on
-        real and simulated data, not proven (docs/uncertainty.md); the safe ones are.
-
-        Args:
-            replicates: how many to make, or some that were made with `replicates`; 39 are the fewest for 95 %.
-            progress: as for `replicates`.
-
-        Raises:
-            PlanError: interactions were shrunk, or cells may be negative: there it was found not to hold.
-        """
-        if self.terms.shrunk or not self.terms.nonnegative:
-            raise PlanError("intervals of shrunk projections, or with nonnegative=False, stay the safe ones.")
-        made = replicates if isinstance(replicates, Replicates) else self.replicates(replicates, **progress)
-        return replace(self, calibration=made)
+        return safe_ends(self.release, self.terms, workload, estimates, confidence)
 
     @property
     def histogram(self) -> Floats:
@@ -214,7 +185,7 @@ class Projected(Exported, Tabled):
         drawn = []
         for i in range(n):
             fit = problem.solve(problem.simulated(self.fit, random))
-            drawn.append(replace(self, fit=fit, bound=None, simulated=None, calibration=None))
+            drawn.append(replace(self, fit=fit, bound=None, simulated=None))
             if callable(progress):
                 progress(i + 1, n)
         return self._replicated(drawn, "simulated as if the projected tables were the truth")

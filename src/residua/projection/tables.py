@@ -61,7 +61,6 @@ class ProjectedTable(WithoutBars):
         counted: what is counted, in words, where that is not every record.
         ends: of the intervals, the lower and the upper, each like the estimates; None where none was asked for.
         confidence: how often an interval holds the truth, at least.
-        grounds: what the intervals rest on, in words, where that is not a proof.
     """
 
     domain: Domain
@@ -72,7 +71,6 @@ class ProjectedTable(WithoutBars):
     counted: str = ""
     ends: tuple[Floats, Floats] | None = None
     confidence: float | None = None
-    grounds: str = ""
 
     def __post_init__(self) -> None:
         for each in (self.estimates, *(self.ends or ())):
@@ -87,7 +85,7 @@ class ProjectedTable(WithoutBars):
         if self.ends is None or self.confidence is None or np.isnan(self.ends[0]).all():
             return self.counted
         means = f"lower to upper: {100 * self.confidence:.10g} % intervals, each by itself"
-        return "; ".join(filter(None, (f"{means}, {self.grounds}" if self.grounds else means, self.counted)))
+        return "; ".join(filter(None, (means, self.counted)))
 
     @cached_property
     def columns(self) -> dict[str, Any]:
@@ -165,11 +163,6 @@ class Tabled(Quotable):
         """What is said of its numbers."""
 
     @property
-    def grounds(self) -> str:
-        """What intervals rest on, in words, where that is not a proof."""
-        return ""
-
-    @property
     def _counted(self) -> str:
         return what_is_counted(self.plan.unit)
 
@@ -237,7 +230,7 @@ class Tabled(Quotable):
     ) -> ProjectedTable:
         """A table of estimates and, if there are any, the ends of their intervals."""
         ends = (parts[1], parts[2]) if len(parts) > 1 else None
-        words = (labels, title, self._counted, ends, confidence, self.grounds)
+        words = (labels, title, self._counted, ends, confidence)
         return ProjectedTable(self.domain, names, parts[0], *words)
 
     def tables(self, *, confidence: float | None = 0.95, most: int | None = None) -> Iterator[ProjectedTable]:
