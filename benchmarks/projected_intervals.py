@@ -4,7 +4,7 @@
 `ADULT` names its coded file, beside its domain; all other data are simulated. `own` is the release's interval cut at
 zero, `safe` that of the projection, `calibrated` a narrower one with 99 replicates, over fewer releases, which is not
 offered because it does not hold on all data. Classes are by true count. The figures of `calibrated` were chosen with
-marginals of three of Adult (education, marital status, occupation, race and sex) and with simulated geometric counts, at
+marginals of three of Adult (education, marital status, occupation, race, sex) and with simulated geometric counts, at
 rho = 0.02 with the total public: not with anything simulated here.
 """
 
