@@ -203,28 +203,8 @@ def worst_pattern(lattice: SetFamily, costs: Floats, ratios: Floats) -> tuple[fl
         costs: what each costs a record added or removed, (sets,).
         ratios: r_i, from −1 to 1: the least inner product of two values of attribute i, relative to the largest norm.
     """
-    costs = np.concatenate([[0.0], costs[1:]])
-    used = np.flatnonzero([bool((costs[with_i] > 0).any()) for with_i, _ in lattice.covers])
-    if len(used) <= MOST_ENUMERATED:
-        shared = _dense(lattice, costs, used)
-        for axis, i in enumerate(used):
-            without, with_i = np.take(shared, 0, axis=axis), np.take(shared, 1, axis=axis)
-            shared = np.stack([without + with_i * ratios[i], without + with_i], axis=axis)
-        return float(2.0 * (costs.sum() - shared.min())), True
-    worst = np.concatenate([[0.0], np.maximum(lattice.maxima(-ratios)[1:], 0.0)])
-    return float(2.0 * costs @ (1.0 + worst)), False
-
-
-def _dense(lattice: SetFamily, costs: Floats, used: Integers) -> Floats:
-    """Costs as a (2, …, 2) array: index 1 on axis j when the set holds the j-th used attribute."""
-    bit = np.zeros(lattice.attributes, dtype=np.int64)
-    bit[used] = 2 ** np.arange(len(used) - 1, -1, -1)
-    flat = np.zeros(2 ** len(used))
-    for k, level in enumerate(lattice.levels):
-        block = slice(lattice.offsets[k], lattice.offsets[k + 1])
-        # Sets with an attribute that is not used share a pattern with others, but cost nothing.
-        np.add.at(flat, bit[level].sum(axis=1), costs[block])
-    return flat.reshape((2,) * len(used))
+    spending = replacing(lattice, costs, ratios, MOST_ENUMERATED, removable=False)
+    return float(spending.paid(np.ones(len(costs))).max()), spending.changes > 1 or not costs[1:].any()
 
 
 def some_person(lattice: SetFamily, precisions: Floats, strategies: Sequence[Strategy], reach: Reach) -> float:
