@@ -114,7 +114,9 @@ def _for_persons(task: Task, solution: DenseSolution, loss: QueryLoss) -> DenseS
 
 def _priced(plan: MatrixPlan, task: Task, loss: QueryLoss) -> MatrixPlan:
     """The plan within its budget; or, without one, as much more precise as rounding took away."""
-    return finished(plan, task, max(loss.of(plan.variances(task.workload)), task.loss) if task.allowed is None else 1.0)
+    if task.allowed is not None:
+        return plan if task.by_cells else finished(plan, task, 1.0)  # cell by cell, integers were scaled to the budget
+    return finished(plan, task, max(loss.of(plan.variances(task.workload)), task.loss))
 
 
 def solved(workload: Workload, loss: QueryLoss, tolerance: float) -> DenseSolution:
@@ -164,7 +166,8 @@ def given_strategy(task: Task, strategy: Floats, columns: Integers, name: str) -
     """A plan that measures a given strategy, (rows, distinct cells), at a budget: a baseline; nothing is proven."""
     assert task.allowed is not None
     pcost = task.allowed * BUDGET_SLACK / _unit_ratio(task, strategy, columns)
-    return finished(_of_strategy(task, strategy, columns, pcost), task, 1.0).replaced(objective=name)
+    plan = _of_strategy(task, strategy, columns, pcost)
+    return _priced(plan, task, query_loss(task.objective, task.workload)).replaced(objective=name)
 
 
 def check_size(workload: Workload) -> None:

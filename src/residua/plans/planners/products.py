@@ -65,7 +65,7 @@ def _loss(plan: ProductPlan, task: Task) -> float:
 def _planned(task: Task, kept: Sequence[Strategy | None]) -> ProductPlan:
     """The plan with these strategies kept, and others chosen."""
     workload, sizes, effort = task.workload, task.workload.domain.sizes, task.effort
-    design = designed(workload, task.objective, effort, kept)
+    design = designed(workload, task.objective, effort, kept, replaced=task.unit.contribution is None)
     game = design.game()
     noise, _, value = game.respond(design.weights)
     ratio = float(task.reach.records if task.reach else 1) ** 2

@@ -25,12 +25,14 @@ from residua.plans.saddle import Effort, Progress
 from residua.plans.solver.attribute import SETTLED, RealStrategy, Search, best_cells
 from residua.plans.solver.closed_form import ProductGame, felt
 from residua.plans.solver.ordered import ordered_start
+from residua.plans.solver.patterns import PatternSpending, replacing
 from residua.plans.strategy import Strategy
 from residua.workload import AttributeQueries, Identity, Workload
 
 _ROUNDS = 200
 _MAXIMUM_ROUNDS = 60
 _PATIENCE, _PROGRESS = 20, 1e-4  # rounds without progress after which nature's weights on rows are left as they are
+_MOST_PATTERNS = 10  # attributes up to which all ways in which two records differ are weighed
 _GROWTH = 1.0  # exponent of nature's weights on rows
 
 
@@ -43,12 +45,14 @@ class Design:
         strategies: for each attribute; None for the plain residual.
         weights: on the terms' mean variances, (terms,).
         rows: for each family and attribute the weights of rows in those means, summing to 1; None for equal ones.
+        replacing: whether records are replaced, so that the total is free.
     """
 
     workload: Workload
     strategies: list[RealStrategy | None]
     weights: Floats
     rows: list[list[Floats | None]]
+    replacing: bool = False
 
     @cached_property
     def kinds(self) -> list[list[AttributeQueries]]:
@@ -92,10 +96,27 @@ class Design:
                 else:
                     shares[f, i] = max(float(np.einsum("ij,ij->", V, strategy.inverse)), 0.0)
                     dilutions[f, i] = float(strategy.spread @ V @ strategy.spread)
-        return ProductGame(self.workload, costs, shares, felt(dilutions, shares))
+        limits = self._replaced(costs) if self.replacing else None
+        return ProductGame(self.workload, costs, shares, felt(dilutions, shares), limits)
+
+    def _replaced(self, costs: Floats) -> PatternSpending:
+        """How to spend best where records are replaced."""
+        least = [-1.0 / max(int(n) - 1, 1) for n in self.workload.domain.sizes]
+        for i, strategy in enumerate(self.strategies):
+            if strategy is not None and len(strategy.rows):
+                least[i] = float((strategy.rows.T @ strategy.rows).min())
+        lattice = self.workload.lattice
+        return replacing(lattice, lattice.products(costs), np.array(least), _MOST_PATTERNS, removable=False)
 
 
-def designed(workload: Workload, objective: Objective, effort: Effort, given: Sequence[Strategy | None]) -> Design:
+def designed(
+    workload: Workload,
+    objective: Objective,
+    effort: Effort,
+    given: Sequence[Strategy | None],
+    *,
+    replaced: bool = False,
+) -> Design:
     """Strategies for an objective, a total or a maximum.
 
     Args:
@@ -103,10 +124,11 @@ def designed(workload: Workload, objective: Objective, effort: Effort, given: Se
         objective: what they are to be good for.
         effort: how long to try.
         given: for each attribute a strategy to keep, or None to choose one.
+        replaced: whether records are replaced.
     """
     searches = _Searches(workload, given, effort.progress)
     even: list[list[Floats | None]] = [[None] * len(workload.domain) for _ in workload.families]
-    start = Design(workload, searches.strategies(), workload.weights * workload.cells, even)
+    start = Design(workload, searches.strategies(), workload.weights * workload.cells, even, replaced)
     if not isinstance(objective, MaxVariance):
         return _certified(_settled(start, searches), searches)
     # The maximum over terms: nature's weights on terms and the strategies settle in turns.
