@@ -11,7 +11,7 @@ from residua.cli.opening import kind_of, load_published
 from residua.cli.show import command_name, err, out, progress_bar
 from residua.errors import FileError, PlanError
 from residua.estimation import Estimated, SyntheticRows, estimate
-from residua.estimation.estimate import WARNING as MODEL_WARNING
+from residua.estimation.statement import WARNING as MODEL_WARNING
 from residua.folders import require_free
 from residua.projection import Projected, project
 from residua.projection.accuracy import METRICS, WARNING

@@ -27,7 +27,7 @@ from residua.cli.spec import Spec, flag, known_keys, read_content, spec_of
 from residua.cli.steps import checked_source
 from residua.errors import FileError, SessionError, SpecError
 from residua.estimation import estimate
-from residua.estimation.estimate import WARNING
+from residua.estimation.statement import WARNING
 from residua.files import require_path
 from residua.folders import require_free
 from residua.measurement import Ledger

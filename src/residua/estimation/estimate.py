@@ -11,17 +11,17 @@ from typing import Any, cast
 
 import numpy as np
 
-from residua.domain.facts import facts_of, shown
+from residua.domain.facts import facts_of
 from residua.errors import PlanError
 from residua.estimation.fit import Fitted, Progress, fitted
 from residua.estimation.folder import load_estimates, save_estimates
 from residua.estimation.intervals import estimated_ends
 from residua.estimation.observed import Members, Observed, Public, observed_of, simulated
 from residua.estimation.rows import SyntheticRows, rows_of
-from residua.estimation.tables import ODD, EstimatedTables, TableAccuracy, accuracy_of, crossed_names
+from residua.estimation.statement import BOUNDED, MODEL_BASED, estimation_statement
+from residua.estimation.tables import ODD, EstimatedTables, TableAccuracy, accuracy_of
 from residua.linalg.arrays import Floats
 from residua.linalg.modes import centred
-from residua.projection.accuracy import statement_of
 from residua.projection.problem import Progress as Steps
 from residua.projection.problem import Terms
 from residua.projection.tables import ProjectedTable, Tabled
@@ -33,6 +33,7 @@ from residua.workload import AskedRows, Workload
 
 _MOST_WAYS = 6  # up to which the strength of interactions is learned
 MOST_CELLS = 4_000_000
+_UNKNOWN = 0.5  # of the total: a standard deviation above this leaves it unknown
 MOST_ATTRIBUTES = 8
 
 
@@ -337,65 +338,3 @@ def total_of(release: Release, public: Public) -> tuple[float, float]:
     if total is None:
         raise PlanError("the release does not tell the total; give total=…, or measure it, too: ways=[0, …].")
     return max(total[0], 1.0), total[1] ** 2
-
-
-MODEL_BASED = "biased towards a model; its error is estimated, not bounded"
-BOUNDED = (
-    "the release does not answer all of this itself: the estimates rest on the model, the intervals are what its "
-    "smaller tables prove"
-)
-WARNING = (
-    "These estimates are biased towards a model. Their errors are estimated (by simulation, and by the posterior "
-    "variance of what the model leaves open), not bounded. Intervals do not rest on the model: they are the release's "
-    "own, or what its smaller tables prove, cut at what is known."
-)
-_UNKNOWN = 0.5  # of the total: a standard deviation above this leaves it unknown
-_MOST_NAMED = 20
-
-
-def estimation_statement(estimated: Estimated) -> str:
-    """What was done and how accurate it is, as Markdown."""
-    domain, fitted = estimated.domain, estimated.fitted
-    origin = "publicly known" if estimated.total_given else "estimated from everything measured"
-    met = [
-        "no cell is negative",
-        "all tables agree on the margins they share, but for what raking leaves (`accuracy(…).apart` says how much)",
-        f"the total is {fitted.total:,.1f}, {origin}",
-        *filter(None, [estimated.unknown]),
-        *(
-            f"the marginal on {shown(domain, fact.members)} is as publicly known"
-            for fact in estimated.public.facts
-            if fact.members
-        ),
-    ]
-    done = [
-        "A mixture of independent attributes was fitted to everything measured of single attributes and pairs. Each",
-        "measured interaction was shrunk towards it by its own evidence; larger tables are raked from their margins.",
-    ]
-    return statement_of("Estimates", WARNING, met, done, _accuracy(estimated), estimated)
-
-
-def _accuracy(estimated: Estimated) -> list[str]:
-    names = estimated.domain.names
-    lines = ["Estimated root mean square error of a cell; ask `accuracy` for any other table.", ""]
-    lines += ["| attribute | error |", "|---|---|"]
-    lines += [f"| {name} | {estimated.accuracy([name]).rmse:,.3g} |" for name in names[:_MOST_NAMED]]
-    if len(names) > _MOST_NAMED:
-        lines.append(f"| and {len(names) - _MOST_NAMED:,} more | |")
-    kept = estimated.fitted.kept[np.triu_indices(len(names), 1)]
-    measured = kept[~np.isnan(kept)]
-    lines.append("")
-    if len(measured):
-        lines.append(
-            f"Of {len(kept):,} pairs {len(measured):,} were measured; their interactions were shrunk towards the"
-        )
-        lines.append(f"model by {1 - float(np.clip(measured, 0, 1).mean()):.0%} on average.")
-    else:
-        lines.append("No pair was measured: attributes are taken to be independent.")
-    odd = estimated.contradicted
-    if odd:
-        named = crossed_names(odd, _MOST_NAMED)
-        lines.append(f"**Measurements contradict the model, and decide, for {named}.**")
-    if math.isinf(estimated.fitted.total_error):
-        lines.append("The total was not measured.")
-    return lines

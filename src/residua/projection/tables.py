@@ -180,7 +180,7 @@ class Tabled(Quotable):
     def ends(self, workload: Workload, estimates: Floats, confidence: float) -> tuple[Floats, ...] | None:
         """The ends of intervals around the answers to every query of a workload, (queries,) each; None: there are none.
 
-        A third array says which of them are only bounds, 1 or 0, where that may be.
+        A third array may say which are only bounds.
 
         Args:
             workload: one term, or queries.
@@ -274,8 +274,7 @@ class Tabled(Quotable):
 
     def _replicated(self, drawn: Sequence[Any], note: str) -> Replicates[Any]:
         """Replicates of these tables, with the columns that their file has."""
-        names = tuple(self.domain.names[i] for i in sorted(self.plan.measured_attributes))
-        workload = self.plan.workload
+        names, workload = tuple(self.domain.names[i] for i in sorted(self.plan.measured_attributes)), self.plan.workload
         names += ("query",) if workload is not None and workload.single_queries is not None else ()
         return Replicates(tuple(drawn), names, note)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.estimation import Estimated
-from residua.estimation.estimate import WARNING as MODEL_WARNING
+from residua.estimation.statement import WARNING as MODEL_WARNING
 from residua.plans.contract import Plan
 from residua.privacy.costs import brief
 from residua.projection import Projected

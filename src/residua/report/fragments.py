@@ -10,7 +10,7 @@ from typing import Any
 from residua.domain import Domain
 from residua.domain.words import title_of
 from residua.estimation import Estimated
-from residua.estimation.estimate import MODEL_BASED
+from residua.estimation.statement import MODEL_BASED
 from residua.measurement import Ledger
 from residua.plans.contract import Plan
 from residua.privacy import ZCDP
