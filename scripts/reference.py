@@ -42,7 +42,7 @@ GROUPS: tuple[tuple[str, str], ...] = (
         "Measure: the one door to data",
         "Source Ledger measure Continual records_per_person RecordsPerPerson score measurement:Scores",
     ),
-    ("Publish: estimates with error bars", "Release Table release:Estimate pooled"),
+    ("Publish: estimates with error bars", "Release Table release:Estimate change pooled"),
     (
         "Quote: numbers people quote, from releases, sessions, projections and plans",
         "quoting:Quotable quoting:Quoted published:Flagged plans.quotes:Forecasts",

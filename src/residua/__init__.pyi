@@ -50,6 +50,7 @@ from residua.projection import for_mbi as for_mbi
 from residua.projection import project as project
 from residua.release import Release as Release
 from residua.release import Table as Table
+from residua.release import change as change
 from residua.release import pooled as pooled
 from residua.session import Session as Session
 from residua.source import Source as Source

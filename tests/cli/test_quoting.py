@@ -5,6 +5,7 @@ import io
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import residua as rs
@@ -13,11 +14,21 @@ from tests.cli.command import inside, released
 WEIGHTS = "age,weight\n0,1\n1,1\n2,1\n3,3\n"
 
 
+FACTS = {(): 2000, "sex": {"F": 900}, "age = 3": 400}
+
+
+def _before(release: rs.Release) -> rs.Release:
+    """Another release of the same plan."""
+    return rs.Release(release.planned, release.measurements, np.flip(release.noisy).copy())
+
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("quoting")
     released(folder)
     (folder / "weights.csv").write_text(WEIGHTS)
+    (folder / "facts.toml").write_text('[facts]\ntotal = 2000\nsex = { F = 900 }\n"age = 3" = 400\n')
+    _before(rs.Release.load(folder / "out")).save(folder / "before")
     assert inside("project", "out", "--out", "projected", cwd=folder).code == 0
     return folder
 
@@ -45,6 +56,8 @@ QUESTIONS = {
     "standardised out --of sex=F --over age --weights weights.csv": lambda r: r.standardised(
         {"sex": "F"}, "age", {0: 1, 1: 1, 2: 1, 3: 3}
     ),
+    "mean out age --by sex --known facts.toml": lambda r: r.given(FACTS).mean("age", by=["sex"]),
+    "change out before --by sex --known facts.toml": lambda r: rs.change(r.given(FACTS), _before(r), by=["sex"]),
     "top out age --k 2": lambda r: r.top(["age"], 2),
 }
 

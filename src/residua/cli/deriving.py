@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from residua.cli.known import read_facts
 from residua.cli.opening import kind_of, load_published
 from residua.cli.show import command_name, err, out, progress_bar
 from residua.errors import FileError, PlanError
@@ -25,7 +26,7 @@ def run_projection(folder: Path, target: Path, total: str | None, known: Sequenc
         raise PlanError(f"{str(folder)!r} is a projection already; project the release that it was made from.")
     release = Release.load(folder)
     with progress_bar() as show:
-        facts: dict[str, Any] = {"total": _total(total, "released", "free"), "known": _read_facts(known)}
+        facts: dict[str, Any] = {"total": _total(total, "released", "free"), "known": read_facts(known)}
         projected = project(release, **facts, **how, progress=lambda rounds, left: show("projecting", rounds, None))
         projected.save(target)
     out.print(f"Wrote {target}: a projection of {folder}; no data was touched and nothing was spent.")
@@ -48,7 +49,7 @@ def run_estimation(folder: Path, target: Path, total: str | None, known: Sequenc
         raise PlanError(f"{str(folder)!r} was made from a release; estimate from the release itself.")
     release = Release.load(folder)
     with progress_bar() as show:
-        estimated = estimate(release, total=_total(total), known=_read_facts(known), progress=show)
+        estimated = estimate(release, total=_total(total), known=read_facts(known), progress=show)
         estimated.save(target)
     out.print(f"Wrote {target}: estimates from {folder}; no data was touched and nothing was spent.")
     out.print(MODEL_WARNING)
@@ -116,37 +117,3 @@ def _total(text: str | None, *words: str) -> Any:
         else:
             said = "is not a number; give one, or leave it out."
         raise PlanError(f"--total {text!r} {said}") from None
-
-
-def _read_facts(paths: Sequence[Path]) -> dict[Sequence[str], Any]:
-    """Public tables from files: all columns but `count` are attributes."""
-    facts: dict[Sequence[str], Any] = {}
-    for path in paths:
-        table = _read(path)
-        names = tuple(name for name in table.column_names if name != "count")
-        if "count" not in table.column_names:
-            raise PlanError(f"--known {str(path)!r} has no column 'count'; it has {', '.join(table.column_names)}.")
-        if names in facts:
-            raise PlanError(f"--known {str(path)!r}: the table on {', '.join(names)} is given twice; give it once.")
-        facts[names] = table
-    return facts
-
-
-def _read(path: Path) -> Any:
-    import pyarrow as pa
-    import pyarrow.csv
-    import pyarrow.parquet
-
-    try:
-        if path.suffix == ".parquet":
-            return pyarrow.parquet.read_table(path)
-        with path.open("rb") as file, pyarrow.csv.open_csv(file) as reader:
-            names = reader.schema.names
-        # Labels as they are written: 007 is not 7.
-        types = {name: pa.string() for name in names if name != "count"}
-        options = pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=False)
-        return pyarrow.csv.read_csv(path, convert_options=options)
-    except OSError as problem:
-        raise FileError(f"cannot read --known {str(path)!r}: {problem.strerror or problem}.") from None
-    except pa.ArrowInvalid as problem:
-        raise FileError(f"--known {str(path)!r} is not a table: {problem}; correct it.") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ ROWS_LISTED = 500  # tables that are written are listed on the terminal, up to s
 
 def write_tables(
     folder: Path, target: Path | None, format: str | None, confidence: float | None, *, on_executors: bool,
-    spreadsheet: bool, full: bool, **words: str | None,
+    spreadsheet: bool, full: bool, known: Sequence[Path] | None = None, **words: str | None,
 ) -> None:  # fmt: skip
     """Lists all tables that were asked for, and writes them in a format if a folder is named, all or none.
 
@@ -31,6 +32,7 @@ def write_tables(
         format: of the files.
         spreadsheet, full: how CSV is wanted.
         on_executors: whether Spark's executors write them.
+        known: files of known facts.
         confidence: as for `Release.export`; so are the words, `title` and `language`.
 
     Raises:
@@ -44,7 +46,7 @@ def write_tables(
         require_free(target, "folder of tables")
     if on_executors and spreadsheet:
         raise PlanError("--spreadsheet is for CSV, and executors write parquet; leave one of the two out.")
-    published, sure = opened(folder, confidence=confidence)
+    published, sure = opened(folder, confidence=confidence, known=known)
     described = {"full": full, **words, **sure}
     if target is None:
         _list_tables(published, sure)

@@ -126,12 +126,13 @@ def table(
     ] = None,
     confidence: Confidence = None,
     simultaneous: Simultaneous = None,
+    known: Known = None,
     rounded: Annotated[bool, typer.Option("--rounded", help="Whole numbers, of a projection.")] = False,
     *,
     form: OutputForm,
 ) -> None:
     """Show one table, of a release with error bars."""
-    asked = {"confidence": confidence, "simultaneous": simultaneous}
+    asked = {"confidence": confidence, "simultaneous": simultaneous, "known": known}
     cli.tables.print_marginal(folder, attributes or [], form, rounded=rounded, **asked)
 
 
@@ -151,14 +152,15 @@ def tables(
         str | None, typer.Option(help="Of titles, where the domain declares several: en, de, …")
     ] = None,
     confidence: Confidence = None,
+    known: Known = None,
     spreadsheet: Spreadsheet = False,
     full: Full = False,
     on_executors: OnExecutors = False,
 ) -> None:
     """List or write all tables that were asked for. Of a hierarchy there is one per level."""
     cli.exporting.write_tables(
-        folder, out, format, confidence, on_executors=on_executors, spreadsheet=spreadsheet, full=full, title=title,
-        language=language,
+        folder, out, format, confidence, on_executors=on_executors, spreadsheet=spreadsheet, full=full, known=known,
+        title=title, language=language,
     )  # fmt: skip
 
 
@@ -170,13 +172,14 @@ def count(
         typer.Argument(help="SQL over the attributes, such as \"hour <= 8 and origin = 'EWR'\"; the total without."),
     ] = None,
     confidence: Confidence = None,
+    known: Known = None,
     json: AsJson = False,
 ) -> None:
     """Count records by a condition, with an interval.
 
     Of a projection: without.
     """
-    cli.tables.print_count(folder, condition, confidence, as_json=json)
+    cli.tables.print_count(folder, condition, as_json=json, confidence=confidence, known=known)
 
 
 @app.command()

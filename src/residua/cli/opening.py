@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING
 
 import residua as rs
 from residua import cli
+from residua.errors import PlanError
 from residua.folders import require_free
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from residua.plans.contract import Plan
+    from residua.release import Answered
 
 _PLAN = b'{"format":"residua plan"'  # how every saved plan begins
 _MADE = {"projection.json": "projection", "estimates.json": "estimates"}  # from a release
@@ -22,8 +26,16 @@ def kind_of(folder: Path) -> str:
     return next((kind for name, kind in _MADE.items() if (folder / name).is_file()), "release")
 
 
-def load_published(folder: Path) -> rs.Release | rs.Projected | rs.Estimated:
-    """Reads a release, a projection or estimates."""
+def load_published(folder: Path, known: Sequence[Path] | None = None) -> Answered | rs.Projected | rs.Estimated:
+    """Reads a release, beside the facts of files if some are named, a projection or estimates.
+
+    Raises:
+        PlanError: facts beside numbers that are no release.
+    """
+    if known:
+        if kind_of(folder) != "release":
+            raise PlanError("--known is for releases; residua project and estimate take known tables of their own.")
+        return rs.Release.load(folder).given(cli.known.read_facts(known))
     match kind_of(folder):
         case "projection":
             return rs.Projected.load(folder)

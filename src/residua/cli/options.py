@@ -17,7 +17,10 @@ SpecPath = Annotated[Path, typer.Argument(metavar="SPEC.toml", help="The specifi
 ReleasePath = Annotated[Path, typer.Argument(metavar="DIR", help="A release folder (or a projection's).")]
 Known = Annotated[
     list[Path] | None,
-    typer.Option(help="A public table to meet exactly: CSV or Parquet with its attributes and 'count'. Repeatable."),
+    typer.Option(
+        help="A public table to meet exactly: CSV or Parquet with its attributes and 'count'; or [facts] in TOML. "
+        "Repeatable."
+    ),
 ]
 Confidence = Annotated[float | None, typer.Option(help="How often an interval holds the truth. [default: 0.95]")]
 Simultaneous = Annotated[str | None, typer.Option(help="'table' or 'release': intervals that all hold together.")]

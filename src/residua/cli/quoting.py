@@ -6,13 +6,15 @@ import csv as csv_module
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from residua.cli.opening import load_published, plan_at
 from residua.cli.quoting_commands import QuotingOptions
 from residua.domain import Domain, Label, between
 from residua.errors import FileError, PlanError
-from residua.quoting import Quotable
+from residua.quoting import Quotable, Quoted
+from residua.release import Answered
+from residua.release.change import change
 
 
 class Asking(QuotingOptions):
@@ -28,10 +30,15 @@ class Asking(QuotingOptions):
         if self.place.is_dir() or not self.place.exists():
             if self.people is not None:
                 raise PlanError("--people is for plans, before any data; leave it out for a release.")
-            return load_published(self.place)
+            return load_published(self.place, self.known)
         if self.people is None:
             raise PlanError(f"{str(self.place)!r} is a plan, without data; say how many to assume: --people 10000.")
         return plan_at(self.place).assuming(self.people)
+
+    def changed(self, before: Path) -> Quoted:
+        """By how much counts changed since another release."""
+        this, last = self.source, load_published(before)
+        return change(cast("Answered", this), cast("Answered", last), **self.groups)
 
     @property
     def domain(self) -> Domain:

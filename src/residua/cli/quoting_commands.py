@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from residua import cli
-from residua.cli.options import Confidence, OutputForm, declared, options_of
+from residua.cli.options import Confidence, Known, OutputForm, declared, options_of
 
 if TYPE_CHECKING:
     from residua.cli.quoting import Asking
@@ -45,6 +45,7 @@ class QuotingOptions:
     ] = None
     confidence: Confidence = None
     simultaneous: Annotated[bool, typer.Option("--simultaneous", help="Intervals that all hold together.")] = False
+    known: Known = None
     people: Annotated[
         float | None,
         typer.Option(help="Before any data: how accurate it would be with a table of so many, spread evenly."),
@@ -118,6 +119,18 @@ def ratio(
     """
     conditions = (asking.condition(numerator, "--numerator"), asking.condition(denominator, "--denominator"))
     return asking.source.ratio(*conditions, **asking.groups)
+
+
+@_command("change", "values", "people")
+def change(
+    asking: "Asking",
+    before: Annotated[Path, typer.Argument(metavar="BEFORE", help="The folder of the earlier release.")],
+) -> "Quoted":
+    """Show how counts changed since an earlier release.
+
+    In numbers and relative, with intervals: the noise of two releases is independent.
+    """
+    return asking.changed(before)
 
 
 @_command("mean")

@@ -143,7 +143,7 @@ def spec_of(content: Mapping[str, Any], path: Path, where: str = "") -> Spec:
 
 
 def _spec(content: Mapping[str, Any], folder: Path) -> Spec:
-    known_keys("the specification", content, {*_SECTIONS, "domain", "workload", "plan"})
+    known_keys("the specification", content, {*_SECTIONS, "domain", "workload", "plan", "facts"})
     if "weight" in section(content, "source"):
         raise SpecError(f"[source] has no weight; {NO_WEIGHT}")
     for name, known in _SECTIONS.items():

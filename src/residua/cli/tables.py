@@ -12,14 +12,14 @@ from residua.cli.quoting import split_attribute
 from residua.cli.show import err, out, print_json, print_published
 from residua.errors import PlanError
 from residua.plans.targets import USUAL_CONFIDENCE
-from residua.release import Release
+from residua.release import Answered
 from residua.workload import queries
 
 
 def print_marginal(folder: Path, attributes: Sequence[str], form: OutputForm, *, rounded: bool, **asked: Any) -> None:
     """One table, with error bars if it is a release's."""
     published, sure = opened(folder, **asked)
-    if rounded and isinstance(published, Release):
+    if rounded and isinstance(published, Answered):
         raise PlanError("--rounded is for projections and estimates; run residua project on the release first.")
     split = [split_attribute(published.domain, text) for text in attributes]
     names, queries = [name for name, _ in split], {name: rows for name, rows in split if rows is not None}
@@ -35,11 +35,13 @@ def print_answers(folder: Path, form: OutputForm, **asked: Any) -> None:
     print_published(published.answers(**sure), form, bias=_bias(published))
 
 
-def print_count(folder: Path, condition: str | None, confidence: float | None, *, as_json: bool) -> None:
+def print_count(folder: Path, condition: str | None, *, as_json: bool, **asked: Any) -> None:
     """One count; of all records without a condition."""
-    published, sure = opened(folder, confidence=confidence)
-    title, asked = condition or "(total)", [condition] if condition else []
-    table = published.answers(queries(published.domain, asked), **sure) if asked else published.table([], **sure)
+    published, sure = opened(folder, **asked)
+    title = condition or "(total)"
+    table = (
+        published.answers(queries(published.domain, [condition]), **sure) if condition else published.table([], **sure)
+    )
     facts = {name: float(table[name][0]) for name in table.columns if name not in table.keys}
     if as_json:
         print_json({"count": title, **facts, **sure})
@@ -63,7 +65,7 @@ def opened(folder: Path, **asked: Any) -> tuple[Any, dict[str, Any]]:
     Raises:
         PlanError: intervals that hold together where numbers are biased.
     """
-    published = load_published(folder)
+    published = load_published(folder, asked.pop("known", None))
     if _bias(published) and asked.pop("simultaneous", None) is not None:
         raise PlanError("intervals of biased numbers are each by itself; ask the release for --simultaneous.")
     return published, asked | ({"confidence": USUAL_CONFIDENCE} if asked["confidence"] is None else {})

@@ -2,7 +2,8 @@
 
 from residua.published.table import Table
 from residua.release.base import Answered, Estimate, Release
+from residua.release.change import change
 from residua.release.folder import reserve
 from residua.release.pooled import pooled
 
-__all__ = ["Answered", "Estimate", "Release", "Table", "pooled", "reserve"]
+__all__ = ["Answered", "Estimate", "Release", "Table", "change", "pooled", "reserve"]
