@@ -11,6 +11,7 @@ import pytest
 import residua as rs
 from residua.errors import FileError, PlanError
 from residua.testing import check_plan
+from residua.testing.case import Case
 from tests.laws.every_plan import made
 from tests.resealed import sealed
 
@@ -72,3 +73,17 @@ def test_comparing_products():
         assert "independent noise" in names
     with pytest.raises(PlanError, match="is not a workload"):
         rs.analysis.compare(None, rs.ZCDP(0.5))
+
+
+@pytest.mark.parametrize("name", ["axis, crossed", "two axes", "axis, crossed, levels"])
+def test_noise_along_axes_is_read_with_others_where_cells_are_few(name):
+    """As rows with independent noise of variance 1: they are those of the plan, and of counts without noise exact."""
+    plan = made(name)
+    case = Case(plan)
+    counts = np.random.default_rng(3).integers(0, 50, case.measured.rows.shape[1])
+    cells, rows, values = plan.estimator(plan.measurements, case.measured.rows @ counts).whitened()
+    lifted = cells.over(tuple(range(len(plan.domain))), plan.domain.sizes)
+    assert np.allclose(rows @ np.bincount(lifted, counts), values)
+    gamma = case.measured.gamma(case.measured.noise)
+    assert np.abs((rows.T @ rows)[np.ix_(lifted, lifted)] - gamma).max() < 1e-5 * np.diag(gamma).max()
+    assert np.allclose(rows @ np.linalg.pinv(rows.T @ rows) @ rows.T, np.eye(len(rows)))

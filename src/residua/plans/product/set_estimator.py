@@ -320,12 +320,6 @@ class CrossedEstimator(ResidualEstimator):
         )
 
     def whitened(self) -> tuple[Grouping, Floats, Floats]:
-        """None: the noise along an axis has no independent rows that are kept.
-
-        Raises:
-            PlanError: always.
-        """
-        raise PlanError(
-            "a release along a long axis is read with others only if they share its strategies; plan with "
-            "form=rs.Lattice(like=…)."
-        )
+        """From the best estimates of all cells, which are few: rows L with `LᵀL = Γ` have independent noise there."""
+        grouping, rows = self.plan.over_cells()
+        return grouping, rows, np.asarray(rows @ self.marginal(grouping.attributes).ravel())
