@@ -16,11 +16,39 @@
 A message is one sentence or two: what is wrong, which argument, and the remedy. It never holds a true count.
 """
 
+import re
+import sys
+from types import FrameType
+
 _LONGEST = 1_500
+_ARRAY = re.compile(r"array\(\[.*\](?:, dtype=[^)]*)?\)", re.DOTALL)
+
+
+def _without_data(text: str, frame: FrameType | None) -> str:
+    """A sentence in which arrays and frames are named, not shown: they may be data, given where something else belongs.
+
+    NumPy's arrays are known by how they are written. Frames and series of other libraries are written over several
+    lines, as no sentence of ours is: whichever variable of the callers is written so is named by its type.
+    """
+    text = _ARRAY.sub("an array", text)
+    while frame is not None and "\n" in text:
+        for value in list(frame.f_locals.values()):
+            if hasattr(value, "__arrow_c_stream__") or hasattr(value, "__array__"):
+                for written in (repr(value), str(value)):
+                    text = text.replace(written, f"a {type(value).__name__}") if "\n" in written else text
+        frame = frame.f_back
+    return text
 
 
 class ResiduaError(Exception):
     """Root of every error residua raises on purpose."""
+
+    exit_code = 2  # of the command: what was asked cannot be, as written
+
+    def __init__(self, *args: object) -> None:
+        first, *more = args or ("",)
+        text = _without_data(first, sys._getframe(1)) if isinstance(first, str) else first
+        super().__init__(*([text, *more] if args else ()))
 
     def __str__(self) -> str:
         # What was given may be of any length and hold anything; the sentence around it is short, and one line.
@@ -49,13 +77,19 @@ class PlanError(ResiduaError, ValueError):
 class SourceError(ResiduaError, ValueError):
     """Data that cannot be read as the domain declares."""
 
+    exit_code = 3
+
 
 class VerificationError(ResiduaError, ValueError):
     """What would be measured is not what was promised; nothing was spent."""
 
+    exit_code = 70
+
 
 class LedgerError(ResiduaError, RuntimeError):
     """The ledger refuses: exhausted, tampered with, or of another dataset."""
+
+    exit_code = 4
 
 
 class LedgerMovedError(LedgerError):
@@ -64,6 +98,8 @@ class LedgerMovedError(LedgerError):
 
 class FileError(ResiduaError, OSError):
     """A file of ours that is missing, damaged, or of another version."""
+
+    exit_code = 5
 
 
 class SessionError(ResiduaError, RuntimeError):

@@ -53,6 +53,11 @@ class Ended:
     out: str
     err: str
 
+    @property
+    def refused(self) -> bool:
+        """Whether it refused, for whichever reason; tests/cli/test_exit_codes.py has the codes."""
+        return self.code in (2, 3, 4, 5)
+
 
 def with_ledger(args: tuple[str, ...], cwd: Path) -> None:
     """Makes the ledger of a specification that is to be released and has none, as a user does once."""

@@ -1,4 +1,4 @@
-"""What every mistake must come to: one sentence on standard error, exit code 2, and nothing spent or written."""
+"""What every mistake must come to: one sentence on standard error, a code by its kind, and nothing spent or written."""
 
 import subprocess
 import sys
@@ -19,8 +19,8 @@ def everything(folder: Path) -> dict[str, object]:
 
 
 def one_sentence(done: Ended, *parts: str) -> None:
-    """Exit code 2, one line on standard error, no traceback, nothing on standard output."""
-    assert done.code == 2, done
+    """An exit code of a refusal, one line on standard error, no traceback, nothing on standard output."""
+    assert done.refused, done
     assert done.out == ""
     assert done.err.startswith("residua: "), done.err
     assert done.err.count("\n") == 1, done.err

@@ -37,7 +37,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def refused(ended: Ended, *words: str) -> None:
-    assert ended.code == 2
+    assert ended.refused
     assert len(ended.err.strip().splitlines()) == 1
     assert all(word in ended.err for word in words), ended.err
 

@@ -55,7 +55,7 @@ def test_it_is_listed_and_reported(case, request) -> None:
 )
 def test_alone_it_is_refused_in_a_sentence_for_the_command_line(alone: Path, words: tuple[str, ...]) -> None:
     done = inside(*words, cwd=alone)
-    assert done.code == 2
+    assert done.refused
     assert done.err.count("\n") == 1
     for part in ("'v: ranges'", RANGES, "residua count", "residua quantile"):
         assert part in done.err

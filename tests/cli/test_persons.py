@@ -76,7 +76,7 @@ def test_the_curator_sees_the_loss_on_a_terminal(folder: Path) -> None:
 
 def test_records_per_person_exactly_on_a_terminal_only(folder: Path) -> None:
     done = inside("persons", "spec.toml", cwd=folder)
-    assert done.code == 2
+    assert done.refused
     assert "true counts are shown on a terminal only" in done.err
     with mock.patch.object(Screen, "is_terminal", new=True):
         shown = inside("persons", "spec.toml", cwd=folder).err
@@ -125,7 +125,7 @@ def test_mistakes_are_one_sentence_and_spend_nothing(folder: Path, change: tuple
     assert change[0] in SPEC
     (folder / "spec.toml").write_text(SPEC.replace(*change))
     done = inside("release", "spec.toml", "--out", "out", cwd=folder)
-    assert done.code == 2
+    assert done.refused
     assert message in done.err
     assert not (folder / "out").exists()
     assert not (folder / "visits.ledger").exists() or rs.Ledger(folder / "visits.ledger").entries == ()
@@ -151,4 +151,4 @@ def test_a_person_without_a_bound_is_refused_in_a_session_too(folder: Path) -> N
     opened = inside("session", "open", "spec.toml", cwd=folder)
     assert opened.code == 0, opened.err  # AddRemove(records=2), declared
     (folder / "spec.toml").write_text(text)
-    assert inside("session", "status", "spec.toml", cwd=folder).code == 2
+    assert inside("session", "status", "spec.toml", cwd=folder).refused

@@ -36,7 +36,7 @@ def test_a_pure_release_from_plan_to_ledger(spec: str, tmp_path: Path) -> None:
         assert part in told.out
     assert json.loads(inside("ledger", "people.ledger", "--json", cwd=tmp_path).out)["entries"][0]["noise"] == "laplace"
     again = inside("release", "spec.toml", "--out", "more", cwd=tmp_path)
-    assert again.code == 2
+    assert again.refused
     assert "exhausted: epsilon 0.5 left, the plan needs epsilon 1" in again.err
     assert not (tmp_path / "more").exists()
 
@@ -76,7 +76,7 @@ def test_comparing_knows_no_least_epsilon(tmp_path: Path) -> None:
     spec = PURE.replace("epsilon = 1.0", 'epsilon = "least"').replace("[[workload]]\n", "[[workload]]\nstddev = 8.0\n")
     (tmp_path / "spec.toml").write_text(spec, encoding="utf-8")
     ended = inside("compare", "spec.toml", cwd=tmp_path)
-    assert ended.code == 2
+    assert ended.refused
     assert "comparing is for Gaussian noise" in ended.err
 
 
@@ -124,5 +124,5 @@ def test_a_long_axis_gets_runs_from_plan_to_table(tmp_path: Path, monkeypatch: p
         encoding="utf-8",
     )
     refused = inside("plan", "spec.toml", cwd=tmp_path)
-    assert refused.code == 2
+    assert refused.refused
     assert "34,560 cells" in refused.err

@@ -51,7 +51,7 @@ def test_mistakes_are_one_sentence_and_write_nothing(tmp_path: Path, words: tupl
     released(tmp_path)
     before = sorted(path.name for path in tmp_path.iterdir())
     done = inside(*words, cwd=tmp_path)
-    assert done.code == 2
+    assert done.refused
     assert told in done.err
     assert done.err.count("\n") == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == before

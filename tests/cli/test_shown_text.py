@@ -55,7 +55,7 @@ def test_names_and_purposes_are_escaped(tmp_path: Path, words: list[str]) -> Non
 def test_an_error_is_one_line_whatever_it_quotes(folder: Path) -> None:
     (folder / "spec.toml").write_text(SPEC + '\n[plan."x\\u001b[31m\\ny"]\nwhat = 1\n')
     done = inside("session", "open", "spec.toml", cwd=folder)
-    assert done.code == 2
+    assert done.refused
     assert done.err.startswith("residua: [plan.x\\x1b[31m\\ny]")
     assert done.err.count("\n") == 1
 

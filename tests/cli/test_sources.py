@@ -119,7 +119,7 @@ def test_mistakes_are_found_before_data_is_read(case: str, sales: Path) -> None:
     assert SALES_SPEC.count(old) == 1
     (sales / "spec.toml").write_text(SALES_SPEC.replace(old, new))
     done = inside("plan", "spec.toml", cwd=sales)
-    assert done.code == 2
+    assert done.refused
     assert told in done.err
 
 
@@ -160,7 +160,7 @@ def test_a_password_in_a_specification_is_refused_and_not_repeated(tmp_path: Pat
     uri_spec(tmp_path, uri)
     for command in (["plan", "s.toml"], ["release", "s.toml", "--out", "out"]):
         done = inside(*command, cwd=tmp_path)
-        assert done.code == 2
+        assert done.refused
         assert "[source] uri holds a password or a token" in done.err.replace("\n", " ")
         assert "hunter2" not in done.out + done.err
     assert not (tmp_path / "a.ledger").exists()

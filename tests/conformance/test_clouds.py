@@ -67,10 +67,10 @@ def test_a_credential_in_a_specification_is_refused_by_every_command(case: str, 
         (tmp_path / "spec.toml").write_text(SPEC.replace('path = "people.csv"', source))
         for command in (["plan", "spec.toml"], ["release", "spec.toml", "--out", "out"]):
             done = inside(*command, cwd=tmp_path)
-            assert done.code == 2
+            assert done.refused
             assert SECRET not in done.out + done.err
     done = inside("init", LEAKY[case], cwd=tmp_path)
-    assert done.code == 2
+    assert done.refused
     assert SECRET not in done.out + done.err
     assert not (tmp_path / "people.ledger").exists()
 
@@ -82,7 +82,7 @@ def test_a_signature_is_taken_from_python_and_refused_in_a_specification(tmp_pat
     assert SECRET not in f"{source} {source!r} {source.files!r}"  # type: ignore[attr-defined]
     (tmp_path / "spec.toml").write_text(SPEC.replace("people.csv", signed))
     done = inside("plan", "spec.toml", cwd=tmp_path)
-    assert done.code == 2
+    assert done.refused
     assert "has a query, which may be a signature" in done.err
     assert SECRET not in done.out + done.err
 
@@ -337,7 +337,7 @@ def test_a_specification_names_a_version_for_a_lake_only(tmp_path: Path) -> None
     for line, told in (("version = 1", "version belongs to delta"), ("snapshot = 1", "snapshot belongs to iceberg")):
         (tmp_path / "spec.toml").write_text(SPEC.replace("[privacy]", f"{line}\n[privacy]"))
         done = inside("release", "spec.toml", "--out", "out", cwd=tmp_path)
-        assert done.code == 2
+        assert done.refused
         assert told in done.err
 
 

@@ -78,7 +78,7 @@ def test_the_command_does_not_save_a_plan_over_the_ledger_or_the_data(tmp_path: 
         before = (tmp_path / name).read_bytes()
         with mock.patch("residua.cli.planning.make_plan", side_effect=AssertionError):  # refused before planning
             done = inside("plan", "spec.toml", "--save", name, cwd=tmp_path)
-        assert done.code == 2
+        assert done.refused
         assert "is not a plan of residua" in done.err
         assert (tmp_path / name).read_bytes() == before
     for _ in range(2):

@@ -65,12 +65,16 @@ app.add_typer(ledgers, name="ledger", help="Show what was spent of a budget; mak
 def create(
     spec: SpecPath,
     population: Annotated[str | None, typer.Option(help="Who the people are, in words that may be public.")] = None,
+    json: AsJson = False,
 ) -> None:
     """Make the ledger that a specification names, with its budget.
 
     The budget is that of [ledger], or of [privacy] where [ledger] states none. One that is there stays as it is.
     """
     made = cli.steps.create_ledger(cli.spec.read_spec(spec), population)
+    if json:
+        cli.accounts.print_ledger(made.path, as_json=True)
+        return
     cli.show.out.print(f"Made {made.path}: {made.budget!r} for {made.unit}; nothing is spent. Never delete it.")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import traceback
 import warnings
 from pathlib import Path
 from typing import Annotated
@@ -17,6 +18,7 @@ from residua.cli.options import (
     Everything,
     Full,
     Known,
+    MeasuredPlan,
     OnExecutors,
     OutputForm,
     ReleasePath,
@@ -29,7 +31,7 @@ from residua.cli.options import (
     WhatIf,
     grouped,
 )
-from residua.errors import GapWarning, ResiduaError
+from residua.errors import FileError, GapWarning, ResiduaError, VerificationError
 
 app = typer.Typer(
     name="residua",
@@ -102,15 +104,27 @@ def plan(
 def release(
     spec: SpecPath,
     out: Annotated[Path, typer.Option(help="The release folder to write; it must not exist.")],
-    plan: Annotated[
-        Path | None,
-        typer.Option(help="Measure this saved plan, in place of what the specification asks and spends."),
-    ] = None,
+    plan: MeasuredPlan = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only check all that would be refused.")] = False,
+    json: AsJson = False,
     show_values: ShowValues = False,
     on_executors: OnExecutors = False,
 ) -> None:
     """Measure the data once and write the release. Debits the ledger first."""
-    cli.steps.run_release(cli.spec.read_spec(spec), out, plan, show_values=show_values, on_executors=on_executors)
+    read = cli.spec.read_spec(spec)
+    if dry_run:
+        cli.steps.check_release(read, out, plan, show_values=show_values, as_json=json)
+    else:
+        cli.steps.run_release(read, out, plan, show_values=show_values, on_executors=on_executors, as_json=json)
+
+
+@app.command()
+def check(spec: SpecPath, plan: MeasuredPlan = None, json: AsJson = False, show_values: ShowValues = False) -> None:
+    """Check all that a release would refuse. Spends nothing.
+
+    The specification, the ledger and what is left of its budget, and every record against the domain.
+    """
+    cli.steps.check_release(cli.spec.read_spec(spec), None, plan, show_values=show_values, as_json=json)
 
 
 # ---- a release: its tables and answers, what is made from it alone, and one that grows
@@ -355,7 +369,7 @@ def ui(
 
 
 def main() -> None:
-    """Runs the command; a mistake is one sentence on standard error and exit code 2."""
+    """Runs the command; a mistake is one sentence on standard error, and the exit code says of which kind."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", GapWarning)  # the plan prints its gap
@@ -363,13 +377,20 @@ def main() -> None:
             app()
     except ResiduaError as problem:
         _say(str(problem))
+        code = problem.exit_code
     except OSError as problem:
         _say(f"{problem.filename or 'a file'}: {problem.strerror}; check the path and its permissions.")
+        code = FileError.exit_code
     except MemoryError:
         _say("there is not enough memory; ask for fewer or smaller tables.")
+        code = FileError.exit_code
+    except Exception:
+        traceback.print_exc()
+        _say("this is a mistake of residua; please report it, without data.")
+        code = VerificationError.exit_code
     else:
         return
-    sys.exit(2)
+    sys.exit(code)
 
 
 def _say(sentence: str) -> None:

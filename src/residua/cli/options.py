@@ -15,6 +15,9 @@ import typer
 Command = TypeVar("Command", bound=Callable[..., None])
 SpecPath = Annotated[Path, typer.Argument(metavar="SPEC.toml", help="The specification file.")]
 ReleasePath = Annotated[Path, typer.Argument(metavar="DIR", help="A release folder (or a projection's).")]
+MeasuredPlan = Annotated[
+    Path | None, typer.Option(help="Measure this saved plan, in place of what the specification asks and spends.")
+]
 Known = Annotated[
     list[Path] | None,
     typer.Option(

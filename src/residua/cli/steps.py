@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from residua.cli.planning import make_plan
 from residua.cli.show import err, out, print_json, print_table, progress_bar
@@ -12,11 +14,13 @@ from residua.cli.sources import notice, open_source
 from residua.cli.spec import Spec
 from residua.errors import FileError, LedgerError, SpecError
 from residua.folders import require_free
-from residua.measurement import Continual, Ledger, measure
+from residua.measurement import Continual, Entry, Ledger, measure
 from residua.measurement.continual import require_period
 from residua.measurement.job import require_agreement
 from residua.plans.contract import Plan
+from residua.plans.statements import unit_to_body
 from residua.privacy.costs import stated
+from residua.privacy.guarantees import guarantee_to_body
 from residua.release import Release, reserve
 from residua.release.folder import Reserved
 from residua.report.plan_text import privacy_lines
@@ -25,7 +29,13 @@ from residua.source.counting import columns_needed
 
 
 def run_release(
-    spec: Spec, folder: Path, saved: Path | None = None, *, show_values: bool = False, on_executors: bool = False
+    spec: Spec,
+    folder: Path,
+    saved: Path | None = None,
+    *,
+    show_values: bool = False,
+    on_executors: bool = False,
+    as_json: bool = False,
 ) -> Release:
     """Checks all that is named, plans, makes sure that the release can be written, measures, and writes it.
 
@@ -35,6 +45,7 @@ def run_release(
         saved: a saved plan to measure, in place of what the specification asks and spends.
         show_values: whether messages may hold values of the data.
         on_executors: whether Spark's executors measure and write the release, part by part.
+        as_json: whether what was done is said for machines.
     """
     require_free(folder)
     if on_executors and "spark" not in spec.source:
@@ -61,6 +72,9 @@ def run_release(
     except KeyboardInterrupt:
         err.print(f"residua: interrupted; a debit already made stands, see: residua ledger {spec.ledger_path}")
         raise
+    if as_json:
+        print_json({"release": str(folder), "ledger": str(spec.ledger_path), "receipt": release.receipt})
+        return release
     out.print(f"Wrote {folder}: {release.summary}")
     for line in filter(None, [release.advice, *privacy_lines(plan)]):
         out.print(line)
@@ -69,6 +83,50 @@ def run_release(
         out.print(f"In all      {in_all}, with the estimate of how many records are not counted")
     out.print(f"Ledger      {spec.ledger_path} debited; see: residua ledger {spec.ledger_path}")
     return release
+
+
+class Rehearsed(Exception):  # noqa: N818 – nothing is wrong
+    """Nothing stood in the way of a release, which ends here."""
+
+
+class RehearsedLedger(Ledger):
+    """A ledger that refuses what it would refuse, and ends a release before anything is spent."""
+
+    def debit(self, cost: Fraction | int, **asked: Any) -> Entry:
+        """Spends nothing.
+
+        Raises:
+            LedgerError: what a debit would raise.
+            Rehearsed: it would raise nothing.
+        """
+        self.require(cost, **{name: asked[name] for name in ("dataset", "currency", "whose") if name in asked})
+        raise Rehearsed
+
+
+def check_release(
+    spec: Spec,
+    folder: Path | None = None,
+    saved: Path | None = None,
+    *,
+    show_values: bool = False,
+    as_json: bool = False,
+) -> None:
+    """Refuses what `run_release` would refuse before its debit. Nothing is spent, written, or counted."""
+    if folder is not None:
+        require_free(folder)
+    data = checked_source(spec, show_values=show_values)
+    ledger = open_ledger(spec, RehearsedLedger)
+    plan = make_plan(spec) if saved is None else fitting_plan(saved, spec)
+    aside: dict[str, Any] = {"left_out": spec.left_out, "left_out_most": spec.left_out_most}
+    with nullcontext() if folder is None else reserve(folder, plan, plan.measurements):  # noqa: SIM117
+        with progress_bar() as show, suppress(Rehearsed):
+            measure(plan, data, ledger=ledger, progress=show, **aside)
+    if as_json:
+        print_json({"refused": False, "guarantee": guarantee_to_body(plan.guarantee), "unit": unit_to_body(plan.unit)})
+        return
+    out.print("Nothing stands in the way of this release; nothing was spent.")
+    for line in privacy_lines(plan):
+        out.print(line)
 
 
 def fitting_plan(path: Path, spec: Spec) -> Plan:
@@ -107,7 +165,7 @@ def checked_source(spec: Spec, *, show_values: bool = False) -> Source:
     return data
 
 
-def open_ledger(spec: Spec) -> Ledger:
+def open_ledger(spec: Spec, kind: type[Ledger] = Ledger) -> Ledger:
     """The dataset's ledger.
 
     Raises:
@@ -118,7 +176,7 @@ def open_ledger(spec: Spec) -> Ledger:
             f"there is no ledger {str(spec.ledger_path)!r}; make it, once: residua ledger create SPEC.toml. If it was "
             "lost, restore it: what was spent of the budget is in it."
         )
-    return Ledger(spec.ledger_path, spec.ledger_budget, unit=spec.unit)
+    return kind(spec.ledger_path, spec.ledger_budget, unit=spec.unit)
 
 
 def create_ledger(spec: Spec, population: str | None = None) -> Ledger:

@@ -310,19 +310,42 @@ class Ledger(Shown):
                     f"the ledger {self._name} moved on since the cost was computed; "
                     "nothing was spent: compute it again."
                 )
-            salted = self._bound(contents, dataset)
-            if whose is not None:
-                detail = {**detail, "whose": amounts.agreed(contents, whose, self._name)}
-            if amount > contents.remaining:
-                raise LedgerError(
-                    f"the budget of {self._name} is exhausted: "
-                    f"{amounts.shortage(self._header.budget, contents.remaining, amount)}; plan for what is left."
-                )
+            salted, agreed = self._allowed(contents, amount, dataset, whose)
             stated = {"cost": amounts.text_of(amount), "purpose": purpose, "dataset": salted}
-            line = file.append(handle, self._path, contents, {**stated, "detail": dict(detail)})
+            line = file.append(handle, self._path, contents, {**stated, "detail": {**detail, **agreed}})
         entry = file.entry_of(line)
         self._seen = entry.digest
         return entry
+
+    def require(
+        self,
+        cost: Fraction | int,
+        *,
+        dataset: str,
+        currency: Currency = "pcost",
+        whose: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Refuses what `debit` would refuse; nothing is spent.
+
+        Raises:
+            LedgerError: as for `debit`.
+        """
+        amount = amounts.converted(self._header.budget, amounts.exact_cost(cost), currency)
+        with self._held(write=False) as (_, contents):
+            self._allowed(contents, amount, dataset, whose)
+
+    def _allowed(
+        self, contents: Contents, amount: Fraction, dataset: str, whose: Mapping[str, Any] | None
+    ) -> tuple[str, dict[str, Any]]:
+        """The salted fingerprint and what says whose records are, once they and the amount are known to be allowed."""
+        salted = self._bound(contents, dataset)
+        agreed = {} if whose is None else {"whose": amounts.agreed(contents, whose, self._name)}
+        if amount > contents.remaining:
+            raise LedgerError(
+                f"the budget of {self._name} is exhausted: "
+                f"{amounts.shortage(self._header.budget, contents.remaining, amount)}; plan for what is left."
+            )
+        return salted, agreed
 
     def __repr__(self) -> str:
         return f"Ledger({str(self._path)!r}, {self._header.budget!r})"

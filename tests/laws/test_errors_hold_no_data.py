@@ -1,0 +1,52 @@
+"""Frames and arrays that are given where something else belongs are named in the error, and none of them is shown."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import residua as rs
+
+DOMAIN = rs.Domain({"a": ["x", "y"], "b": rs.Integers(0, 3)})
+ASKED = rs.marginals(DOMAIN, ways=[1])
+NAMES = {"name": ["Anna Schmidt", "Bob"], "diagnosis": ["F32.1", "X"]}
+DATA = {
+    "pandas": pd.DataFrame(NAMES),
+    "series": pd.Series(NAMES["name"], name="name"),
+    "categories": pd.Series(NAMES["name"]).astype("category"),
+    "polars": pl.DataFrame(NAMES),
+    "arrow": pa.table(NAMES),
+    "array": np.array(NAMES["name"]),
+    "objects": np.array([["Anna Schmidt", "F32.1"]], dtype=object),
+}
+CALLS = {
+    "domain": rs.Domain,
+    "workload": rs.marginals,
+    "plan": rs.plan,
+    "budget": lambda given: rs.plan(ASKED, given),
+    "targets": lambda given: rs.plan(ASKED, targets=given),
+    "objective": lambda given: rs.plan(ASKED, rs.ZCDP(0.5), minimise=given),
+    "unit": lambda given: rs.plan(ASKED, rs.ZCDP(0.5), unit=given),
+    "guarantee": rs.ZCDP,
+    "records": rs.AddRemove,
+    "measured": lambda given: rs.measure(given, given, ledger=given),
+    "projected": rs.project,
+    "variances": lambda given: rs.plan(ASKED, rs.ZCDP(0.5)).variances(given),
+}
+
+
+@pytest.mark.parametrize("data", DATA)
+@pytest.mark.parametrize("call", CALLS)
+def test_no_row_is_quoted(call: str, data: str) -> None:
+    with pytest.raises(rs.ResiduaError) as caught:
+        CALLS[call](DATA[data])
+    said = f"{caught.value} {caught.value!r} {caught.value.args}"
+    assert not [text for text in ("Anna", "Bob", "F32") if text in said], said
+
+
+def test_what_is_no_data_is_still_quoted() -> None:
+    with pytest.raises(rs.ResiduaError, match="'nope'"):
+        rs.marginals(DOMAIN, sets=[["nope"]])
+    error = rs.ResiduaError("two\nlines of a library")
+    assert str(error) == "two\\nlines of a library"
