@@ -98,7 +98,7 @@ class Observed:
 
     def telling(self, total: float) -> Observed:
         """The same without residuals whose noise in a cell is above the total: they cannot say anything of it."""
-        told = {members: v for members, v in self.variances.items() if self.cell_variance(members) <= total**2}
+        told = {members: v for members, v in self.variances.items() if self.cell_variance(members) <= total * total}
         return replace(self, variances=told)
 
 
