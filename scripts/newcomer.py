@@ -59,7 +59,7 @@ path = "flights.csv"
 [privacy]
 rho = 0.5
 {bound}
-left_out = {{ rho = 0.01, most = 600 }}
+left_out_most = 600
 
 [ledger]
 path = "{name}.ledger"

@@ -40,9 +40,9 @@ GROUPS: tuple[tuple[str, str], ...] = (
     ("Combine plans", "common residual top_up by_group"),
     (
         "Measure: the one door to data",
-        "Source Ledger measure Continual records_per_person RecordsPerPerson score measurement:Scores",
+        "Source Weights Ledger measure Continual records_per_person RecordsPerPerson score measurement:Scores",
     ),
-    ("Publish: estimates with error bars", "Release Table release:Estimate change pooled"),
+    ("Publish: estimates with error bars", "Release Table release:Estimate change pooled weighted release:Weighted"),
     (
         "Quote: numbers people quote, from releases, sessions, projections and plans",
         "quoting:Quotable quoting:Quoted published:Flagged plans.quotes:Forecasts",

@@ -768,7 +768,8 @@ def load(path: Path) -> tuple[dict[str, Any], dict[str, list[Any]] | None, dict[
     if not path.is_dir():
         return document(content(path), "residua plan"), None, {}
     release, arrays = document(content(path / "release.json"), "residua release"), {}
-    files = {name: content(path / name) for name in ("plan.json", "measured.npz")}
+    names = ["plan.json", "measured.npz", *(["left_out/release.json"] if "left_out_most" in release["receipt"] else [])]
+    files = {name: content(path / name) for name in names}
     same = all(hashlib.sha256(raw).hexdigest() == release["files"][name] for name, raw in files.items())
     require(same, "a file of the release was changed after it was written")
     with zipfile.ZipFile(io.BytesIO(files["measured.npz"])) as archive:
@@ -786,16 +787,18 @@ def verify(path: str) -> dict[str, Any]:
     """What a plan or release costs beside what it states."""
     body, arrays, receipt = load(Path(path))
     cost, exact, epsilon = price(body, arrays)
-    currency, beside = "epsilon" if epsilon else "pcost", Fraction(0)
-    if "left_out" in receipt:  # a figure with noise of its own, known by its deviation to one part in 10^4
-        square = (receipt["left_out_stddev"] ** 2 - 1 / 12) / (2 if epsilon else 1)
-        ratio = receipt["left_out_most"] / math.sqrt(square)
-        beside = Fraction(ratio if epsilon else ratio**2) * Fraction(9999, 10000)
+    currency, beside, both = "epsilon" if epsilon else "pcost", Fraction(0), True
+    if "left_out_most" in receipt:  # records that were not counted, released beside those that were
+        other, own, _ = load(Path(path) / "left_out")
+        person = {"kind": "person", "records": receipt["left_out_most"], "per": {}}
+        beside, both, pure = price(other, own)
+        known = other["unit"] == person and other["domain"] == body["domain"] and pure == epsilon
+        require(known, "what was left out is of other records, or has another kind of noise")
     margin = PLAN_MARGIN if arrays is None or "pooled" in receipt else 0
     covered, slack = covers(body["guarantee"], cost * (1 - margin), epsilon)
     stated = None if arrays is None else receipt[currency]
     paid = stated is None or (cost + beside) * (1 - margin) <= Fraction(stated)
-    price_of = {currency: float(cost), "exact": exact, "receipt": stated, "slack": slack}
+    price_of = {currency: float(cost + beside), "exact": exact and both, "receipt": stated, "slack": slack}
     return {"path": path, "unit": body["unit"], "guarantee": body["guarantee"], **price_of, "covered": covered and paid}
 
 

@@ -52,8 +52,10 @@ from residua.release import Release as Release
 from residua.release import Table as Table
 from residua.release import change as change
 from residua.release import pooled as pooled
+from residua.release import weighted as weighted
 from residua.session import Session as Session
 from residua.source import Source as Source
+from residua.source import Weights as Weights
 from residua.workload import explicit as explicit
 from residua.workload import hierarchy as hierarchy
 from residua.workload import marginals as marginals

@@ -33,7 +33,8 @@ from residua.files import open_regular, require_path, sync_folder
 
 _STATED = {  # between what the numbers of a receipt must lie
     **dict.fromkeys(("pcost", "epsilon"), (0.0, 1e300)),
-    **dict.fromkeys(("left_out", "left_out_stddev", "left_out_most"), (-(2.0**62), 2.0**62)),
+    "left_out_most": (0.0, 2.0**62),
+    **dict.fromkeys(("weights_most", "weights_step"), (0.0, 2.0**40)),
 }
 _FEW_FILES = 64  # a disk takes as long for each of many as for all at once
 # What reading plain values that a stranger wrote can raise, besides what we raise ourselves.
@@ -87,10 +88,6 @@ def receipt_of(stated: object) -> dict[str, Any]:
         value = stated.get(name, 0)
         if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
             raise ValueError(f"its receipt states no number as {name}")
-    if ("left_out" in stated) != (
-        "left_out_stddev" in stated and stated.get("left_out_noise") in ("normal", "laplace")
-    ):
-        raise ValueError("its receipt says half of how many records were left out")
     return stated
 
 

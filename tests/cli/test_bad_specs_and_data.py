@@ -15,7 +15,7 @@ SPECS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "not TOML": ("[source]", "[source", ("spec.toml", "not TOML", "line 2", "correct it")),
     "unknown section": ("[ledger]", "[ledgr]", ("'ledgr'", "did you mean 'ledger'?")),
     "unknown key": ("rho = 0.5", "rhoo = 0.5", ("[privacy]", "'rhoo'", "did you mean 'rho'?")),
-    "unlike key": ("rho = 0.5", "budget = 0.5", ("[privacy]", "'budget'", "there are delta, epsilon, left_out, mu")),
+    "unlike key": ("rho = 0.5", "budget = 0.5", ("[privacy]", "'budget'", "epsilon, left_out, left_out_most, mu")),
     "unknown key of a workload": ("ways = ", "way = ", ("[[workload]]", "did you mean 'ways'?")),
     "unknown key of an attribute": ("low = 0", "lo = 0", ("'age'", "'lo'", "low and high")),
     "section is no table": ("[source]\npath", "source", ("source", "write [source]")),

@@ -30,7 +30,7 @@ def test_a_session_pools_prices_only_while_the_same_records_are_counted(other: d
     again = rs.Session(rs.Source.frame(data, person="ssn"), ledger=path)
     assert again.price(old) == 0
     apart = rs.Session(rs.Source.frame(data, **other), ledger=path, state=tmp_path / "other")
-    assert apart.price(old) > 0.99
+    assert apart.price(old) > 0.97
 
 
 @pytest.mark.parametrize("budget", [rs.ZCDP(0.1), rs.PureDP(1.0)])
@@ -39,8 +39,7 @@ def test_what_is_stated_includes_what_was_left_out(budget: Any, tmp_path: Path) 
     unit = rs.Person(records=2)
     plan = rs.plan(rs.marginals(rs.Domain({"sex": ["F", "M"]}), ways=1), budget, unit=unit)
     ledger = rs.Ledger(tmp_path / "a.ledger", type(budget)(10.0), unit=unit)
-    more = type(budget)(3.0)
-    release = rs.measure(plan, rs.Source.frame(data, person="who"), ledger=ledger, left_out=more)
+    release = rs.measure(plan, rs.Source.frame(data, person="who"), ledger=ledger, left_out=0.9)
     release.save(tmp_path / "r")
     release.report(tmp_path / "r.html")
     release.export(tmp_path / "csv", "csv")
@@ -49,7 +48,7 @@ def test_what_is_stated_includes_what_was_left_out(budget: Any, tmp_path: Path) 
     for text in texts:
         found = re.findall(r"(?:ZCDP|PureDP)\((?:rho|epsilon)=([0-9.]+)\)", text)
         assert found
-        assert min(map(float, found)) > 3.0
+        assert min(map(float, found)) > 9 * next(iter(vars(budget).values()))
 
 
 def test_an_error_holds_no_record_not_even_behind_it(tmp_path: Path) -> None:
@@ -83,13 +82,13 @@ def test_a_pool_adds_up_what_persons_pay_unless_the_same_records_were_counted(tm
     ledgers = [rs.Ledger(tmp_path / f"{i}.ledger", rs.GDP(1.0), unit=unit) for i in range(2)]
     releases = [rs.measure(plan, source, ledger=one) for plan, one in zip(plans, ledgers, strict=True)]
     pool = rs.pooled(releases, same_people=True)
-    assert pool.receipt["pcost"] == pytest.approx(2.0)
-    assert pool.planned.guarantee.mu == pytest.approx(2**0.5)
+    assert pool.receipt["pcost"] == pytest.approx(1.96)  # what was left out is not pooled
+    assert pool.planned.guarantee.mu == pytest.approx(1.96**0.5)
     session = rs.Session(source, rs.GDP(1.0), ledger=tmp_path / "c.ledger", unit=unit)
     for plan in plans:
         session.release(plan)
     assert session.known is not None
-    assert session.known.receipt["pcost"] == pytest.approx(1.0)
+    assert session.known.receipt["pcost"] == pytest.approx(0.98)
 
 
 def test_to_one_ledger_a_person_is_always_the_same(tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ BUDGETS = [
     {"epsilon": 1.0, "delta": 1e-9, "replace": True},
     {"epsilon": 2.0},
     {"epsilon": "least"},
-    {"records": 2, "one_per": "month", "left_out": {"rho": 0.005, "most": 50}},
+    {"records": 2, "one_per": "month", "left_out": 0.02, "left_out_most": 50},
 ]
 
 

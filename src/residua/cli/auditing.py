@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +36,15 @@ def print_audit(path: Path, *, as_json: bool) -> bool:
 
 def audited(path: Path) -> dict[str, Any]:
     """The price of what a saved plan or release really measures, by residua's verifier, as plain values."""
-    plan, measurements = _measured(path)
+    plan, measurements, release = _measured(path)
     units = dict.fromkeys([plan.unit, AddRemove(), ReplaceOne()])
     prices = {unit: measurements.price(unit) for unit in units}
     try:
         covered = bool(measurements.noise.promised(prices[plan.unit], plan.guarantee))
+        if release is not None and (left := release.left_out) is not None:  # measured and paid for beside the plan
+            own = {plan.unit: left.planned.unit}  # a person has so many records that are left out
+            prices = {unit: price + left.measurements.price(own.get(unit, unit)) for unit, price in prices.items()}
+            covered = covered and prices[plan.unit] <= Fraction(release.receipt[measurements.currency])
     except (PrivacyError, VerificationError):
         covered = False
     return {
@@ -57,11 +62,11 @@ def audited(path: Path) -> dict[str, Any]:
     }
 
 
-def _measured(path: Path) -> tuple[Plan, Measurements]:
+def _measured(path: Path) -> tuple[Plan, Measurements, Release | None]:
     if path.is_dir():
         release = Release.load(path)
-        return release.planned, release.measurements
+        return release.planned, release.measurements, release
     plan = Plan.load(path)
     if not plan.pcost:
         raise FileError(f"{str(path)!r} holds a plan that measures nothing: there is nothing to price.")
-    return plan, plan.measurements
+    return plan, plan.measurements, None

@@ -102,7 +102,7 @@ def read_session_spec(path: Path, out: Path | None = None) -> SessionSpec:
         raise SpecError(f"{path.name} has no named plans; write [[plan.NAME.workload]] for each candidate.")
     plans = {name: _plan(content, name, settings, path) for name, settings in named.items()}
     first = next(iter(plans.values())).spec
-    if first.left_out is not None:
+    if {"left_out", "left_out_most"} & set(content.get("privacy", {})):
         raise SpecError("[privacy] left_out is for residua release; a session does not estimate it: remove it.")
     known_keys("[session]", content.get("session", {}), {"state", "by"})
     stated = content.get("session", {}).get("state")

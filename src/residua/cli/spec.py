@@ -16,8 +16,8 @@
                   weight; variance, stddev, or margin with confidence as target
 [privacy]         rho | mu | epsilon and delta | epsilon: Laplace noise; epsilon = "least" with targets;
                   records = 1 per person, or replace = true; where [source] names the person: the most records of
-                  each that are counted, with one_per = "month" or per = { month = 1 } if you like; left_out =
-                  { rho = 0.005, most = 50 }: also estimate how many are not, up to 50 of each person
+                  each that are counted, with one_per = "month" or per = { month = 1 } if you like; left_out = 0.02:
+                  the share that goes to estimating how many are not (0: none), left_out_most = 50 of each person
 [objective]       minimise = "total" | "max" | "largest" with count | "p-norm" with p | "estimates"; tolerance;
                   dense = true: one by one; axis = true: with noise along an axis, however short, as a continual
                   release takes it
@@ -44,6 +44,7 @@ from residua.errors import FileError, PrivacyError, ResiduaError, SpecError
 from residua.files import read_regular, require_path
 from residua.plans.objectives import Objective
 from residua.privacy import GDP, ZCDP, AddRemove, ApproxDP, Guarantee, Person, PureDP, ReplaceOne, Unit
+from residua.privacy.guarantees import LEFT_OUT_SHARE
 from residua.source.options import NO_WEIGHT
 from residua.source.records import parsed_expression
 from residua.workload import Workload, added, hierarchy, marginals, prefixes, product, queries, ranges
@@ -53,7 +54,7 @@ _SECTIONS = {
         *("path", "tables", "database", "uri", "delta", "version", "iceberg", "snapshot", "spark", "query"),
         *("delimiter", "counts", "person", "no_person"),
     },
-    "privacy": {*SPENDING, "records", "replace", "one_per", "per", "left_out"},
+    "privacy": {*SPENDING, "records", "replace", "one_per", "per", "left_out", "left_out_most"},
     "objective": {"minimise", *NUMBERS, "tolerance", "dense", "axis"},
     "ledger": {"path", *SPENDING},
     "session": {"state", "by"},
@@ -94,7 +95,7 @@ class Spec:
     expressions: Mapping[str, str]  # attributes that are computed from a record's columns
     ledger: Mapping[str, Any]
     ledger_budget: Guarantee | None  # the dataset's whole budget, if stated
-    left_out: Guarantee | None  # to spend on how many records of persons are not counted
+    left_out: float  # which share to spend on how many records of persons are not counted
     left_out_most: int | None
 
     @property
@@ -346,16 +347,10 @@ def _person(settings: Mapping[str, Any]) -> Person:
 
 
 def _left_out(settings: Mapping[str, Any], source: Mapping[str, Any]) -> dict[str, Any]:
-    asked = settings.get("left_out")
-    if asked is None:
-        return {"left_out": None, "left_out_most": None}
-    known_keys("[privacy] left_out", asked, {*SPENDING, "most"})
-    if source.get("person") is None:
+    asked = {name: settings[name] for name in ("left_out", "left_out_most") if name in settings}
+    if asked and source.get("person") is None:
         raise SpecError('[privacy] left_out is about persons; say whose each record is: [source] person = "id".')
-    budget = _guarantee("privacy.left_out", asked)
-    if budget is None:
-        raise SpecError("[privacy] left_out says not what to spend; write left_out = { rho = 0.005 }, for example.")
-    return {"left_out": budget, "left_out_most": asked.get("most")}
+    return {"left_out": asked.get("left_out", LEFT_OUT_SHARE), "left_out_most": asked.get("left_out_most")}
 
 
 def known_keys(where: str, settings: Any, known: set[str]) -> None:

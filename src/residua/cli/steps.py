@@ -78,7 +78,7 @@ def run_release(
     out.print(f"Wrote {folder}: {release.summary}")
     for line in filter(None, [release.advice, *privacy_lines(plan)]):
         out.print(line)
-    if spec.left_out is not None:
+    if release.left_out is not None:
         in_all = stated(plan.guarantee, release.receipt)
         out.print(f"In all      {in_all}, with the estimate of how many records are not counted")
     out.print(f"Ledger      {spec.ledger_path} debited; see: residua ledger {spec.ledger_path}")

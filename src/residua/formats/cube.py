@@ -106,7 +106,7 @@ class Cube:
         if not self.has_bars:
             return [None] * len(self)
         columns = self.table.columns
-        places = grades(columns["estimate"], columns["stddev"]).tolist()
+        places = grades(columns["estimate"], columns["stddev"], doubtful=self.table.doubtful).tolist()
         finite = np.isfinite(columns["estimate"]).tolist()
         return [names[i] if known else None for i, known in zip(places, finite, strict=True)]
 
@@ -137,11 +137,15 @@ class Cube:
 
         flags, places = pa.array(FLAGS), None if self.full else decimals(self.table)
         names = [*self.table.keys, *self.measure_names, *([self.flag_column] if self.has_bars else [])]
+        doubtful, first = self.table.doubtful, 0
         for keys, exact in batches(self.table):
             numbers = exact if places is None else shortened_to(exact, places)
             columns = [*keys, *(pa.array(numbers[name], mask=_untold(numbers[name])) for name in self.measure_names)]
             if self.has_bars:
-                flag = pa.array(grades(exact["estimate"], exact["stddev"]), mask=_untold(exact["estimate"]))
+                own = slice(first, first := first + len(exact["estimate"]))
+                doubts = None if doubtful is None else doubtful[own]
+                graded = grades(exact["estimate"], exact["stddev"], doubtful=doubts)
+                flag = pa.array(graded, mask=_untold(exact["estimate"]))
                 columns.append(flags.take(flag))
             yield pa.RecordBatch.from_arrays(columns, names)
 

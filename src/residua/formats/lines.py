@@ -118,10 +118,14 @@ def _lines(cube: Cube, header: bytes, axes: Sequence[Texts]) -> Iterator[memoryv
     out = np.empty(len(header) + rows * longest, dtype=np.uint8)
     out[: len(header)] = np.frombuffer(header, dtype=np.uint8)
     ahead = len(header)
+    doubtful, first = cube.table.doubtful, 0
     for codes, exact in code_batches(cube.table, rows):
         columns = [*codes, *(in_units(name, values, places) for name, values in exact.items())]
         if bars:
-            columns.append(grades(exact["estimate"], exact["stddev"]))
+            own = slice(first, first := first + len(exact["estimate"]))
+            columns.append(
+                grades(exact["estimate"], exact["stddev"], doubtful=None if doubtful is None else doubtful[own])
+            )
         length = write_lines(np.stack(columns, dtype=np.float64), firsts, text, ends, places, out[ahead:])
         if length < 0:
             raise OtherForm

@@ -56,6 +56,7 @@ class LongCells:
         title: of one table, which it is where its attributes alone do not say so.
         widths: how many standard deviations the intervals of each table reach; None if they are not wanted.
         ends: of the intervals of one table of a projection, flat, by column.
+        lacks: which share of itself each number lacks (`Release.lacks`).
     """
 
     members: NDArray[Any]
@@ -65,6 +66,7 @@ class LongCells:
     title: str | None = None
     widths: Floats | None = None
     ends: Mapping[str, Floats] = field(default_factory=dict)
+    lacks: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +161,8 @@ class LongRows:
             return [_array(estimates), _array(stddevs)]
         reach = cells.widths[part][table] * stddevs
         numbers = dict(zip(NUMBERS, (estimates, stddevs, estimates - reach, estimates + reach), strict=True))
-        flags = _dictionary(grades(estimates, stddevs).astype(np.int8), _texts(FLAGS))
+        doubtful = cells.lacks * np.abs(estimates) > reach if cells.lacks else None
+        flags = _dictionary(grades(estimates, stddevs, doubtful=doubtful).astype(np.int8), _texts(FLAGS))
         if not self.full:
             numbers = _cut_by_table(numbers, cells.stddevs[part], table)
         return [*map(_array, numbers.values()), flags]

@@ -99,7 +99,8 @@ class ExportBlocks:
         with rows.writer(sink) as writer:
             for batch in rebuilt_batches(estimator, self._asked, self.blocks[number]):
                 widths, stddevs = self._widths(batch.members), self._stddevs[batch.terms]
-                for part in rows.batches(LongCells(batch.members, batch.estimates, stddevs, widths=widths)):
+                cells = LongCells(batch.members, batch.estimates, stddevs, widths=widths, lacks=self.release.lacks)
+                for part in rows.batches(cells):
                     writer.write_batch(part)
         return sink.getvalue()
 

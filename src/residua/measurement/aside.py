@@ -5,19 +5,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
-from residua.errors import PlanError, PrivacyError
+from residua.errors import PrivacyError
 from residua.linalg.arrays import Integers
 from residua.measurement.ledger_entries import allowance, currency_of
 from residua.noise import rounded_laplace, rounded_normal
-from residua.plans.contract import Plan
 from residua.plans.noise import LAPLACE, LARGEST_SCALE, NORMAL, SMALLEST_SCALE, Noise
-from residua.privacy import Guarantee, Person
+from residua.privacy import Guarantee
 from residua.privacy.exact import root_up, round_up
-from residua.source.bound import MOST_TOLD, Loss
 
 
 @dataclass(frozen=True)
@@ -72,35 +69,4 @@ def aside_within(budget: Guarantee, most: int, name: str = "budget") -> Aside:
         )
     aside = Aside(noise, scale, most)
     assert aside.cost <= allowed
-    return aside
-
-
-def left_out_receipt(loss: Loss, aside: Aside) -> dict[str, Any]:
-    """The number of records that a bound left out, with noise, as a receipt states it; no true count is in it."""
-    counted = np.minimum(np.arange(len(loss.lost)), aside.most)
-    (left_out,) = aside.noisy(np.array([int(loss.lost @ counted)])).tolist()
-    return {
-        "left_out": left_out,
-        "left_out_stddev": aside.stddev,
-        "left_out_most": aside.most,
-        "left_out_noise": aside.noise.name,
-    }
-
-
-def aside_of(plan: Plan, budget: Guarantee, most: int | None) -> Aside:
-    """The noise for the number of records that the plan's bound leaves out, of each person at most so many.
-
-    Raises:
-        PlanError: the plan bounds no person's records, or has another noise than the budget allows.
-        PrivacyError: a budget that is too small.
-    """
-    if not isinstance(plan.unit, Person):
-        raise PlanError("left_out is about records beyond what is counted of each person; plan with unit=rs.Person(…).")
-    cap = min(10 * plan.unit.records, MOST_TOLD) if most is None else most
-    if isinstance(cap, bool) or not isinstance(cap, int) or not 1 <= cap <= MOST_TOLD:
-        raise PlanError(f"left_out_most={most!r} is not a whole number from 1 to {MOST_TOLD:,}; say 50, for example.")
-    aside = aside_within(budget, cap, "left_out")
-    if aside.noise.gaussian != plan.noise.gaussian:
-        kind = "rs.ZCDP(…), for example" if plan.noise.gaussian else "rs.PureDP(…), for the plan has Laplace noise"
-        raise PlanError(f"left_out={budget!r} does not add to what the plan costs; give {kind}.")
     return aside

@@ -33,7 +33,7 @@ from residua.measurement.continual_folder import (
     require_same_data,
     standing,
 )
-from residua.measurement.job import checked_data, told_of_debit
+from residua.measurement.job import checked_data, require_agreement, told_of_debit
 from residua.measurement.ledger import Ledger
 from residua.noise.correlated import begun, rounded_so_far
 from residua.plans.contract import Plan
@@ -188,6 +188,7 @@ class Continual:
     def _released(self, data: Source, at: ContinualStanding) -> int:
         """The released running sum of the next period. The true count ends here."""
         measurements, plan, k = self._plan.compile(), self._plan, len(at.sums)
+        require_agreement(data.options, plan.unit, plan.domain)
         checked = checked_data(data, plan.domain, measurements.most_records // 4)
         try:
             at = self._begun(at, checked.fingerprint)

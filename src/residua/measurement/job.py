@@ -4,31 +4,33 @@ from __future__ import annotations
 
 import secrets
 import traceback
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from residua.domain import Domain
 from residua.errors import LedgerError, PlanError, ResiduaError, SourceError
 from residua.linalg.arrays import Integers
 from residua.linalg.lattice import Layout
 from residua.measurement.ledger import Entry, Ledger
+from residua.measurement.left_out import LeftOut
 from residua.measurement.noisy import noisy_in_portions, portions_of, rehearse, secure_memory
 from residua.plans.measurements import Measurements, Portion
 from residua.plans.verifier import WORD
-from residua.privacy import Person, Unit
+from residua.privacy import AddRemove, Person, Unit
 from residua.privacy.exact import round_up
+from residua.release import Release
 from residua.source import Source
+from residua.source.accumulate import tables_of_layout
 from residua.source.bound import KEY_BYTES, PersonBound, bound_of
 from residua.source.checking import Checked, SomeGroups
 from residua.source.options import Options, Tallies
 
 Progress = Callable[[str, int, int | None], None]
 Notice = Callable[[Tallies], None]
-Tell = Callable[[Tallies], Mapping[str, Any]]  # what a receipt says of that
 Pay = Callable[[str], tuple[Entry, Ledger]]  # of the data's fingerprint
 
 
@@ -44,6 +46,8 @@ class Job:
         pay: called with the data's fingerprint once the data is known to fit; debits a ledger, or raises; returns the
             receipt and the ledger.
         progress: called with the step, how much is done, and of how much if known.
+        notice: called once, with how many records followed a policy.
+        left_out: what is measured of the records that a bound leaves out, if anything.
     """
 
     measurements: Measurements
@@ -52,9 +56,11 @@ class Job:
     data: Source
     pay: Pay
     progress: Progress | None = None
+    notice: Notice | None = None
+    left_out: LeftOut | None = None
 
-    def measured(self, notice: Notice = lambda tallies: None) -> tuple[Integers, Entry, Ledger]:
-        """The noisy integers, the debit that paid for them, and of whom."""
+    def measured(self) -> tuple[Integers, Release | None, Entry, Ledger]:
+        """The noisy integers, what was left out, the debit that paid for them, and of whom."""
         require_agreement(self.data.options, self.unit, self.domain)
         with self.data.snapshot() as still:
             checked = self.checked(still)
@@ -63,9 +69,11 @@ class Job:
                 secure_memory(self.measurements, portions)
                 for each in {portion.kind: portion.measurements for portion in portions}.values():
                     rehearse(each, still.rows_hint())
+                if self.left_out is not None:
+                    rehearse(self.left_out.measurements, 0)
                 entry, ledger = self.paid(checked.fingerprint)
-                work = partial(self._counted, portions, checked, self.bound(ledger.choosing_key), notice)
-                return told_of_debit(work, entry), entry, ledger
+                work = partial(self._counted, portions, checked, self.bound(ledger.choosing_key))
+                return *told_of_debit(work, entry), entry, ledger
             finally:
                 checked.forget()
 
@@ -84,11 +92,17 @@ class Job:
 
     def bound(self, key: bytes) -> PersonBound | None:
         """How many records of each person are counted; of no person where the unit is none."""
-        return bound_of(self.unit, self.domain, key) if isinstance(self.unit, Person) else None
+        if not isinstance(self.unit, Person):
+            return None
+        bound, beside = bound_of(self.unit, self.domain, key), self.left_out
+        if beside is None:
+            return bound
+        spare = cast("Person", beside.plan.unit).records
+        return replace(bound, spare=spare, left_out=tables_of_layout(beside.measurements.counted))
 
     def _counted(
-        self, portions: Sequence[Portion], checked: Checked, bound: PersonBound | None, notice: Notice
-    ) -> Integers:
+        self, portions: Sequence[Portion], checked: Checked, bound: PersonBound | None
+    ) -> tuple[Integers, Release | None]:
         """Counts the records that were checked, and adds noise, portion by portion; then they are forgotten."""
         tallies: list[Tallies] = []
 
@@ -101,8 +115,13 @@ class Job:
             return counted.tables
 
         noisy = noisy_in_portions(self.measurements, portions, count, step_of("adding noise", self.progress))
-        notice(*tallies)
-        return noisy
+        return noisy, self.told(*tallies)
+
+    def told(self, tallies: Tallies) -> Release | None:
+        """Tells the curator what followed a policy, and measures what was left out."""
+        if self.notice is not None:
+            self.notice(tallies)
+        return None if self.left_out is None or tallies.loss is None else self.left_out.measured(tallies.loss)
 
     def receipt(self, entry: Entry, ledger: Ledger, cost: Fraction) -> dict[str, Any]:
         """What a release says of its debit and of the data, which is public."""
@@ -110,8 +129,12 @@ class Job:
         receipt["ledger"] = ledger.identity
         if self.data.options.counts is not None:
             receipt["counts"] = self.data.options.counts
+        if (weights := self.data.options.weights) is not None:
+            receipt |= {"weights": weights.column, "weights_most": weights.most, "weights_step": weights.step}
         if "whose" in entry.detail:
             receipt["person"] = ", ".join(entry.detail["whose"]["person"])
+        if self.left_out is not None:
+            receipt["left_out_most"] = cast("Person", self.left_out.plan.unit).records
         if self.measurements.currency == "epsilon":
             return {**receipt, "epsilon": round_up(cost), "pcost": round_up(cost * cost)}
         return {**receipt, "pcost": round_up(cost)}
@@ -145,7 +168,13 @@ def require_agreement(options: Options, unit: Unit, domain: Domain | None = None
     Raises:
         SourceError: they do not agree.
     """
-    named = ", ".join(map(repr, options.person))
+    weights, named = options.weights, ", ".join(map(repr, options.person))
+    if weights is not None and not (isinstance(unit, AddRemove) and unit.records >= weights.steps):
+        raise SourceError(
+            f"the data has survey weights up to {weights.most:g} in steps of {weights.step:g}, so that a respondent "
+            f"changes tables by {weights.steps:,} steps, but what is protected is {unit}; plan with "
+            f"unit={weights.protects!r}."
+        )
     if options.person and not isinstance(unit, Person):
         raise SourceError(
             f"the data names a person column, {named}, but what is protected is {unit}, which bounds no person's "

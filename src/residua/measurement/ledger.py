@@ -20,6 +20,7 @@ from residua.measurement import ledger_file as file
 from residua.measurement.ledger_entries import Acceptance, Contents, Entry, Header
 from residua.plans.noise import Currency
 from residua.privacy import AddRemove, Guarantee, Person, ReplaceOne, Unit
+from residua.privacy.guarantees import affordable
 from residua.showing import Shown
 from residua.source import source_of
 
@@ -178,7 +179,7 @@ class Ledger(Shown):
 
         A plan may be made for it: `rs.plan(workload, ledger.remaining)`.
         """
-        return amounts.affordable(self._header.budget, self._read().remaining)
+        return affordable(self._header.budget, self._read().remaining)
 
     @property
     def spent_exactly(self) -> Fraction:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
@@ -12,8 +11,8 @@ from typing import Any, get_args
 
 from residua.errors import LedgerError
 from residua.plans.noise import Currency
-from residua.privacy import GDP, ZCDP, ApproxDP, Guarantee, Nothing, PureDP, Unit, epsilon_of
-from residua.privacy.exact import pure_to_gdp_pcost, root_up, round_down, round_up
+from residua.privacy import GDP, ZCDP, ApproxDP, Guarantee, Nothing, PureDP, Unit
+from residua.privacy.exact import pure_to_gdp_pcost, round_up
 from residua.privacy.guarantees import like
 
 _BITS = 4096  # of a cost's numerator and denominator; Python refuses to print much longer integers
@@ -193,34 +192,6 @@ def stated(budget: Guarantee, amount: Fraction) -> Guarantee:
     if not amount:
         return Nothing()
     return PureDP(round_up(amount)) if isinstance(budget, PureDP) else like(budget, amount)
-
-
-def affordable(budget: Guarantee, amount: Fraction) -> Guarantee:
-    """What is left as a guarantee in the budget's own type, rounded down: what it allows can be debited."""
-    if amount == allowance(budget):
-        return budget
-    if isinstance(budget, ApproxDP):
-        return _affordable_epsilon(budget, amount)
-    if isinstance(budget, GDP):
-        mu = root_up(amount)
-        mu = mu if Fraction(mu) ** 2 <= amount else math.nextafter(mu, 0.0)
-        return GDP(mu) if mu else Nothing()
-    left = round_down(amount if isinstance(budget, PureDP) else amount / 2)
-    if not left:
-        return Nothing()
-    return PureDP(left) if isinstance(budget, PureDP) else ZCDP(left)
-
-
-def _affordable_epsilon(budget: ApproxDP, amount: Fraction) -> Guarantee:
-    """The epsilon of the curve at the budget's delta, lowered until what it allows is no more than the amount."""
-    epsilon = epsilon_of(root_up(amount), budget.delta) if amount else 0.0
-    for digits in range(50, 10, -2):
-        if not epsilon:  # at so little, delta alone suffices: no epsilon stands for it
-            break
-        if ApproxDP(epsilon, budget.delta).pcost_allowed() <= amount:
-            return ApproxDP(epsilon, budget.delta)
-        epsilon *= 1.0 - 2.0**-digits
-    return Nothing()
 
 
 # ---- what people are shown

@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from residua.errors import FileError
-from residua.measurement.aside import Aside, aside_of, left_out_receipt
-from residua.measurement.job import Job, Notice, Progress, Tell, account_of, require_agreement
+from residua.measurement.job import Job, Notice, Progress, account_of, require_agreement
 from residua.measurement.ledger import Entry, Ledger
+from residua.measurement.left_out import left_out_of
 from residua.plans.contract import Plan
 from residua.plans.verifier import priced, require_plan
-from residua.privacy import Guarantee
+from residua.privacy import Person
+from residua.privacy.guarantees import LEFT_OUT_SHARE
 from residua.release import Release, reserve
 from residua.showing import with_bar
 from residua.source import source_of
-from residua.source.options import Tallies
 
 
 @with_bar("measuring")
@@ -29,7 +29,7 @@ def measure(
     out: str | Path | None = None,
     progress: Progress | bool | None = None,
     notice: Notice | None = None,
-    left_out: Guarantee | None = None,
+    left_out: float = LEFT_OUT_SHARE,
     left_out_most: int | None = None,
 ) -> Release:
     """Measures a plan on data, once.
@@ -56,9 +56,10 @@ def measure(
             with the step, how much is done, and of how much if known.
         notice: called once, with how many records followed a policy for unknown or missing values. For the
             curator's eyes only: these are true counts.
-        left_out: under `rs.Person`: what to spend, beside the plan's cost, on an estimate of how many records the
-            bound leaves out (`release.left_out`), with normal noise, or Laplace noise where the plan has such.
-        left_out_most: the most records of one person that the estimate counts; ten times the bound if left out.
+        left_out: under `rs.Person`: which share of all that is spent goes to counting, with noise, the records that
+            the bound leaves out, in all and in each asked one-way table (`release.left_out`). With 0 none does, and
+            the release says that its bias is unknown.
+        left_out_most: the most records of one person that are counted as left out; ten times the bound if not given.
 
     Raises:
         VerificationError: what would be measured costs more than promised, or a library that measuring needs does not
@@ -87,8 +88,9 @@ def measure(
     data = source_of(source)
     require_agreement(data.options, plan.unit, plan.domain)
     measurements, cost = priced(plan)
-    aside = None if left_out is None else aside_of(plan, left_out, left_out_most)
-    cost += 0 if aside is None else aside.cost
+    asked = isinstance(plan.unit, Person) or left_out_most is not None or left_out != LEFT_OUT_SHARE
+    beside = left_out_of(plan, cost, left_out, left_out_most) if asked else None
+    cost += 0 if beside is None else beside.cost
 
     def pay(fingerprint: str) -> tuple[Entry, Ledger]:
         entry = account.debit(
@@ -96,41 +98,27 @@ def measure(
         )
         return entry, account
 
-    tell = teller(notice, aside)
-    job = Job(measurements, plan.domain, plan.unit, data, pay, steps)
+    job = Job(measurements, plan.domain, plan.unit, data, pay, steps, notice, beside)
     if out is None:
-        return carry_out(plan, job, cost, tell)
+        return carry_out(plan, job, cost)
     if not isinstance(out, str | Path):
         raise FileError(f"out={out!r} is no path; name a folder to write the release to.")
     if data.has_executors:
         from residua.measurement.on_spark import release_by_executors
 
-        return release_by_executors(plan, job, cost, tell, Path(out))
+        return release_by_executors(plan, job, cost, Path(out))
     with reserve(Path(out), plan, measurements) as room:
-        room.commit(carry_out(plan, job, cost, tell))
+        room.commit(carry_out(plan, job, cost))
     return Release.load(out)
 
 
-def carry_out(plan: Plan, job: Job, cost: Fraction, tell: Tell = lambda tallies: {}) -> Release:
+def carry_out(plan: Plan, job: Job, cost: Fraction) -> Release:
     """What `measure` does once it knows the price, and a session too.
 
     Args:
         plan: what to measure.
         job: what that comes down to, as priced.
-        cost: what the measurements cost alone, by the verifier; the release states it.
-        tell: called once, with how many records followed a policy; returns what the receipt says of that.
+        cost: what all of it costs, by the verifier; the release states it.
     """
-    told: dict[str, Any] = {}
-    noisy, entry, ledger = job.measured(lambda tallies: told.update(tell(tallies)))
-    return Release(plan, job.measurements, noisy, {**job.receipt(entry, ledger, cost), **told})
-
-
-def teller(notice: Notice | None, aside: Aside | None = None) -> Tell:
-    """Tells the curator what followed a policy, and returns what the receipt says of it, with noise."""
-
-    def tell(tallies: Tallies) -> dict[str, Any]:
-        if notice is not None:
-            notice(tallies)
-        return {} if aside is None or tallies.loss is None else left_out_receipt(tallies.loss, aside)
-
-    return tell
+    noisy, left_out, entry, ledger = job.measured()
+    return Release(plan, job.measurements, noisy, job.receipt(entry, ledger, cost), left_out)

@@ -25,7 +25,7 @@ import numpy as np
 from residua.errors import FileError, PlanError, ResiduaError, SourceError, VerificationError
 from residua.linalg.arrays import Integers
 from residua.linalg.lattice import SetFamily
-from residua.measurement.job import Job, Tell, step_of, told_of_debit
+from residua.measurement.job import Job, step_of, told_of_debit
 from residua.measurement.noisy import rehearse, with_noise
 from residua.measurement.once import closed, write_once
 from residua.plans.contract import Plan
@@ -84,14 +84,13 @@ def place_on_executors(out: Path, plan: Plan, measurements: Measurements, data: 
         yield place
 
 
-def release_by_executors(plan: Plan, job: Job, cost: Fraction, tell: Tell, out: Path) -> Release:
+def release_by_executors(plan: Plan, job: Job, cost: Fraction, out: Path) -> Release:
     """What `carry_out` does, block by block, into a folder that executors write.
 
     Args:
         plan: what to measure.
         job: what that comes down to, as priced, of a Spark frame.
         cost: what it costs, by the verifier.
-        tell: called with what followed a policy; returns what the receipt says of it.
         out: the folder.
 
     Raises:
@@ -102,7 +101,7 @@ def release_by_executors(plan: Plan, job: Job, cost: Fraction, tell: Tell, out: 
         fingerprint = job.checked(job.data).fingerprint
         entry, ledger = job.paid(fingerprint)
         bound, receipt = job.bound(ledger.choosing_key), job.receipt(entry, ledger, cost)
-        return told_of_debit(lambda: _released(plan, job, fingerprint, bound, place, receipt, tell), entry)
+        return told_of_debit(lambda: _released(plan, job, fingerprint, bound, place, receipt), entry)
 
 
 def _released(
@@ -112,7 +111,6 @@ def _released(
     bound: PersonBound | None,
     place: Reserved,
     receipt: Mapping[str, Any],
-    tell: Tell,
 ) -> Release:
     """Counts and measures; to be called once, after the debit."""
     sets, data = cast("SetMeasurements", job.measurements), cast("SparkSource", job.data)
@@ -137,7 +135,7 @@ def _released(
         raise FileError(f"the release {str(place.final)!r} lacks a part; nothing of it is kept.")
     starts = [*task.block_starts, sets.cells]
     integers = cast("Integers", PartedIntegers(place.partial, starts, digests))
-    release = Release(plan, sets, integers, {**receipt, **tell(tally.tallies)})
+    release = Release(plan, sets, integers, receipt, job.told(tally.tallies))
     place.commit(release, (starts, digests))
     return Release.load(place.final)
 

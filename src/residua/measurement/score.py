@@ -157,7 +157,7 @@ def scores_within(
 def scored(job: Job) -> Scores:
     """Check, pay, count, add noise, forget: scores instead of tables, through the same steps as `rs.measure`."""
     measurements = cast("ScoreMeasurements", job.measurements)
-    steps, entry, _ = job.measured()
+    steps, _, entry, _ = job.measured()
     names = tuple(tuple(job.domain.names[i] for i in members) for members in measurements.order)
     stddev = math.sqrt(NORMAL.variance(measurements.scale)) / GRID
     return Scores(names, (steps + measurements.totals) / GRID, stddev, entry.sequence, entry.digest)

@@ -370,9 +370,9 @@ def stated(guarantee: object, receipt: Mapping[str, Any]) -> str:
     """The guarantee of a whole release: with a number of records left out, it costs more than its plan promises."""
     if guarantee is None:
         return "no cost"
-    if "left_out" not in receipt:
+    if "left_out_most" not in receipt:
         return brief(guarantee)
-    if receipt["left_out_noise"] == "laplace":
+    if "epsilon" in receipt:
         return f"PureDP(epsilon={printed(float(receipt['epsilon']))})"
     return f"ZCDP(rho={printed(describe(receipt['pcost']).rho)})"
 

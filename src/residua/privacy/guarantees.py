@@ -344,3 +344,42 @@ def guarantee_of_body(body: dict[str, Any] | None) -> Guarantee | None:
         return None
     parameters = {key: value for key, value in body.items() if key != "kind"}
     return cast("Guarantee", _GUARANTEES[body["kind"]](**parameters))
+
+
+def affordable(budget: Guarantee, amount: Fraction) -> Guarantee:
+    """What is left as a guarantee in the budget's own type, rounded down: what it allows can be debited."""
+    allowed = Fraction(budget.epsilon) if isinstance(budget, PureDP) else budget.pcost_allowed()
+    if amount == allowed:
+        return budget
+    if isinstance(budget, ApproxDP):
+        return _affordable_epsilon(budget, amount)
+    if isinstance(budget, GDP):
+        mu = exact.root_up(amount)
+        mu = mu if Fraction(mu) ** 2 <= amount else math.nextafter(mu, 0.0)
+        return GDP(mu) if mu else Nothing()
+    left = exact.round_down(amount if isinstance(budget, PureDP) else amount / 2)
+    if not left:
+        return Nothing()
+    return PureDP(left) if isinstance(budget, PureDP) else ZCDP(left)
+
+
+def _affordable_epsilon(budget: ApproxDP, amount: Fraction) -> Guarantee:
+    """The epsilon of the curve at the budget's delta, lowered until what it allows is no more than the amount."""
+    epsilon = exact.epsilon_of(exact.root_up(amount), budget.delta) if amount else 0.0
+    for digits in range(50, 10, -2):
+        if not epsilon:  # at so little, delta alone suffices: no epsilon stands for it
+            break
+        if ApproxDP(epsilon, budget.delta).pcost_allowed() <= amount:
+            return ApproxDP(epsilon, budget.delta)
+        epsilon *= 1.0 - 2.0**-digits
+    return Nothing()
+
+
+LEFT_OUT_SHARE = 0.02  # of what a release for persons spends, on how many records it leaves out
+
+
+def for_tables(budget: Guarantee) -> Guarantee:
+    """What remains of a budget for persons once the share for what is left out is kept, rounded down."""
+    allowed = Fraction(budget.epsilon) if isinstance(budget, PureDP) else budget.pcost_allowed()
+    kept = affordable(budget, allowed * (1 - Fraction(LEFT_OUT_SHARE)))
+    return budget if isinstance(kept, Nothing) else kept

@@ -50,15 +50,21 @@ def qualities(estimates: ArrayLike, stddevs: ArrayLike, thresholds: Sequence[flo
     return np.asarray(np.array(FLAGS, dtype=object)[grades(estimates, stddevs, checked(thresholds))])
 
 
-def grades(estimates: ArrayLike, stddevs: ArrayLike, thresholds: tuple[float, float] = THRESHOLDS) -> NDArray[np.int64]:
-    """For every number, the place of its flag in `FLAGS`.
+def grades(
+    estimates: ArrayLike,
+    stddevs: ArrayLike,
+    thresholds: tuple[float, float] = THRESHOLDS,
+    doubtful: NDArray[np.bool_] | None = None,
+) -> NDArray[np.int64]:
+    """For every number, the place of its flag in `FLAGS`; what is doubtful for other reasons is never the first.
 
     Example:
         >>> [FLAGS[i] for i in grades([100.0, 20.0, -3.0, 0.0], 5.0)]
         ['reliable', 'use with caution', 'unreliable', 'unreliable']
     """
     shares = variation(estimates, stddevs)
-    return np.asarray((shares > thresholds[0]).astype(np.int64) + (shares > thresholds[1]))
+    places = np.asarray((shares > thresholds[0]).astype(np.int64) + (shares > thresholds[1]))
+    return places if doubtful is None else np.maximum(places, doubtful.reshape(places.shape))
 
 
 def sizes_for(stddev: float) -> tuple[float, float]:

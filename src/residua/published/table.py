@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from residua.domain import Anonymous, Domain, Label
 from residua.linalg.arrays import Floats
@@ -50,6 +51,8 @@ class Table(Columns):
         confidence: how often an interval holds the truth; None where it was not stated.
         simultaneous: `"table"` or `"release"` where all intervals hold together with that confidence.
         counts: what is counted, in words, where that is not every record.
+        beside: further columns of numbers, flat, such as how many records were left out of each cell.
+        missing: about how many records each number lacks; infinite where that is unknown.
     """
 
     domain: Domain
@@ -62,6 +65,8 @@ class Table(Columns):
     confidence: float | None = None
     simultaneous: str | None = None
     counts: str = ""
+    beside: Mapping[str, Floats] = field(default_factory=dict)
+    missing: Floats | float = 0.0
 
     def __post_init__(self) -> None:
         self.estimates.setflags(write=False)
@@ -84,8 +89,12 @@ class Table(Columns):
         """The table as Arrow record batches: of a large one, no more than its estimates and a batch are in memory."""
         import pyarrow as pa
 
+        first = 0
         for keys, numbers in batches(self, rows=rows, compact=compact):
+            own = slice(first, first + len(numbers["estimate"]))
+            numbers |= {name: values[own] for name, values in self.beside.items()}
             yield pa.RecordBatch.from_arrays([*keys, *map(pa.array, numbers.values())], [*self.keys, *numbers])
+            first = own.stop
 
     def to_arrow(self, *, compact: bool = False) -> pyarrow.Table:
         """The table as a pyarrow Table; compact, with labels as dictionaries."""
@@ -103,7 +112,16 @@ class Table(Columns):
         keys = label_columns(self.attributes, axis_labels(self))
         estimates, stddevs = self.estimates.ravel(), np.broadcast_to(self.stddev, self.estimates.shape).ravel()
         reach = self.width * stddevs
-        return keys | {"estimate": estimates, "stddev": stddevs, "lower": estimates - reach, "upper": estimates + reach}
+        bars = {"estimate": estimates, "stddev": stddevs, "lower": estimates - reach, "upper": estimates + reach}
+        return keys | bars | dict(self.beside)
+
+    @property
+    def doubtful(self) -> NDArray[np.bool_] | None:
+        """Which numbers lack more records than their interval reaches; None where none is known to lack any."""
+        if not np.any(self.missing):
+            return None
+        stddevs = np.broadcast_to(self.stddev, self.estimates.shape).ravel()
+        return np.asarray(np.broadcast_to(self.missing, self.estimates.shape).ravel() > self.width * stddevs)
 
 
 def domain_of_queries(count: int) -> Domain:

@@ -5,5 +5,6 @@ from residua.release.base import Answered, Estimate, Release
 from residua.release.change import change
 from residua.release.folder import reserve
 from residua.release.pooled import pooled
+from residua.release.weighted import Weighted, weighted
 
-__all__ = ["Answered", "Estimate", "Release", "Table", "change", "pooled", "reserve"]
+__all__ = ["Answered", "Estimate", "Release", "Table", "Weighted", "change", "pooled", "reserve", "weighted"]

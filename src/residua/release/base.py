@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,12 +21,13 @@ from residua.plans.contract import Plan
 from residua.plans.estimator import Estimator
 from residua.plans.measurements import Measurements
 from residua.plans.quotes import ReleaseAnswers
-from residua.plans.tails import width
+from residua.privacy import Person
 from residua.privacy.costs import stated
-from residua.published.table import Table, domain_of_queries, protects, what_is_counted
+from residua.published.table import Table, domain_of_queries, protects
 from residua.quoting import Answering, Quotable
 from residua.release import tables
 from residua.release.advice import advice_on
+from residua.release.left_out import counts_of, lacking, lacks_of, share_of
 from residua.release.tables import TermTable
 from residua.showing import Exported, shown_by
 from residua.workload import AskedRows, Term, Where, Workload, queries, selected
@@ -57,6 +57,7 @@ class Answered(Exported, Quotable, ABC):
     planned: Plan  # as it was made
     receipt: Mapping[str, Any]  # what the ledger recorded when it was debited
     estimator: Estimator  # how estimates are read off the measurements
+    left_out: Release | None = None  # the records that a bound on each person's left out, if that was measured
 
     @property
     def domain(self) -> Domain:
@@ -79,16 +80,6 @@ class Answered(Exported, Quotable, ABC):
         """The attribute sets that were asked for, if tables were."""
         workload = None if self.planned.workload is None else self.planned.workload.tables
         return () if workload is None else tuple(workload.sets)
-
-    @property
-    def left_out(self) -> Estimate | None:
-        """How many records the bound on each person left out, if that was paid for; of one person `left_out_most`."""
-        if "left_out" not in self.receipt:
-            return None
-        estimate, stddev = float(self.receipt["left_out"]), float(self.receipt["left_out_stddev"])
-        # A standard deviation of Laplace noise is √2 of its scale; 3 scales hold 95 % of it.
-        reach = stddev * (width(0.95) if self.receipt["left_out_noise"] == "normal" else 3.0 / math.sqrt(2.0))
-        return Estimate(estimate, stddev, estimate - reach, estimate + reach)
 
     @property
     def summary(self) -> str:
@@ -122,7 +113,8 @@ class Answered(Exported, Quotable, ABC):
     def __repr__(self) -> str:
         workload = self.planned.workload
         what, count = ("tables", 0) if workload is None else (workload.noun, len(workload))
-        promised = self.planned.guarantee if self.left_out is None else stated(self.planned.guarantee, self.receipt)
+        whole = "left_out_most" in self.receipt
+        promised = stated(self.planned.guarantee, self.receipt) if whole else self.planned.guarantee
         noise = "; mostly noise, see .advice" if self.advice else ""
         return f"Release({count:,.0f} {what}, {promised}, {protects(self.planned.unit, self.receipt)}{noise})"
 
@@ -160,7 +152,7 @@ class Answered(Exported, Quotable, ABC):
         stddev = np.sqrt(self.plan.variance(names))
         if (stddev == stddev.flat[0]).all():  # one number, that takes no memory
             stddev = np.broadcast_to(stddev.flat[0], stddev.shape)
-        said = (confidence, simultaneous, self._counts)
+        said = (confidence, simultaneous, self._counts, *self._lacks(names, estimates, confidence))
         return Table(self.domain, names, estimates, stddev, reach, None, "", *said)
 
     def tables(
@@ -211,7 +203,7 @@ class Answered(Exported, Quotable, ABC):
             if np.ndim(reach):
                 reach = np.reshape(reach, shape).transpose(order)[part.rows].ravel()
             said = (part.labels, part.title, confidence, simultaneous, self._counts)
-            yield Table(self.domain, names, cells, stddev, reach, *said)
+            yield Table(self.domain, names, cells, stddev, reach, *said, *self._lacks(None, cells, confidence))
 
     def _streamed(self, workload: Workload, confidence: float, simultaneous: Simultaneous | None) -> Iterator[Table]:
         """What `tables` gives for marginals, rebuilt many at a time."""
@@ -223,7 +215,8 @@ class Answered(Exported, Quotable, ABC):
                 widths[together] = self.estimator.widths(names, confidence, together)
             labels = tuple(self.domain[name].labels for name in names)
             said = (labels, " × ".join(names) or "(total)", confidence, simultaneous, self._counts)
-            yield Table(self.domain, names, estimates, stddev, widths[together], *said)
+            lacks = self._lacks(names, estimates, confidence)
+            yield Table(self.domain, names, estimates, stddev, widths[together], *said, *lacks)
 
     def answers(
         self,
@@ -244,7 +237,8 @@ class Answered(Exported, Quotable, ABC):
         estimates, variances = self.estimator.answers(workload)
         reach = self.estimator.widths(workload, confidence, self._together(simultaneous, len(estimates)))
         said = ((tuple(workload.query_labels()),), "queries", confidence, simultaneous, self._counts)
-        return Table(domain_of_queries(len(estimates)), ("query",), estimates, np.sqrt(variances), reach, *said)
+        lacks = self._lacks(None, estimates, confidence)
+        return Table(domain_of_queries(len(estimates)), ("query",), estimates, np.sqrt(variances), reach, *said, *lacks)
 
     def combination(self, combination: Mapping[Sequence[str], ArrayLike], *, confidence: float = 0.95) -> Estimate:
         """A linear combination of cells with its exact standard deviation: attribute set → coefficients.
@@ -283,9 +277,27 @@ class Answered(Exported, Quotable, ABC):
     def _answering(self) -> Answering:
         return ReleaseAnswers(self.plan, self.estimator)
 
+    @cached_property
+    def left_out_share(self) -> tuple[float, float, float] | None:
+        """Which share of all records a bound on each person's left out, and its 95 % interval; None if unknown."""
+        return share_of(self)
+
+    @cached_property
+    def lacks(self) -> float:
+        """Which share of itself each number lacks, because records were left out; infinite where that is unknown."""
+        return lacks_of(self) if self._in_part else 0.0
+
     @property
+    def _in_part(self) -> bool:
+        """Whether numbers are of a part of the records, or of survey weights."""
+        return isinstance(self.planned.unit, Person) or "weights" in self.receipt
+
+    @cached_property
     def _counts(self) -> str:
-        return what_is_counted(self.planned.unit)
+        return counts_of(self) if self._in_part else ""
+
+    def _lacks(self, names: tuple[str, ...] | None, estimates: Floats, confidence: float) -> tuple[Any, Any]:
+        return lacking(self, names, estimates, confidence) if self._in_part else ({}, 0.0)
 
     def _together(self, simultaneous: Simultaneous | None, cells: int) -> float:
         """How many intervals must hold at once."""
@@ -309,12 +321,15 @@ class Release(Answered):
         measurements: what was really measured.
         noisy: the noisy integers, (cells,).
         receipt: what the ledger recorded when it was debited.
+        left_out: the records that a bound on each person's left out, their total and one-way tables with noise; of one
+            person no more than its own unit says. None where that was not measured.
     """
 
     planned: Plan
     measurements: Measurements
     noisy: Integers
     receipt: Mapping[str, Any] = field(default_factory=dict)
+    left_out: Release | None = None
 
     def __post_init__(self) -> None:
         if self.noisy.dtype != np.int64 or self.noisy.shape != (self.measurements.cells,):

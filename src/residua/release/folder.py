@@ -7,6 +7,7 @@ measurements.npy   the noisy integers (64-bit, no pickle); of marginals, where t
 measured.npz         sets measured, grid factors, noise scales
 codebook.toml      the domain: attributes, labels, policies
 PRIVACY.md         the privacy statement, for people
+left_out/          for persons: a release of the records that the bound left out
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from residua.plans.tolerances import nearness
 from residua.privacy import AddRemove, Person, PureDP, describe
 from residua.privacy.costs import Currencies, printed, stated
 from residua.published.table import protects, what_is_counted
+from residua.release.left_out import in_figures
 from residua.release.parts import FOLDER, OPEN_FOLDER, PartedIntegers, part_bytes, part_name, part_room, part_starts
 from residua.showing import printable
 
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
 KIND, VERSION = "residua release", 1
 _DOCUMENTS = ("plan.json", "measured.npz", "codebook.toml", "PRIVACY.md")
 _SPARE = "spare"
+_LEFT_OUT = "left_out"
 PACKED_CELLS = 1 << 22  # 32 MB: from here on measurements of marginals are packed in parts
 _SAME_NOISE = 2.0**-40  # relative; compiling rounds scales up by 2^-46 at most, pooling does not
 
@@ -82,6 +85,9 @@ class Reserved:
                 digests = folders.digests_of(self.partial, ["measurements.npy"])
             (self.partial / _SPARE).unlink(missing_ok=True)  # room for the last two files
             folders.write_synced(self.partial / "PRIVACY.md", privacy_statement(release).encode())
+            if release.left_out is not None:
+                release.left_out.save(self.partial / _LEFT_OUT)
+                digests |= folders.digests_of(self.partial, [f"{_LEFT_OUT}/release.json"])
             body: dict[str, Any] = {"receipt": dict(release.receipt)}
             body["files"] = folders.digests_of(self.partial, _DOCUMENTS) | digests
             if starts is not None:
@@ -159,7 +165,21 @@ def load_release(path: Path, made_of: Callable[..., Release]) -> Release:
         arrays = folders.read_archive(path / "measured.npz", forms)
         _check_measurements(compiled, arrays, pooled="pooled" in receipt)
         integers = folders.mapped_array(path / "measurements.npy", measured) if parts is None else parts
-        return made_of(plan, plan.saved_measurements(arrays), cast("Integers", integers), receipt)
+        left_out = _left_out(path, stated, plan, receipt, made_of)
+        return made_of(plan, plan.saved_measurements(arrays), cast("Integers", integers), receipt, left_out)
+
+
+def _left_out(
+    path: Path, stated: Mapping[str, str], plan: Plan, receipt: Mapping[str, Any], made_of: Callable[..., Release]
+) -> Release | None:
+    """The records that a bound left out, a release in the release, if the receipt says that they were measured."""
+    if "left_out_most" not in receipt:
+        return None
+    folders.check_digests(path, stated, {f"{_LEFT_OUT}/release.json": MOST_DOCUMENT}, "release")
+    left_out = load_release(path / _LEFT_OUT, made_of)
+    if left_out.planned.domain != plan.domain or left_out.planned.unit != Person(receipt["left_out_most"]):
+        raise ValueError("what it says was left out is of other records")
+    return left_out
 
 
 def _parts(path: Path, body: Mapping[str, Any], cells: int) -> PartedIntegers | None:
@@ -231,7 +251,7 @@ def _allocate(folder: Path, measurements: Measurements) -> None:
         with (folder / name).open("wb") as file:
             keep_room(file.fileno(), room)
     with (folder / _SPARE).open("wb") as file:
-        keep_room(file.fileno(), 2**18)
+        keep_room(file.fileno(), 2**18 + 64 * int(np.minimum(measurements.sizes, 2**12).sum()))  # and what is left out
 
 
 def in_currencies(currency: str, cost: float) -> list[tuple[str, str, str]]:
@@ -252,6 +272,15 @@ def in_currencies(currency: str, cost: float) -> list[tuple[str, str, str]]:
 
 def _of_counts(release: Release) -> list[str]:
     """What it means for the guarantee that rows came with counts."""
+    weights = release.receipt.get("weights")
+    if weights is not None:
+        most, step = (f"{release.receipt[name]:g}" for name in ("weights_most", "weights_step"))
+        return [
+            f"Respondents counted by the survey weights in column {weights!r}, those above {most} as {most}, in steps",
+            f"of {step}: numbers are in steps. The guarantee is for one respondent, with any weight. Error bars are of",
+            "noise alone; `rs.weighted` gives totals of the population, with sampling error.",
+            "",
+        ]
     column = release.receipt.get("counts")
     if column is None:
         return []
@@ -277,13 +306,15 @@ def _of_persons(release: Release) -> list[str]:
         "They were chosen at random from that person's own, by a secret kept with the ledger. Numbers are lower",
         "than the true ones by what was left out, which no error bar shows.",
     ]
-    left_out = release.left_out
-    if left_out is not None:
-        most = release.receipt["left_out_most"]
-        said.append(
-            f"About {left_out.estimate:,.0f} records were left out (standard deviation {left_out.stddev:,.0f}; no more"
-            f" than {most:,} of any person are in this figure). The cost above includes that of this figure."
-        )
+    if release.left_out is None:
+        return [*said, "How many records that is was not measured.", ""]
+    currency, most = release.measurements.currency, release.receipt["left_out_most"]
+    share = 100 * release.left_out.receipt[currency] / release.receipt[currency]
+    said += [
+        f"That is {in_figures(release)}: measured with noise of their own, in all and by",
+        f"one-way table (folder `left_out`), for {share:.2g} % of the cost above. Of one person at most {most:,} such",
+        "records are in these figures; what anybody has beyond that is not seen.",
+    ]
     return [*said, ""]
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
+from numpy.typing import NDArray
 
 from residua.linalg.arrays import Floats
 from residua.plans.contract import Plan
@@ -145,10 +146,14 @@ def rms(stddevs: Floats | float) -> float:
     return float(np.sqrt(np.mean(np.square(known)))) if known.size else math.inf
 
 
-def tally(estimates: Floats, stddevs: Floats | float) -> tuple[int, int, int]:
+def tally(
+    estimates: Floats, stddevs: Floats | float, doubtful: NDArray[np.bool_] | None = None
+) -> tuple[int, int, int]:
     """How many numbers are reliable, to be used with caution, and unreliable; those that are not told are none."""
     known = np.isfinite(np.broadcast_to(stddevs, np.shape(estimates)))
-    first, second, third = np.bincount(grades(estimates, stddevs)[known].ravel(), minlength=3).tolist()
+    first, second, third = np.bincount(
+        grades(estimates, stddevs, doubtful=doubtful)[known].ravel(), minlength=3
+    ).tolist()
     return first, second, third
 
 

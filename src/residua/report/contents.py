@@ -199,10 +199,12 @@ def _judged(release: Release) -> Accuracy | None:
     if whole is None or workload is None or not whole.listed:
         return whole
     if workload.noun == "queries":
-        columns = release.answers(workload).columns
-        pairs = zip(whole.listed, columns["estimate"], columns["stddev"], strict=False)
+        answers = release.answers(workload)
+        doubtful = np.zeros(len(answers), dtype=bool) if answers.doubtful is None else answers.doubtful
+        given = zip(whole.listed, answers["estimate"], answers["stddev"], doubtful, strict=False)
         listed = [
-            listing(one.title, 1, float(s), tally(np.array([e]), float(s)), reach=one.reach) for one, e, s in pairs
+            listing(one.title, 1, float(s), tally(np.array([e]), float(s), np.array([d])), reach=one.reach)
+            for one, e, s, d in given
         ]
     elif workload.plain:
         listed = [_judged_table(release, names, one) for names, one in zip(release.sets, whole.listed, strict=False)]
@@ -216,13 +218,13 @@ def _judged_table(release: Release, names: tuple[str, ...], one: ListedTable) ->
     if one.numbers > _LARGE:
         return one
     table = release.table(names)
-    return replace(one, flagged=tally(table.estimates, table.stddev))
+    return replace(one, flagged=tally(table.estimates, table.stddev, table.doubtful))
 
 
 def _judged_part(table: Any, reach: float) -> ListedTable:
     """A table that follows from a term: a level of a hierarchy."""
     known = int(np.isfinite(np.broadcast_to(table.stddev, table.estimates.shape)).sum())
-    flagged = tally(table.estimates, table.stddev)
+    flagged = tally(table.estimates, table.stddev, table.doubtful)
     return listing(table.title, len(table), rms(table.stddev), flagged, reach=reach, known=known)
 
 

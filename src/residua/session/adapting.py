@@ -36,13 +36,12 @@ from residua.files import read_document, write_document
 from residua.folders import DAMAGE
 from residua.linalg.arrays import Floats
 from residua.measurement.job import Job
-from residua.measurement.ledger_entries import affordable
 from residua.measurement.score import Scores, scored, scores_within
 from residua.plans.noise import NORMAL
 from residua.plans.product.plan import ProductPlan
 from residua.plans.verifier import composed_cost, priced
 from residua.privacy import GDP, Guarantee, Nothing
-from residua.privacy.guarantees import guarantee_to_body
+from residua.privacy.guarantees import affordable, guarantee_to_body
 from residua.release import Release
 from residua.session.accounts import SessionStanding
 from residua.session.measuring import Measuring, Missing, require_domain

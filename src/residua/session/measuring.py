@@ -16,7 +16,7 @@ from typing import Any, cast
 
 from residua.errors import PlanError, SessionError
 from residua.measurement.job import Job, Progress
-from residua.measurement.measure import carry_out, teller
+from residua.measurement.measure import carry_out
 from residua.plans.algebra import common, top_up
 from residua.plans.contract import Plan
 from residua.plans.measurements import Measurements
@@ -341,8 +341,8 @@ class Measuring:
             if digest_of_measured(Plan.load(room.partial / "plan.json"), missing.measurements) != digest:
                 raise SessionError("the measurement cannot be kept as it is; this is a defect, nothing was spent.")
             plan = missing.plan
-            job = Job(missing.measurements, plan.domain, plan.unit, self._data, pay, self._progress)
-            room.commit(carry_out(plan, job, missing.alone, teller(self._notice)))
+            job = Job(missing.measurements, plan.domain, plan.unit, self._data, pay, self._progress, self._notice)
+            room.commit(carry_out(plan, job, missing.alone))
         return self._standing()
 
     def _finished(

@@ -14,10 +14,11 @@ from residua.errors import SessionError
 from residua.files import require_path
 from residua.measurement import Ledger
 from residua.measurement.job import Progress, require_agreement
-from residua.measurement.ledger_entries import affordable, stated
+from residua.measurement.ledger_entries import stated
 from residua.plans.contract import Plan
 from residua.plans.strata.making import by_group
 from residua.privacy import AddRemove, Guarantee, Unit
+from residua.privacy.guarantees import affordable
 from residua.quoting import Answering, Quotable
 from residua.release import Release
 from residua.session.accounts import Account, SessionStanding, Status

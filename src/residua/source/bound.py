@@ -7,7 +7,7 @@ into batches plays a part; nor which engine delivers them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from residua.domain import Domain
 from residua.errors import SourceError
 from residua.privacy import Person
+from residua.source.accumulate import FlatTables, add_plainly
 
 KEY_BYTES = 32
 _WORD = 2**64
@@ -32,6 +33,8 @@ class PersonBound:
         order: the attributes' places in the order of their names: how a domain is written does not matter.
         sizes: how many values each attribute of the domain has.
         key: the secret that decides which records are counted, 32 bytes.
+        spare: the most records of a person that are counted as left out.
+        left_out: the tables in which these are counted, if that is wanted.
     """
 
     records: int
@@ -39,6 +42,8 @@ class PersonBound:
     order: tuple[int, ...]
     sizes: tuple[int, ...]
     key: bytes = field(repr=False)
+    spare: int = 0
+    left_out: FlatTables | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         return f"Bound({self.records}, confidential)"
@@ -114,11 +119,13 @@ class Loss:
         held: how many persons have 0, 1, 2, … records, the last: that many or more, (MOST_TOLD + 1,).
         lost: how many persons lost 0, 1, 2, … records, the last: that many or more, (MOST_TOLD + 1,).
         dropped: how many records were left out in all.
+        tables: those of `PersonBound.left_out`, of no more than `spare` records of a person, (cells,); 0 of none.
     """
 
     held: NDArray[np.int64]
     lost: NDArray[np.int64]
     dropped: int
+    tables: NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, np.int64))
 
     @staticmethod
     def none() -> Loss:
@@ -133,7 +140,8 @@ class Loss:
         return Loss(held, lost, 0)
 
     def __add__(self, other: Loss) -> Loss:
-        return Loss(self.held + other.held, self.lost + other.lost, self.dropped + other.dropped)
+        dropped, tables = self.dropped + other.dropped, self.tables + other.tables
+        return Loss(self.held + other.held, self.lost + other.lost, dropped, tables)
 
     def __repr__(self) -> str:
         return "Loss(confidential)"
@@ -190,12 +198,18 @@ def chosen_packed(
     order = np.argsort(rows[:, 0], kind="stable")
     held, lost = np.zeros(MOST_TOLD + 1, np.int64), np.zeros(MOST_TOLD + 1, np.int64)
     at, counts = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
-    k0, k1 = bound.record_key
-    taken, dropped = choose(
-        rows, order, bound.words, weighted, bound.records, bound.limited, MOST_EQUAL, k0, k1, at, counts, held, lost
-    )
+    room = len(rows) if bound.spare else 0
+    left_at, left_counts = np.empty(room, np.int64), np.empty(room, np.int64)
+    chosen_by = (rows, order, bound.words, weighted, bound.records, bound.limited, MOST_EQUAL, *bound.record_key)
+    taken, dropped, left = choose(*chosen_by, at, counts, held, lost, bound.spare, left_at, left_counts)
     if taken < 0:
         raise SourceError(
             f"a person has {MOST_EQUAL:,} records or more that are alike; correct the counts, or leave them out."
         )
-    return at[:taken], counts[:taken], Loss(held, lost, int(dropped))
+    loss = Loss(held, lost, int(dropped))
+    if bound.left_out is not None:
+        tables = np.zeros(int(bound.left_out.cells.sum()), np.int64)
+        codes = np.array(unpacked(rows[left_at[:left]], bound)).astype(np.uint32)
+        add_plainly(bound.left_out, codes, left, left_counts[:left], tables)
+        loss = replace(loss, tables=tables)
+    return at[:taken], counts[:taken], loss

@@ -111,9 +111,9 @@ def coded(batches: Iterator[Any], options: Options, tally: Tally, pool: Executor
 
     After the first problem the rest is only read, to name every bad column at once.
     """
-    domain, problems, counts = tally.domain, tally.problems, options.counts
+    domain, problems = tally.domain, tally.problems
     for batch in batches:
-        weights = weights_of(batch.column(len(domain)), counts, problems) if counts is not None else None
+        weights = weights_of(batch.column(len(domain)), options, problems) if options.multiple is not None else None
         tally.records = min(tally.records + (batch.num_rows if weights is None else total_of(weights)), MOST_RECORDS)
         if tally.too_many:
             return
@@ -134,13 +134,13 @@ def require_fitting(source: Records, domain: Domain, layout: Layout) -> None:
     """
     if not np.array_equal(layout.sizes, domain.sizes):
         raise SourceError("the layout was made for another domain; plan for the domain that is measured.")
-    if source.counts in domain:
-        raise SourceError(f"column {source.counts!r} is both counts and attribute; drop one of the two.")
+    if source.options.multiple in domain:
+        raise SourceError(f"column {source.options.multiple!r} is both counts and attribute; drop one of the two.")
 
 
 def columns_needed(source: Records, domain: Domain, bounded: bool) -> list[str]:
     """The columns that counting reads: the attributes, the counts, and the person where that is bounded."""
-    counts = [source.counts] if source.counts is not None else []
+    counts = [source.options.multiple] if source.options.multiple is not None else []
     named = source.options.person if bounded else ()
     return [*domain.names, *counts, *(name for name in named if name not in domain)]
 
@@ -332,10 +332,13 @@ def _records(chosen: NDArray[np.bool_], weights: Weights) -> int:
     return int(np.count_nonzero(chosen)) if weights is None else int(weights[chosen].sum())
 
 
-def weights_of(column: Any, name: str, problems: Problems) -> NDArray[np.int64]:
-    """How many records each row stands for; a column that does not say goes into the problems."""
+def weights_of(column: Any, options: Options, problems: Problems) -> NDArray[np.int64]:
+    """How many records, or steps of weight, each row stands for; a column that does not say goes into the problems."""
     from residua.domain.codec import whole_numbers
 
+    if options.weights is not None:
+        return options.weights.of(column, problems)
+    name = str(options.counts)
     weights, states = whole_numbers(column, name)
     if states.any() or (len(weights) and weights.min() < 0):
         problems.say(

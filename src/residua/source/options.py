@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from residua.domain import Attribute, Domain
 from residua.errors import SourceError
 from residua.source.bound import Loss
+from residua.source.weights import Weights
 
 if TYPE_CHECKING:
     from residua.source.digest import Digest
@@ -34,6 +35,7 @@ class SourceOptions(TypedDict, total=False):
     """The options that every kind of source takes, by name; `Options` says what they mean."""
 
     counts: str | None
+    weights: Weights | None
     person: str | Sequence[str] | None
     no_person: NoPerson
     show_values: bool
@@ -55,6 +57,8 @@ class Options:
     Args:
         counts: the column that says how many records each row stands for, a whole number ≥ 0, where the data were
             counted before. What is protected is then one of these records, so that survey weights are no counts.
+        weights: the column of survey weights, with where they are clipped and their grid: what is counted are steps of
+            weight, and a respondent is protected with all of theirs.
         person: the column, or the columns together, that say whose record it is. Read by the measuring step alone, to
             bound what each person contributes (`rs.Person`).
         no_person: records without a person: `"refuse"` them, `"drop"` them, or take each for a person `"apart"`, which
@@ -70,8 +74,13 @@ class Options:
     person: tuple[str, ...] = ()
     no_person: NoPerson = "refuse"
     show_values: bool = False
+    weights: Weights | None = None
 
     def __post_init__(self) -> None:
+        if self.weights is not None and not isinstance(self.weights, Weights):
+            raise SourceError(f"weights={self.weights!r} is not known; say weights=rs.Weights(column, most=…, step=…).")
+        if self.weights is not None and (self.counts is not None or self.person):
+            raise SourceError("survey weights go with neither counts nor person; give one of them.")
         if self.counts is not None and (not isinstance(self.counts, str) or not self.counts):
             raise SourceError(f"counts={self.counts!r} is not a column name; name the column of counts.")
         if not isinstance(self.show_values, bool):
@@ -85,6 +94,11 @@ class Options:
             raise SourceError(f"column {self.counts!r} is both counts and person; drop one of the two.")
 
     @property
+    def multiple(self) -> str | None:
+        """The column that says how much each row counts, if there is one: counts, or survey weights."""
+        return self.counts if self.weights is None else self.weights.column
+
+    @property
     def whose(self) -> dict[str, Any] | None:
         """Who a person is, as a ledger keeps it: the columns, and what else decides whose records count; no id."""
         if not self.person:
@@ -96,7 +110,7 @@ NO_OPTIONS = Options()
 # Why the option that other libraries have is refused, and what to say instead.
 NO_WEIGHT = (
     "survey weights are not counts: one respondent would change a table by their weight, where the noise hides one "
-    'record. Leave it out; or, if each row really stands for n records, say counts = "n".'
+    'record. Say weights=rs.Weights(column, most=…), or, if each row really stands for n records, counts = "n".'
 )
 
 
@@ -287,7 +301,9 @@ class Tally:
     def to_bytes(self) -> bytes:
         """As JSON, with which it travels."""
         plain = {name: getattr(self, name) for name in ("records", "dropped", "other", "no_person")}
-        loss = None if self.loss is None else [_sparse(self.loss.held), _sparse(self.loss.lost), self.loss.dropped]
+        loss: list[Any] | None = None
+        if self.loss is not None:
+            loss = [_sparse(self.loss.held), _sparse(self.loss.lost), self.loss.dropped, self.loss.tables.tolist()]
         more = {"digest": self.digest.parts, "loss": loss, "problems": self.problems.to_plain()}
         return json.dumps({**plain, **more}).encode()
 
@@ -301,8 +317,9 @@ class Tally:
             for name, count in theirs.items():
                 mine[name] += count
         if plain["loss"] is not None:
-            held, lost, dropped = plain["loss"]
-            self.loss = (self.loss or Loss.none()) + Loss(_dense(held), _dense(lost), dropped)
+            held, lost, dropped, tables = plain["loss"]
+            more = Loss(_dense(held), _dense(lost), dropped, np.array(tables, dtype=np.int64))
+            self.loss = (self.loss or Loss.none()) + more
         self.problems.add_plain(plain["problems"])
 
 

@@ -237,6 +237,9 @@ def choose(
     counts: Numbers,
     held: Numbers,
     lost: Numbers,
+    spare: int,
+    left_at: Numbers,
+    left_counts: Numbers,
 ) -> Any:
     """Chooses for every person; see `bound.chosen`.
 
@@ -254,16 +257,20 @@ def choose(
         counts: gets how often each, (rows,).
         held: persons by how many records they have; added to.
         lost: persons by how many of them are not counted; added to.
+        spare: the most records of a person that are noted as left out; of more, a choice by the other half of the key.
+        left_at: gets the numbers of rows that stand for records left out, (rows,); nothing if `spare` is 0.
+        left_counts: gets how many records each, (rows,).
 
     Returns:
-        How many rows were written (-1: too many records alike), and how many records were left out.
+        How many rows were written (-1: too many records alike), how many records were left out, and how many rows
+        stand for those of them that are noted.
     """
     last = 2 + words
     widest, each = 1, most  # of each kind of record no more than `each` can be taken
     for i in range(limited.shape[0]):
         widest, each = max(widest, limited[i, 2]), min(each, limited[i, 3])
     used = np.zeros((limited.shape[0], widest), np.int64)
-    written, dropped, begin, n = 0, np.int64(0), 0, order.shape[0]
+    written, dropped, left, begin, n = 0, np.int64(0), 0, 0, order.shape[0]
     while begin < n:
         end = begin + 1
         while end < n and rows[order[end], 0] == rows[order[begin], 0]:
@@ -290,8 +297,17 @@ def choose(
                 own, own_counts = at[written : written + kinds], counts[written : written + kinds]
                 for kind in range(kinds):
                     if own_counts[kind] >= most_equal:
-                        return -1, np.int64(0)
+                        return -1, np.int64(0), 0
+                rest = own_counts.copy() if spare else own_counts
                 kept = _chosen(rows, last, most, each, limited, used, k0, k1, own, own_counts)
+                if spare and kept < total:
+                    rest -= own_counts
+                    if total - kept > spare:
+                        _chosen(rows, last, spare, spare, limited[:0], used, k1, k0, own, rest)
+                    for kind in range(kinds):
+                        if rest[kind]:
+                            left_at[left], left_counts[left] = own[kind], rest[kind]
+                            left += 1
             for kind in range(written, written + kinds):  # what is taken moves up
                 if counts[kind]:
                     at[written], counts[written] = at[kind], counts[kind]
@@ -300,4 +316,4 @@ def choose(
             if total:
                 held[min(total, held.shape[0] - 1)] += 1
                 lost[min(total - kept, lost.shape[0] - 1)] += 1
-    return written, dropped
+    return written, dropped, left

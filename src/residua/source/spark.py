@@ -159,7 +159,7 @@ class SparkSource(Records):
     def task(self, domain: Domain, layout: Layout, bound: PersonBound | None = None) -> tasks.SparkTask:
         """What executors are told to count: what the records may hold, the tables, how many records of each person."""
         named = self.options.person if bound is not None else ()
-        wanted = [*domain.names, *([self.counts] if self.counts is not None else []), *named]
+        wanted = [*domain.names, *([self.options.multiple] if self.options.multiple is not None else []), *named]
         self.check(wanted)
         used = tuple((name, text) for name, text in self._expressions.items() if name in wanted)
         common = (tasks.own_version(), json.dumps(settings_of_domain(domain)), self._own, used, self.options)

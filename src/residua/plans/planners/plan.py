@@ -26,8 +26,9 @@ from residua.plans.planners.tree import Tree
 from residua.plans.saddle import Effort, Progress
 from residua.plans.targets import Targets, as_variances
 from residua.plans.tolerances import MARGINAL_TOLERANCE, PRODUCT_TOLERANCE
-from residua.privacy import AddRemove, Guarantee, PureDP, Unit
+from residua.privacy import AddRemove, Guarantee, Person, PureDP, Unit
 from residua.privacy.costs import reach_of
+from residua.privacy.guarantees import for_tables
 from residua.showing import with_bar
 from residua.workload import Workload
 
@@ -114,7 +115,8 @@ def plan(
             `confidence`; for normal noise alone.
         confidence: of a margin, 0.95 if left out.
         at_most: the largest acceptable loss, instead of a budget.
-        unit: whom the guarantee protects, by default one record added or removed.
+        unit: whom the guarantee protects, by default one record added or removed. For `rs.Person` the plan has 98 % of
+            a guarantee: the rest is for measuring how many records the bound leaves out (docs/persons.md).
         tolerance: stop when the gap is proven to be at most this; 1e-4 for marginals, 1e-3 for other queries.
         noise: `"normal"` or `"laplace"`; what the guarantee asks for if left out, else normal.
         form: a planner, such as `rs.Lattice(…)` or `rs.Matrix(…)`, with what can be said of that form alone; if left
@@ -151,6 +153,7 @@ def plan(
     effort = Effort(_tolerance(usual if tolerance is None else tolerance), progress=shown)
     if guarantee is not None:
         _check_budget(guarantee)
+        guarantee = for_tables(guarantee) if isinstance(unit, Person) else guarantee
     task = Task(workload, guarantee, objective, loss, unit, tolerance, effort, laplace, form is not None)
     return _best_offer(task, registered() if form is None else (form,))
 
@@ -220,6 +223,7 @@ def independent(workload: Workload, guarantee: Guarantee, *, unit: Unit = _RECOR
     require_workload(workload)
     _check_unit(unit, workload.domain)
     _check_budget(guarantee)
+    guarantee = for_tables(guarantee) if isinstance(unit, Person) else guarantee
     laplace = isinstance(guarantee, PureDP)
     listed = workload if workload.plain else workload.listed()  # products only where their cells can be listed
     ahead = forecast(listed)

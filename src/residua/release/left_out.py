@@ -1,0 +1,97 @@
+"""What a bound on each person's records left out, said at the numbers: in words, and where it exceeds an interval."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from residua.errors import PlanError
+from residua.linalg.arrays import Floats
+from residua.published.quality import THRESHOLDS
+from residua.published.table import Table, what_is_counted
+
+if TYPE_CHECKING:
+    from residua.release.base import Answered
+
+
+def counts_of(release: Answered) -> str:
+    """What the tables of a release count, in words, where that is not every record, and how much that leaves out."""
+    if "weights" in release.receipt:
+        column, most, step = (release.receipt[name] for name in ("weights", "weights_most", "weights_step"))
+        weights = f"survey weights of column {column!r}, up to {most:g}, in steps of {step:g}"
+        return f"counts {weights}; without sampling error, for which see rs.weighted"
+    counted = what_is_counted(release.planned.unit)
+    if release.left_out is None:
+        return f"{counted}; how many that leaves out was not measured: numbers are too low by an unknown amount"
+    return f"{counted}; leaves out {in_figures(release)}, which no interval here covers"
+
+
+def in_figures(release: Answered) -> str:
+    """How many records were left out, with an interval, and which share of all that is."""
+    assert release.left_out is not None
+    left, shares = release.left_out.count(), release.left_out_share
+    figures = f"about {left.estimate:,.0f} records ({left.lower:,.0f} to {left.upper:,.0f})"
+    if shares is None:
+        return figures
+    share, lower, upper = (f"{100 * each:.3g}" for each in shares)
+    return f"{figures}, {share} % of all ({lower} to {upper} %)"
+
+
+def share_of(release: Answered) -> tuple[float, float, float] | None:
+    """Which share of all records was left out, and its 95 % interval; None where the release does not tell its total.
+
+    The interval is for the noise of what was left out, beside which that of what was counted is small.
+    """
+    if release.left_out is None:
+        return None
+    try:
+        counted = max(release.count().estimate, 1.0)
+    except PlanError:
+        return None
+    left = release.left_out.count()
+    share, lower, upper = (each / (counted + each) for each in np.maximum([left.estimate, left.lower, left.upper], 0.0))
+    return float(share), float(lower), float(upper)
+
+
+def lacking(
+    release: Answered, names: tuple[str, ...] | None, estimates: Floats, confidence: float
+) -> tuple[dict[str, Floats], Floats | float]:
+    """Columns of the records left out of each cell of a table, if measured, and about how many each number lacks.
+
+    Args:
+        release: of which the table is.
+        names: its attributes, if its cells are their values.
+        estimates: its numbers.
+        confidence: of the intervals.
+    """
+    left = release.left_out
+    table = left.table(names, confidence=confidence) if left is not None and names in (*left.sets, ()) else None
+    named = {"left_out": "estimate", "left_out_lower": "lower", "left_out_upper": "upper"}
+    columns = {} if table is None else {name: table.columns[own] for name, own in named.items()}
+    return columns, _missing(release, table, estimates)
+
+
+def lacks_of(release: Answered) -> float:
+    """Which share of itself every number lacks, by the share of all records: infinite if unknown.
+
+    Unknown is what was not measured, or so that the share of all records could be larger by 16.5 % and more; and the
+    sampling error of survey weights. 0 where noise alone explains what was measured.
+    """
+    shares = release.left_out_share
+    if shares is None or shares[2] - shares[0] > THRESHOLDS[0]:
+        return math.inf
+    share, lower, _ = shares
+    return share / (1 - share) if lower > 0 else 0.0
+
+
+def _missing(release: Answered, table: Table | None, estimates: Floats) -> Floats | float:
+    """About how many records each number lacks: by its own cell, where that was measured and noise does not explain it;
+    else in proportion to the numbers."""
+    if math.isinf(release.lacks):
+        return math.inf
+    evenly = np.abs(estimates) * release.lacks
+    if table is None:
+        return evenly
+    return np.where(table.columns["lower"].reshape(estimates.shape) > 0, table.estimates, evenly)
