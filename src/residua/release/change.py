@@ -1,8 +1,8 @@
 """Change between two releases: how many more records there are than there were, in numbers and relative.
 
 The noise of two releases is independent, whatever their ledgers: the difference `a − b` of two estimates has the sum of
-their variances, and the relative change `a/b − 1` the interval of Fieller's theorem with no covariance (`intervals.py`
-of quoting): exact for normal noise, and unbounded where the noise of the earlier number reaches zero.
+their variances, and the relative change `a/b − 1` the interval of Fieller's theorem with no covariance
+(`quoting/intervals.py`): exact for normal noise, and unbounded where the noise of the earlier number reaches zero.
 """
 
 from __future__ import annotations
