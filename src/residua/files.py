@@ -222,11 +222,11 @@ def read_document(path: Path, kind: str, version: int, *, most: int = MOST_DOCUM
     Raises:
         FileError: another kind, another version, or changed content.
     """
-    damaged = FileError(f"{str(path)!r} is not a {kind} file, or it is damaged; write it again.")
+    damaged = f"{str(path)!r} is not a {kind} file, or it is damaged; write it again."
     try:
         document = msgspec.json.decode(read_regular(path, most=most, follow=follow), type=_Document)
     except (msgspec.MsgspecError, ValueError, RecursionError):
-        raise damaged from None
+        raise FileError(damaged) from None
     if document.format != kind:
         other = document.format if document.format.isprintable() and len(document.format) < 80 else "different kind of"
         raise FileError(f"{str(path)!r} is a {other} file, not a {kind} file.")
@@ -237,4 +237,4 @@ def read_document(path: Path, kind: str, version: int, *, most: int = MOST_DOCUM
     try:
         return msgspec.json.decode(document.body)
     except (msgspec.MsgspecError, ValueError, RecursionError):
-        raise damaged from None
+        raise FileError(damaged) from None

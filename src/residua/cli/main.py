@@ -1,4 +1,4 @@
-"""The command `residua`: one function per command, errors as one sentence and exit code 2."""
+"""The command `residua`: one function per command, errors as one sentence and an exit code by their kind."""
 
 from __future__ import annotations
 
@@ -395,7 +395,3 @@ def main() -> None:
 
 def _say(sentence: str) -> None:
     cli.show.err.print(f"residua: {sentence}")
-
-
-if __name__ == "__main__":
-    main()
