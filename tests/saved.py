@@ -136,7 +136,8 @@ def form(name: str) -> Path:
     data = rs.Source.frame(table, person="id" if persons else None)
     assert plan.guarantee is not None
     with _fixed():
-        release = rs.measure(plan, data, ledger=rs.Ledger(folder / "a.ledger", plan.guarantee, unit=plan.unit))
+        ledger = rs.Ledger(folder / "a.ledger", plan.guarantee, unit=plan.unit)
+        release = rs.measure(plan, data, ledger=ledger, **({"left_out": 0.0} if persons else {}))
     release.save(folder / "release")
     rs.project(release).save(folder / "projection")
     return folder

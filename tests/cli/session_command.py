@@ -42,10 +42,10 @@ def with_plans(folder: Path) -> Path:
     return folder
 
 
-def run(folder: Path, *words: str, code: int = 0) -> str:
+def run(folder: Path, *words: str, refused: bool = False) -> str:
     done = inside("session", words[0], "spec.toml", *words[1:], cwd=folder)
-    assert done.code == code, done.err
-    return done.out if code == 0 else done.err
+    assert (done.refused if refused else done.code == 0), done.err
+    return done.err if refused else done.out
 
 
 def rho(folder: Path) -> float:

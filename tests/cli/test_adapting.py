@@ -18,10 +18,10 @@ def test_adapting_spends_the_plans_budget_writes_both_folders_and_costs_nothing_
     assert "root mean square error about" in shown.err
     run(folder, "adapt", "fine", "--out", "again")
     assert rho(folder) <= 0.5
-    assert "exists" in run(folder, "adapt", "fine", "--out", "out", code=2)
-    assert "no plan" in run(folder, "adapt", "other", "--out", "new", code=2)
-    assert "marginals" in run(folder, "adapt", "young", "--out", "new", code=2)
-    assert "look=" in run(folder, "adapt", "fine", "--out", "new", "--look", "1.5", code=2)
+    assert "exists" in run(folder, "adapt", "fine", "--out", "out", refused=True)
+    assert "no plan" in run(folder, "adapt", "other", "--out", "new", refused=True)
+    assert "marginals" in run(folder, "adapt", "young", "--out", "new", refused=True)
+    assert "look=" in run(folder, "adapt", "fine", "--out", "new", "--look", "1.5", refused=True)
     assert rho(folder) <= 0.5
 
 

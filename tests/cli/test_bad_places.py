@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import residua as rs
-from residua.cli import steps
+from residua.cli import planning, steps
 from residua.release import reserve
 from tests.cli.command import SPEC, Ended, inside, process, released
 from tests.cli.mistakes import RELEASE, everything, one_sentence, refused, spent, started
@@ -177,7 +177,7 @@ def test_a_plan_may_be_saved_again(folder: Path) -> None:
 def test_output_data_and_ledger_are_looked_at_before_the_planning(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(steps, "best_plan", lambda *args, **options: pytest.fail("planned"))
+    monkeypatch.setattr(planning, "best_plan", lambda *args, **options: pytest.fail("planned"))
     refused(folder, "exists already", args=("release", "spec.toml", "--out", "people.csv"))
     (folder / "other.csv").write_text("sex,years\nF,1\n")
     for wrong, said in (("nowhere.csv", "no file"), ("other.csv", "no column 'age'")):

@@ -42,7 +42,7 @@ def test_open_look_finish_and_status(folder: Path) -> None:
     for (sex, age), records in truth.items():
         found = release.count({"sex": sex, "age": age})
         assert abs(found.estimate - records) < 8 * found.stddev
-    assert "no choice is open" in run(folder, "finish", "fine", "--out", "out2", code=2)
+    assert "no choice is open" in run(folder, "finish", "fine", "--out", "out2", refused=True)
 
 
 def test_a_chain_is_walked_with_step(folder: Path) -> None:
@@ -98,33 +98,33 @@ ranges = "age"
 def test_a_budget_of_pure_dp_is_refused_before_a_ledger_is_made(folder: Path) -> None:
     spec = folder / "spec.toml"
     spec.write_text(spec.read_text().replace("rho = 1.0", "epsilon = 1.0"))
-    assert "Gaussian noise" in run(folder, "open", code=2)
+    assert "Gaussian noise" in run(folder, "open", refused=True)
     assert not (folder / "people.ledger").exists()
 
 
 def test_a_session_that_cannot_be_made_leaves_no_ledger_behind(folder: Path) -> None:
     (folder / "spec.toml").write_text(SPEC.replace("[source]", '[session]\nstate = "no/such"\n[source]'))
-    assert "cannot make the session folder" in run(folder, "open", code=2)
+    assert "cannot make the session folder" in run(folder, "open", refused=True)
     assert not (folder / "people.ledger").exists()
 
 
 def test_mistakes_are_one_sentence_and_cost_nothing(folder: Path) -> None:
-    assert "there is no session" in run(folder, "look", code=2)
+    assert "there is no session" in run(folder, "look", refused=True)
     run(folder, "open")
-    assert "there is no plan 'medium'" in run(folder, "look", "medium", "fine", code=2)
-    assert "'fine' is named twice" in run(folder, "look", "fine", "fine", code=2)
-    assert "'fine' alone leaves nothing to choose" in run(folder, "look", "fine", code=2)
-    assert "--share and --snr belong together" in run(folder, "look", "coarse", "fine", "--share", "0.5", code=2)
+    assert "there is no plan 'medium'" in run(folder, "look", "medium", "fine", refused=True)
+    assert "'fine' is named twice" in run(folder, "look", "fine", "fine", refused=True)
+    assert "'fine' alone leaves nothing to choose" in run(folder, "look", "fine", refused=True)
+    assert "--share and --snr belong together" in run(folder, "look", "coarse", "fine", "--share", "0.5", refused=True)
     (folder / "taken").mkdir()
-    assert "exists already" in run(folder, "release", "fine", "--out", "taken", code=2)
-    assert "no choice is open" in run(folder, "step", code=2)
+    assert "exists already" in run(folder, "release", "fine", "--out", "taken", refused=True)
+    assert "no choice is open" in run(folder, "step", refused=True)
     (folder / "people.ledger").rename(folder / "kept.ledger")
-    assert "restore the ledger" in run(folder, "open", code=2)
+    assert "restore the ledger" in run(folder, "open", refused=True)
     assert not (folder / "people.ledger").exists()
     (folder / "kept.ledger").rename(folder / "people.ledger")
     spent = rho(folder)
     (folder / "people.csv").write_text(DATA + "F,0\n")
-    assert "another dataset" in run(folder, "release", "coarse", "--out", "out", code=2)
+    assert "another dataset" in run(folder, "release", "coarse", "--out", "out", refused=True)
     assert rho(folder) == spent
 
 
@@ -140,7 +140,7 @@ def test_mistakes_are_one_sentence_and_cost_nothing(folder: Path) -> None:
 )
 def test_a_mistake_in_the_specification_is_named(folder: Path, old: str, new: str, told: str) -> None:
     (folder / "spec.toml").write_text(SPEC.replace(old, new))
-    assert told in run(folder, "open", code=2)
+    assert told in run(folder, "open", refused=True)
 
 
 def test_other_commands_ask_for_a_workload(folder: Path) -> None:
@@ -152,13 +152,13 @@ def test_other_commands_ask_for_a_workload(folder: Path) -> None:
     assert inside("plan", "spec.toml", cwd=folder).code == 0
     bare = SPEC[: SPEC.index("[[plan.total")]
     (folder / "spec.toml").write_text(bare)
-    assert "has no named plans" in run(folder, "open", code=2)
+    assert "has no named plans" in run(folder, "open", refused=True)
 
 
 def test_a_plan_dearer_than_the_budget_is_refused_before_the_look(folder: Path) -> None:
     (folder / "spec.toml").write_text(SPEC.replace("rho = 1.0", "rho = 0.3"))
     run(folder, "open")
-    assert "costs more than the budget" in run(folder, "look", "coarse", "fine", code=2)
+    assert "costs more than the budget" in run(folder, "look", "coarse", "fine", refused=True)
     assert rho(folder) == 0
 
 
@@ -188,7 +188,7 @@ def test_an_axis_of_its_own_is_refused_where_plans_share_noise(tmp_path: Path) -
     (tmp_path / "people.csv").write_text("age,income\n" + "3,7\n71,50\n" * 500)
     (tmp_path / "spec.toml").write_text(WIDE + "\n[objective]\naxis = true\n")
     run(tmp_path, "open")
-    assert "[objective] axis is for a plan by itself" in run(tmp_path, "look", code=2)
+    assert "[objective] axis is for a plan by itself" in run(tmp_path, "look", refused=True)
     assert rho(tmp_path) == 0
 
 

@@ -39,12 +39,12 @@ def edit(folder: Path, old: str, new: str) -> None:
 def test_a_look_that_would_tell_nothing_is_refused_before_it_is_paid(folder: Path) -> None:
     (folder / "spec.toml").write_text(SPEC + SHARING_NOTHING_ASKED)
     run(folder, "open")
-    assert "would answer no query of 'sexes'" in run(folder, "look", "sexes", "ages", code=2)
+    assert "would answer no query of 'sexes'" in run(folder, "look", "sexes", "ages", refused=True)
     assert rho(folder) == 0
     assert json.loads(run(folder, "status", "--json"))["choices"] == []
     assert "1 of the" not in run(folder, "look", "total", "sexes", "ages")
     spent = rho(folder)
-    assert "would answer no query of 'sexes'" in run(folder, "step", code=2)
+    assert "would answer no query of 'sexes'" in run(folder, "step", refused=True)
     assert rho(folder) == spent
 
 
@@ -53,11 +53,11 @@ def test_more_queries_than_can_be_listed_are_refused_before_the_look(
 ) -> None:
     monkeypatch.setattr(looking, "_MOST_LISTED", 5)
     run(folder, "open")
-    assert "6 queries of 'coarse', too many to list" in run(folder, "look", "coarse", "fine", code=2)
+    assert "6 queries of 'coarse', too many to list" in run(folder, "look", "coarse", "fine", refused=True)
     assert rho(folder) == 0
     run(folder, "look", "total", "coarse", "fine")
     spent = rho(folder)
-    assert "too many to list" in run(folder, "step", code=2)
+    assert "too many to list" in run(folder, "step", refused=True)
     assert rho(folder) == spent
 
 
@@ -81,7 +81,7 @@ def test_what_cannot_be_estimated_yet_is_said(folder: Path) -> None:
 def test_a_candidate_that_was_edited_since_the_look_is_not_finished(folder: Path, old: str, new: str) -> None:
     spent = begun(folder, "coarse", "fine")
     edit(folder, old, new)
-    told = run(folder, "finish", "fine", "--out", "out", code=2)
+    told = run(folder, "finish", "fine", "--out", "out", refused=True)
     assert "[plan.fine]" in told
     assert "was changed since the look; nothing was spent" in told
     assert rho(folder) == spent
@@ -100,8 +100,8 @@ def test_edits_that_do_not_touch_the_candidate_do_not_matter(folder: Path) -> No
 def test_a_candidate_that_is_gone_from_the_specification_is_not_finished(folder: Path) -> None:
     spent = begun(folder, "total", "coarse", "fine")
     edit(folder, "[[plan.fine.workload]]\nways = [2]\n[plan.fine]", "[[plan.finer.workload]]\nways = [2]\n[plan.finer]")
-    assert "is gone from the specification" in run(folder, "finish", "fine", "--out", "out", code=2)
-    assert "is gone from the specification" in run(folder, "step", code=2)
+    assert "is gone from the specification" in run(folder, "finish", "fine", "--out", "out", refused=True)
+    assert "is gone from the specification" in run(folder, "step", refused=True)
     assert rho(folder) == spent
 
 
@@ -122,11 +122,11 @@ def test_finishing_twice_does_not_fall_back_on_an_older_choice(folder: Path) -> 
     begun(folder, "total", "coarse")
     run(folder, "finish", "total", "--out", "one")
     spent = rho(folder)
-    told = run(folder, "finish", "coarse", "--out", "two", code=2)
+    told = run(folder, "finish", "coarse", "--out", "two", refused=True)
     assert "no choice is open: the latest, choice 2, finished 'total'" in told
     assert "Still open: choice 1 between coarse, fine" in told
-    assert "this choice is closed" in run(folder, "finish", "coarse", "--out", "two", "--choice", "2", code=2)
-    assert "there is no choice 3" in run(folder, "finish", "coarse", "--out", "two", "--choice", "3", code=2)
+    assert "this choice is closed" in run(folder, "finish", "coarse", "--out", "two", "--choice", "2", refused=True)
+    assert "there is no choice 3" in run(folder, "finish", "coarse", "--out", "two", "--choice", "3", refused=True)
     assert rho(folder) == spent
     run(folder, "finish", "fine", "--out", "two", "--choice", "1")
     assert rho(folder) > spent
@@ -135,7 +135,7 @@ def test_finishing_twice_does_not_fall_back_on_an_older_choice(folder: Path) -> 
 def test_a_choice_is_stopped(folder: Path) -> None:
     spent = begun(folder, "coarse", "fine")
     assert "Choice 1 between coarse, fine: stopped after the look" in run(folder, "stop")
-    assert "stopped after the look" in run(folder, "finish", "fine", "--out", "out", code=2)
+    assert "stopped after the look" in run(folder, "finish", "fine", "--out", "out", refused=True)
     assert rho(folder) == spent
 
 
@@ -145,8 +145,8 @@ def test_a_choice_whose_look_was_lost_is_told_from_one_that_is_open(folder: Path
     begun(folder, "coarse", "fine")
     shutil.rmtree(folder / "people.ledger.session" / "parts" / "0001")
     assert "Choice 1 between coarse, fine: lost its look in a crash" in run(folder, "status")
-    assert "lost its look in a crash" in run(folder, "finish", "fine", "--out", "out", code=2)
-    assert "look at its candidates again" in run(folder, "finish", "fine", "--out", "out", "--choice", "1", code=2)
+    assert "lost its look in a crash" in run(folder, "finish", "fine", "--out", "out", refused=True)
+    assert "look at its candidates again" in run(folder, "finish", "fine", "--out", "out", "--choice", "1", refused=True)
 
 
 def test_a_choice_begun_in_python_is_finished_from_the_command(folder: Path) -> None:

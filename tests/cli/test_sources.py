@@ -100,7 +100,7 @@ def test_every_format_by_path(kind: str, tmp_path: Path) -> None:
 
 
 MISTAKES = {
-    "no file of values": ('file = "codes.csv"', 'file = "no.csv"', "not a file of values"),
+    "no file of values": ('file = "codes.csv"', 'file = "no.csv"', "is not a file; check the path"),
     "no column of values": ('column = "code"', 'column = "no"', "has no column 'no'; it has 'name', 'code'"),
     "a key of values": ('column = "code"', 'colum = "code"', "values has the keys"),
     "a column of lines": ('"kinds.txt"', '"kinds.txt", column = "x"', "leave column out"),

@@ -338,7 +338,7 @@ def unanswered(release):
         (lambda r: r.table(["sex"], confidence=float("nan")), "confidence"),
         (lambda r: r.table(["sex"], simultaneous="all"), "simultaneous"),
         (lambda r: r.count({"sex": "X"}), "not a value"),
-        (lambda r: r.count({"sex": []}), "distinct labels"),
+        (lambda r: r.count({"sex": []}), "names no value"),
         (lambda r: r.combination({}), "combination is empty"),
         (lambda r: r.combination({("sex",): [1, 2, 3]}), "shape"),
         (lambda r: r.save("/nonexistent/folder/out"), "does not exist"),

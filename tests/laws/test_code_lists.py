@@ -159,6 +159,7 @@ by = ["sex"]
     planned = run.invoke(app, ["plan", str(tmp_path / "spec.toml"), "--json"])
     assert planned.exit_code == 0, planned.output
     assert json.loads(planned.stdout)["gap"] < 2e-3
+    assert run.invoke(app, ["ledger", "create", str(tmp_path / "spec.toml")]).exit_code == 0
     released = run.invoke(app, ["release", str(tmp_path / "spec.toml"), "--out", out])
     assert released.exit_code == 0, released.output
     table = run.invoke(app, ["table", out, "block=tract within county=c3", "sex"])

@@ -135,13 +135,13 @@ def test_from_the_command_line(tmp_path):
     pq.write_table(DATA, tmp_path / "people.parquet")
     (tmp_path / "spec.toml").write_text(SPEC)
 
-    def run(*words: str, code: int = 0) -> str:
+    def run(*words: str, refused: bool = False) -> str:
         done = inside("session", words[0], "spec.toml", *words[1:], cwd=tmp_path)
-        assert done.code == code, (done.out, done.err)
-        return done.out if code == 0 else done.err
+        assert (done.refused if refused else done.code == 0), (done.out, done.err)
+        return done.err if refused else done.out
 
     run("open")
-    assert "needs a rule" in run("look", "--verdicts", "v.csv", code=2)
+    assert "needs a rule" in run("look", "--verdicts", "v.csv", refused=True)
     shown = run("look", "--share", "0.9", "--snr", "20", "--verdicts", "v.csv")
     assert "6 groups of tract" in shown
     assert "finish two" in shown
@@ -150,8 +150,8 @@ def test_from_the_command_line(tmp_path):
     text = (tmp_path / "v.csv").read_text()
     assert '"t2","two",false' in text
     (tmp_path / "v.csv").write_text(text.replace('"t2","two"', '"t9","two"'))
-    assert "which is no group" in run("finish", "--groups", "v.csv", "--out", "out", code=2)
-    assert "say what to finish" in run("finish", "--out", "out", code=2)
+    assert "which is no group" in run("finish", "--groups", "v.csv", "--out", "out", refused=True)
+    assert "say what to finish" in run("finish", "--out", "out", refused=True)
     (tmp_path / "v.csv").write_text(text.replace('"t2","two"', '"t2","one"'))
     assert "Wrote out" in run("finish", "--groups", "v.csv", "--out", "out")
     release = rs.Release.load(tmp_path / "out")

@@ -201,7 +201,7 @@ def count(
 def answers(
     folder: ReleasePath, confidence: Confidence = None, simultaneous: Simultaneous = None, *, form: OutputForm
 ) -> None:
-    """Show the answers to all that was asked, with intervals; of estimates without."""
+    """Show the answers to all that was asked."""
     cli.tables.print_answers(folder, form, confidence=confidence, simultaneous=simultaneous)
 
 
@@ -257,7 +257,7 @@ def replicates(
     out: Annotated[Path, typer.Option(help="The Parquet file to write; it must not exist.")],
     n: Annotated[int, typer.Option("-n", "--replicates", help="How many.", min=1)] = 50,
 ) -> None:
-    """Simulate what would have been published with other noise.
+    """Simulate tables as other noise would have made them.
 
     Writes one long Parquet file: a row for each cell of each table of each replicate. Costs nothing.
     """

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.domain import Domain
-from residua.errors import VerificationError
+from residua.errors import PrivacyError, VerificationError
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.linalg.lattice import Group, Layout, SetFamily, batches, centre, layout_of
 from residua.plans.cells import MOST_COLUMNS, Grouping
@@ -327,7 +327,8 @@ def compile_residuals(
     """The integer measurements that realise precisions, with noise rounded up.
 
     Raises:
-        VerificationError: nothing to measure, or noise too large or too small for exact integer sampling.
+        VerificationError: nothing to measure, or noise too large for exact integer sampling.
+        PrivacyError: noise far below one count.
     """
     units = lattice.products(np.array([strategy.unit for strategy in strategies]))
     # A product of k ≤ 20 rounded factors; of roots, unless all are plain.
@@ -338,7 +339,7 @@ def compile_residuals(
     with np.errstate(divide="ignore", over="ignore"):  # infinite noise is refused below
         grids, scales = gridded(units[measured] * np.sqrt(1.0 / precisions[measured]))
     if grids.max() > 2.0**40:
-        raise VerificationError("the plan's noise is far below one count; a budget this large gives no privacy.")
+        raise PrivacyError("the plan's noise is far below one count; a budget this large gives no privacy.")
     scales = scales * (1.0 + up)
     if scales.max() > LARGEST_SCALE:
         worst = lattice.members(int(measured[int(scales.argmax())]))
