@@ -44,7 +44,7 @@ def with_plans(folder: Path) -> Path:
 
 def run(folder: Path, *words: str, refused: bool = False) -> str:
     done = inside("session", words[0], "spec.toml", *words[1:], cwd=folder)
-    assert (done.refused if refused else done.code == 0), done.err
+    assert done.refused if refused else done.code == 0, done.err
     return done.err if refused else done.out
 
 

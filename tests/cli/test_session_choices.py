@@ -146,7 +146,9 @@ def test_a_choice_whose_look_was_lost_is_told_from_one_that_is_open(folder: Path
     shutil.rmtree(folder / "people.ledger.session" / "parts" / "0001")
     assert "Choice 1 between coarse, fine: lost its look in a crash" in run(folder, "status")
     assert "lost its look in a crash" in run(folder, "finish", "fine", "--out", "out", refused=True)
-    assert "look at its candidates again" in run(folder, "finish", "fine", "--out", "out", "--choice", "1", refused=True)
+    assert "look at its candidates again" in run(
+        folder, "finish", "fine", "--out", "out", "--choice", "1", refused=True
+    )
 
 
 def test_a_choice_begun_in_python_is_finished_from_the_command(folder: Path) -> None:

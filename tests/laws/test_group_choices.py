@@ -137,7 +137,7 @@ def test_from_the_command_line(tmp_path):
 
     def run(*words: str, refused: bool = False) -> str:
         done = inside("session", words[0], "spec.toml", *words[1:], cwd=tmp_path)
-        assert (done.refused if refused else done.code == 0), (done.out, done.err)
+        assert done.refused if refused else done.code == 0, (done.out, done.err)
         return done.err if refused else done.out
 
     run("open")
