@@ -56,7 +56,7 @@ def require(holds: bool, problem: str) -> None:
         raise Refused(problem)
 
 
-# ---- intervals: decimal numbers are rational, and these contexts round them down and up
+# ---- intervals, then factors: decimal numbers are rational, and these contexts round them down and up
 
 _DOWN = decimal.Context(prec=90, rounding=decimal.ROUND_FLOOR, Emax=10**8, Emin=-(10**8))
 _UP = decimal.Context(prec=90, rounding=decimal.ROUND_CEILING, Emax=10**8, Emin=-(10**8))
@@ -82,8 +82,6 @@ class Interval:
 
 
 ZERO, UNIT = Interval(0), Interval(1)
-
-# ---- factors
 
 
 @dataclass(eq=False)
@@ -455,9 +453,8 @@ class Measured:
                     rule = math.prod(units[i] ** 2 for i in S) / own[S] * (1.0 + 2.0**-40)
                     weight = noisy[0].weight(*self.read([rule], [k], grids=False), len(noisy))
                 else:
-                    weight = squared(
-                        *self.read([unit * math.sqrt(1.0 / own[S]) * (1.0 + 2.0 ** (-48 if is_plain else -46))], [k])
-                    )
+                    rule = unit * math.sqrt(1.0 / own[S]) * (1.0 + 2.0 ** (-48 if is_plain else -46))
+                    weight = squared(*self.read([rule], [k]))
                 self.blocks.append((weight, [factors[i] for i in S]))
 
     def along(self) -> None:
@@ -478,9 +475,8 @@ class Measured:
             else:
                 require(kind == "tree" and operator["noise"] in ("normal", "laplace"), "an operator is not known")
                 levels = [each if any(each) else [] for each in map(floats, operator["precisions"])]
-                rules = [
-                    [1.0 / math.sqrt((1.0 + laplace) * tau) * (N * (1.0 + 2.0**-50)) for tau in each] for each in levels
-                ]
+                wider = N * (1.0 + 2.0**-50)
+                rules = [[1.0 / math.sqrt((1.0 + laplace) * tau) * wider for tau in each] for each in levels]
                 own, start = list(map(self.read, rules)), range(64)[operator["start"]]
                 nodes = self.attributes[at].nodes(operator["counts"])[start:]
                 most = [max(nodes[min(1, len(nodes) - 1)]), *(max(each) for each in nodes[1:])]
