@@ -347,7 +347,10 @@ def test_options_that_mean_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("weight", ["n", "", None])
 def test_a_weight_is_refused_wherever_counts_are_taken(weight: str | None, tmp_path: Path) -> None:
     path = written(tmp_path / "a.csv", b"a,b,n\n1,x,400\n")
-    says = r'survey weights are not counts: one respondent would change a table by their weight.*say counts = "n"'
+    says = (
+        "survey weights are not counts: one respondent would change a table by their weight.*"
+        r'Say weights=rs\.Weights\(.*counts = "n"'
+    )
     for made in (Source.csv, Source.parquet, Source.frame, Source.spark, source_of):
         with pytest.raises(SourceError, match=says):
             made(path, weight=weight)

@@ -22,6 +22,7 @@ import residua as rs
 from residua.errors import SourceError
 from residua.source import Source
 from tests.conformance import postgres
+from tests.conformance.ledgers import Interrupted
 from tests.conformance.stores import store
 
 BEFORE, AFTER = (pa.table({"sex": ["F"] * women + ["M"] * (100 - women)}) for women in (30, 60))
@@ -118,16 +119,11 @@ def test_what_was_checked_is_measured_or_nothing_is(
         monkeypatch.setattr("residua.source.checking._MOST_KEPT", 0)
     source, change = engine(tmp_path)
     plan = rs.plan(rs.marginals(DOMAIN, ways=[1]), rs.ZCDP(rho=1e4))
-    ledger = rs.Ledger(tmp_path / "a.ledger", rs.ZCDP(rho=1e4))
-
-    def changing() -> rs.Ledger:
-        change()
-        return ledger
-
+    ledger = Interrupted(tmp_path / "a.ledger", rs.ZCDP(rho=1e4), change)
     if kept:
-        release = rs.measure(plan, source, ledger=changing)
+        release = rs.measure(plan, source, ledger=ledger)
         assert np.round(release.estimates(["sex"])).tolist() == [30, 70]  # false alarms: below 1e-12
     else:
         with pytest.raises(SourceError, match=r"changed .*Debit 1 of the ledger stands"):
-            rs.measure(plan, source, ledger=changing)
+            rs.measure(plan, source, ledger=ledger)
     assert len(ledger.entries) == 1

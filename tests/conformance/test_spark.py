@@ -29,6 +29,7 @@ from tests.conformance import engines
 from tests.conformance import test_source_changes as changes
 from tests.conformance import test_source_engines as suite
 from tests.conformance import test_source_fingerprints as fingerprints
+from tests.conformance.ledgers import Interrupted
 
 SMALL = {"a": 4, "b": 3, "c": 5, "d": 2}
 pytestmark = pytest.mark.xdist_group("spark")  # one Java machine for all
@@ -360,18 +361,18 @@ def test_blocks_of_other_records_than_were_checked_are_never_measured(
     sessions: dict[str, Any], tmp_path: Path, monkeypatch: Any
 ) -> None:
     table = small_table(50)
-    plan, ledger, _ = parted(sessions["classic"], tmp_path, monkeypatch, table)
+    plan, _, _ = parted(sessions["classic"], tmp_path, monkeypatch, table)
     kept = {"compression": None, "use_dictionary": False, "write_statistics": False}  # the same bytes in length
     pq.write_table(table, tmp_path / "a.parquet", **kept)
     data = Source.spark(str(tmp_path / "a.parquet"))
 
-    def changing() -> rs.Ledger:
+    def change() -> None:
         changed = table.set_column(0, "a", pa.array((table["a"].to_numpy() + 1) % 4))
         pq.write_table(changed, tmp_path / "a.parquet", **kept)
-        return ledger
 
+    ledger = Interrupted(tmp_path / "a.ledger", rs.ZCDP(rho=2e6), change)
     with pytest.raises(SourceError, match=r"the data changed after it was checked\. Debit 1 of the ledger stands"):
-        rs.measure(plan, data, ledger=changing, out=tmp_path / "out")
+        rs.measure(plan, data, ledger=ledger, out=tmp_path / "out")
     assert len(ledger.entries) == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.ledger", "a.parquet"]
 
@@ -386,6 +387,7 @@ def test_the_command_releases_a_table_of_the_session_on_this_machine_or_on_execu
         f'[source]\nspark = "people"\n{domain}[[workload]]\nways = [1, 2]\n[privacy]\nrho = 1e5\n'
         '[ledger]\npath = "a.ledger"\nrho = 2e5\n'
     )
+    assert CliRunner().invoke(app, ["ledger", "create", str(spec)]).exit_code == 0
     for name, more in (("here", []), ("there", ["--on-executors"])):
         done = CliRunner().invoke(app, ["release", str(spec), "--out", str(tmp_path / name), *more])
         assert done.exit_code == 0, done.output
