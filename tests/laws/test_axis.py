@@ -286,13 +286,16 @@ def test_records_left_out_are_estimated_beside_an_axis(tmp_path):
     people = pa.table({"minute": [3] * 90, "sex": ["F"] * 90, "who": [i // 3 for i in range(90)]})
     source = rs.Source.frame(people, person="who")
     ledger = rs.Ledger(tmp_path / "ledger", rs.ZCDP(1.0), unit=unit)
-    release = rs.measure(plan, source, ledger=ledger, left_out=rs.ZCDP(0.1))
-    assert abs(release.left_out.estimate - 30) < 6 * release.left_out.stddev
-    assert "Guarantee: ZCDP(rho=0.6)" in privacy_statement(release)
+    release = rs.measure(plan, source, ledger=ledger, left_out=0.5, left_out_most=1)
+    said = release.left_out.count()
+    assert abs(said.estimate - 30) < 6 * said.stddev < 30  # one false alarm in 5·10⁸
+    assert plan.guarantee == rs.ZCDP(0.49)  # 2 % are kept for what is left out; here it gets as much as the plan
+    assert ledger.spent_exactly == pytest.approx(2 * 0.98)  # a pcost is twice rho
+    assert "Guarantee: ZCDP(rho=0.98)" in privacy_statement(release)
     (written,) = release.export(tmp_path / "tables", "jsonstat")
-    assert "ZCDP(rho=0.6)" in written.read_text()
+    assert "ZCDP(rho=0.98)" in written.read_text()
     release.report(tmp_path / "report.html")
-    assert "ZCDP(rho=0.5)" not in (tmp_path / "report.html").read_text()
+    assert "ZCDP(rho=0.49)" not in (tmp_path / "report.html").read_text()
 
 
 def test_quoting_along_an_axis_is_as_wide_as_its_variances_say(tmp_path):
@@ -315,10 +318,13 @@ def test_what_a_bound_leaves_out_is_published_beside_an_axis(tmp_path):
     people = pa.table({"minute": [1, 2, 3, 4], "who": ["a", "a", "a", "b"]})
     source = rs.Source.frame(people, person="who")
     ledger = rs.Ledger(tmp_path / "ledger", rs.ZCDP(1.0), unit=plan.unit)
-    release = rs.measure(plan, source, ledger=ledger, left_out=rs.ZCDP(0.5))
-    assert abs(release.left_out.estimate - 1) < 8 * release.left_out.stddev
-    with pytest.raises(PlanError, match=r"rs\.ZCDP"):
+    release = rs.measure(plan, source, ledger=ledger)
+    assert ledger.spent_exactly == pytest.approx(2 * 0.5)  # of both, as promised: a pcost is twice rho
+    said = release.left_out.count()
+    assert abs(said.estimate - 1) < 8 * said.stddev
+    with pytest.raises(PlanError, match=r"left_out=.* is not a share of what is spent; say 0\.02"):
         rs.measure(plan, source, ledger=ledger, left_out=rs.PureDP(0.1))
+    assert len(ledger.entries) == 1
 
 
 def test_no_gap_is_stated_where_a_person_is_priced_too_dearly():
