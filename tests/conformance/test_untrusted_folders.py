@@ -26,6 +26,11 @@ def load(folder: Path) -> object:
     return rs.Projected.load(folder) if folder.name.endswith("projection") else rs.Release.load(folder)
 
 
+def files(folder: Path) -> list[Path]:
+    """Every file of a folder, also those of the release inside a projection."""
+    return sorted(file for file in folder.rglob("*") if file.is_file())
+
+
 @pytest.mark.parametrize(
     "turn",
     [
@@ -37,7 +42,7 @@ def load(folder: Path) -> object:
     ids=["endless device", "link", "pipe", "folder"],
 )
 def test_what_is_no_regular_file_is_refused_at_once(given: Path, turn: Callable[[Path], None]) -> None:
-    for file in sorted(given.iterdir()):
+    for file in files(given):
         kept = file.read_bytes()
         file.unlink()
         turn(file)
@@ -46,6 +51,23 @@ def test_what_is_no_regular_file_is_refused_at_once(given: Path, turn: Callable[
         file.rmdir() if file.is_dir() and not file.is_symlink() else file.unlink()
         file.write_bytes(kept)
     load(given)
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [lambda path: path.symlink_to(saved() / "residual_projection" / "release"), os.mkfifo, Path.touch],
+    ids=["link", "pipe", "file"],
+)
+def test_a_projection_whose_release_is_no_folder_of_its_own_is_refused(
+    tmp_path: Path, turn: Callable[[Path], None]
+) -> None:
+    folder = Path(shutil.copytree(saved() / "residual_projection", tmp_path / "projection"))
+    shutil.rmtree(folder / "release")
+    with pytest.raises(FileError):
+        rs.Projected.load(folder)
+    turn(folder / "release")
+    with pytest.raises(FileError):
+        rs.Projected.load(folder)
 
 
 def test_a_pipe_or_device_as_a_plan_is_refused_at_once_and_a_link_of_the_users_is_followed(tmp_path: Path) -> None:
@@ -58,7 +80,7 @@ def test_a_pipe_or_device_as_a_plan_is_refused_at_once_and_a_link_of_the_users_i
 
 
 def test_files_longer_than_the_plan_allows_are_not_read(given: Path) -> None:
-    for file in sorted(given.iterdir()):
+    for file in files(given):
         length = file.stat().st_size
         os.truncate(file, 2**40)  # a hole: it takes no room, but reading it takes an hour
         with pytest.raises(FileError, match=r"longer|fewer|does not hold|damaged"):
@@ -116,9 +138,10 @@ def test_blocks_that_are_not_what_the_plan_says_are_refused(tmp_path: Path, kind
 
 @pytest.mark.parametrize("receipt", [[], "paid", {"pcost": "much"}, {"pcost": -1}, {"epsilon": True}, {"a": {}}])
 def test_a_receipt_that_is_none_is_refused(given: Path, receipt: object) -> None:
-    document = given / ("projection.json" if given.name.endswith("projection") else "release.json")
-    body = json.loads(body_of(document.read_bytes()))
-    reseal_document(document, json.dumps(body | {"receipt": receipt}).encode())
+    inside = given / "release" if given.name.endswith("projection") else given  # a projection keeps its release's
+    body = json.loads(body_of((inside / "release.json").read_bytes()))
+    reseal_document(inside / "release.json", json.dumps(body | {"receipt": receipt}).encode())
+    reseal(given)
     with pytest.raises(FileError, match="receipt"):
         load(given)
 

@@ -108,9 +108,11 @@ def read_beside(path: Path, body: Mapping[str, Any], name: str, what: str) -> tu
     """The release that numbers were made from, and the public facts that they meet.
 
     Raises:
-        FileError: one of them was changed.
+        FileError: one of them was changed, or the release is a link.
         ValueError: facts about attributes that the domain lacks.
     """
+    if (path / "release").is_symlink():
+        raise FileError(f"the release in {str(path)!r} is a link, not a folder; copy the whole folder again.")
     release = Release.load(path / "release")
     if _digest(path) != body["release"]:
         raise FileError(f"the release in {str(path)!r} was changed after it was written; do not trust the folder.")
