@@ -125,7 +125,7 @@ class Fitted:
         starts, total = self.values.starts, max(self.total, 1e-300)
         squares = self.pairs**2 / np.maximum(self.singles, 1e-300)[:, None]
         concentrations = np.add.reduceat(np.add.reduceat(squares, starts, axis=0), starts, axis=1) / total
-        np.fill_diagonal(concentrations, np.add.reduceat(self.singles**2, starts) / total**2)
+        np.fill_diagonal(concentrations, np.add.reduceat((self.singles / total) ** 2, starts))
         return np.asarray(concentrations)
 
     def single(self, i: int) -> Floats:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 KIND, VERSION = "residua estimates", 1
 NAME = "estimates.json"
 _FILES = ("fitted.npz", "facts.npz", "ESTIMATES.md")
+_SAME = 1e-6  # by what part of the total tables may miss it: sums of rounded numbers
 
 
 def save_estimates(estimated: Estimated, path: Path) -> None:
@@ -81,6 +82,8 @@ def load_estimates(path: Path) -> tuple[Any, ...]:
         total, error = float(body["total"]), float(body["total_error"])
         if not (0 < total < math.inf and error >= 0):
             raise ValueError("its total is none")
+        if not np.allclose(np.add.reduceat(arrays["singles"], values.starts), total, rtol=_SAME, atol=0.0):
+            raise ValueError("its total is not that of its tables")
         priors = {int(size): _prior(exponent, weights) for size, exponent, weights in body["priors"]}
         public = Public(release.domain, facts)
         fitted = Fitted(values, total, total_error=error, priors=priors, **arrays)
