@@ -149,7 +149,9 @@ def test_it_is_chosen_by_itself_where_one_noise_is_far_from_the_best():
     with pytest.raises(PlanError, match="apart=True is for one axis"):
         rs.plan(workload, rs.GDP(1.0), form=rs.Axis(apart=True), minimise=rs.MaxVariance())
     person = rs.plan(workload, rs.GDP(1.0), unit=rs.Person(records=3))
-    assert person.variances(workload) == pytest.approx(9 * plan.variances(workload), rel=1e-6)
+    assert person.variances(workload) == pytest.approx(
+        9 / 0.98 * plan.variances(workload), rel=1e-6
+    )  # 2 % are for what is left out
 
 
 def test_releases_are_projected_quoted_and_pooled(tmp_path):

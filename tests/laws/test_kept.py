@@ -20,7 +20,7 @@ def test_codes_come_back_whatever_words_they_share(sizes):
     for codes in batches:
         for column, n in zip(codes, sizes, strict=True):
             column[-1] = n - 1  # the largest code of all attributes at once
-        kept.add(None, codes, None, None)
+        kept.add(codes, None, None)
     assert kept.rows == 1001
     for codes, (found, weights, ids) in zip(batches, kept.batches(), strict=True):
         assert weights is None
