@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import residua as rs
-from residua.errors import VerificationError
+from residua.errors import PrivacyError, VerificationError
 from residua.plans.product import set_price as verify
 from residua.plans.product.set_measurements import ResidualMeasurements
 from residua.plans.strategy import plain_strategies
@@ -148,7 +148,7 @@ def test_nothing_to_measure_and_noise_out_of_range(plan):
         rs.residual(plan, given=plan).compile()
     with pytest.raises(VerificationError, match="too large"):
         rs.plan(rs.marginals(plan.domain, ways=2), rs.ZCDP(rho=1e-26)).compile()
-    with pytest.raises(VerificationError, match="no privacy"):
+    with pytest.raises(PrivacyError, match="no privacy"):
         rs.plan(rs.marginals(plan.domain, ways=2), rs.ZCDP(rho=1e22)).compile()
 
 
