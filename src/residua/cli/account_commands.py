@@ -71,11 +71,11 @@ def create(
 
     The budget is that of [ledger], or of [privacy] where [ledger] states none. One that is there stays as it is.
     """
-    made = cli.steps.create_ledger(cli.spec.read_spec(spec), population)
+    ledger = cli.steps.create_ledger(cli.spec.read_spec(spec), population)
     if json:
-        cli.accounts.print_ledger(made.path, as_json=True)
+        cli.accounts.print_ledger(ledger.path, as_json=True)
         return
-    cli.show.out.print(f"Made {made.path}: {made.budget!r} for {made.unit}; nothing is spent. Never delete it.")
+    cli.show.out.print(f"Made {ledger.path}: {ledger.budget!r} for {ledger.unit}; nothing is spent. Never delete it.")
 
 
 @ledgers.command()

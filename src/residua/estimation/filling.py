@@ -26,7 +26,7 @@ MOST_CELLS = 200_000  # of a table that is raked to
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
+class Conditional:
     """The shares of an attribute's values given the values of others.
 
     Args:
@@ -46,11 +46,11 @@ class Given:
         return np.asarray(np.ravel_multi_index([codes[j] for j in self.others], self.shape), dtype=np.int64)
 
     @property
-    def normalised(self) -> Given:
+    def normalised(self) -> Conditional:
         """The same with rows of sum 1, where they are not of zeros."""
         sums = self.shares.sum(axis=1, keepdims=True)
         shares = np.divide(self.shares, sums, out=np.zeros_like(self.shares), where=sums > 0)
-        return Given(self.others, self.shape, shares)
+        return Conditional(self.others, self.shape, shares)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,10 +81,10 @@ class Step:
 
     attribute: int
     single: Floats
-    givens: tuple[Given, ...]
+    givens: tuple[Conditional, ...]
     near: Members
     bans: tuple[Ban, ...]
-    public: Given | None
+    public: Conditional | None
 
 
 def information(fitted: Fitted) -> Floats:
@@ -135,7 +135,7 @@ def _step(tables: EstimatedTables, shared: Floats, before: Members, i: int) -> S
     return Step(i, single, tuple(givens), near, _bans(public, before, i), known)
 
 
-def _public(public: Public, before: Members, i: int) -> Given | None:
+def _public(public: Public, before: Members, i: int) -> Conditional | None:
     """The largest public table of this attribute and of some before it, in counts."""
     parts = [
         (tuple(j for j in fact.members if j == i or j in before), fact) for fact in public.facts if i in fact.members
@@ -144,20 +144,22 @@ def _public(public: Public, before: Members, i: int) -> Given | None:
         return None
     members, fact = max(parts, key=lambda one: len(one[0]))
     counts = np.moveaxis(fact.margin(members), members.index(i), -1)
-    return Given(tuple(j for j in members if j != i), counts.shape[:-1], np.array(counts.reshape(-1, counts.shape[-1])))
+    return Conditional(
+        tuple(j for j in members if j != i), counts.shape[:-1], np.array(counts.reshape(-1, counts.shape[-1]))
+    )
 
 
 def _cells(tables: EstimatedTables, members: Sequence[int]) -> int:
     return int(np.prod([int(tables.fitted.values.sizes[j]) for j in members]))
 
 
-def _given(tables: EstimatedTables, i: int, others: Members) -> Given:
+def _given(tables: EstimatedTables, i: int, others: Members) -> Conditional:
     """The shares of an attribute's values given others, from the table of all of them."""
     members = tuple(sorted((i, *others)))
     table = np.moveaxis(tables.table(members), members.index(i), -1)
     inside = sorted(others)
     table = table.transpose([*(inside.index(j) for j in others), len(others)])
-    return Given(others, table.shape[:-1], table.reshape(-1, table.shape[-1])).normalised
+    return Conditional(others, table.shape[:-1], table.reshape(-1, table.shape[-1])).normalised
 
 
 def _bans(public: Public, before: Members, i: int) -> tuple[Ban, ...]:
@@ -212,7 +214,7 @@ class _Column:
         self.step = step
         self.factors = [np.ones_like(given.shares) for given in step.givens]
         # What quotas are about: a public table, or the attribute alone.
-        self.table = Given((), (), step.single[None, :]) if step.public is None else step.public
+        self.table = Conditional((), (), step.single[None, :]) if step.public is None else step.public
         self.quotas: Integers | None = None
         self.rows = rows
         self.first = True

@@ -98,8 +98,10 @@ class Observed:
 
     def telling(self, total: float) -> Observed:
         """The same without residuals whose noise in a cell is above the total: they cannot say anything of it."""
-        told = {members: v for members, v in self.variances.items() if self.cell_variance(members) <= total * total}
-        return replace(self, variances=told)
+        informative = {
+            members: v for members, v in self.variances.items() if self.cell_variance(members) <= total * total
+        }
+        return replace(self, variances=informative)
 
 
 def observed_of(release: Release) -> Observed:
@@ -118,8 +120,10 @@ def observed_of(release: Release) -> Observed:
 
 def variances_of(domain: Domain, lattice: SetFamily, variances: Floats) -> dict[Members, float]:
     """The finite ones among the noise variances of a family (sets,), by their sets, where something can vary."""
-    told = np.isfinite(variances) & (lattice.products(domain.sizes.astype(np.float64) - 1.0) > 0)
-    return {members: v for members, v, there in zip(lattice, variances.tolist(), told.tolist(), strict=True) if there}
+    varying = np.isfinite(variances) & (lattice.products(domain.sizes.astype(np.float64) - 1.0) > 0)
+    return {
+        members: v for members, v, there in zip(lattice, variances.tolist(), varying.tolist(), strict=True) if there
+    }
 
 
 def _of_residuals(release: Release, lattice: SetFamily, variances: Floats) -> Observed:

@@ -37,7 +37,7 @@ class Centred:
 
 
 @dataclass(frozen=True, eq=False)
-class Combined:
+class StrategyQueries:
     """The queries of a strategy: rows of coefficients over a table's cells. Works on mbi's factors."""
 
     matrix: Floats
@@ -79,9 +79,9 @@ class MbiProblem:
         }
 
 
-def query_of(measured: Clique) -> Centred | Combined:
+def query_of(measured: Clique) -> Centred | StrategyQueries:
     """What was asked of a set of attributes, as mbi takes it."""
-    return Centred() if measured.rows is None else Combined(measured.rows)
+    return Centred() if measured.rows is None else StrategyQueries(measured.rows)
 
 
 def for_mbi(release: Release) -> MbiProblem:

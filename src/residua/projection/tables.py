@@ -310,8 +310,8 @@ class Tabled(Quotable):
             raise PlanError("the projection and the workload are over different domains; declare one domain for both.")
         require_listable(workload)
         parts = self._with_ends(workload, self.answered(workload), confidence)
-        made = self._made(("query",), parts, (tuple(workload.query_labels()),), "queries", confidence)
-        return replace(made, domain=domain_of_queries(len(made)))
+        answers = self._made(("query",), parts, (tuple(workload.query_labels()),), "queries", confidence)
+        return replace(answers, domain=domain_of_queries(len(answers)))
 
     def answered(self, workload: Workload) -> Floats:
         """The answers to every query, (queries,); each from the table of its own attributes."""
