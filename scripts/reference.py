@@ -195,8 +195,7 @@ def _described(name: str, function: Any) -> Iterator[str]:
 
 
 def _functions(module: Any) -> list[Any]:
-    own = [thing for name, thing in vars(module).items() if inspect.isfunction(thing) and not name.startswith("_")]
-    return [thing for thing in own if thing.__module__ == module.__name__]
+    return [thing for thing in (getattr(module, name) for name in module.__all__) if inspect.isfunction(thing)]
 
 
 def _parameters(thing: Any) -> list[inspect.Parameter]:

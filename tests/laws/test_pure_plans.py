@@ -279,5 +279,10 @@ def test_too_many_cells_and_costless_replacements_are_refused():
         rs.plan(wide, rs.PureDP(1.0))
     with pytest.raises(PlanError, match="changes none of these answers"):
         rs.plan(rs.explicit(rs.Domain.of_sizes({"x": 4}), np.ones((1, 4))), rs.PureDP(1.0), unit=rs.ReplaceOne())
-    with pytest.raises(PlanError, match="comparing is for Gaussian noise"):
-        rs.analysis.compare(QUERIES, rs.PureDP(1.0))
+
+
+def test_comparing_under_pure_dp():
+    compared = {each.name: each for each in rs.analysis.compare(QUERIES, rs.PureDP(1.0))}
+    assert compared["least total variance"].rmse <= min(one.rmse for one in compared.values()) * (1 + 1e-9)
+    assert all(one.plan.unit_epsilon <= 1.0 for one in compared.values())
+    assert all(one.pcost_for_targets == pytest.approx(one.max_ratio, rel=1e-5) for one in compared.values())

@@ -21,6 +21,7 @@ from residua.plans.planners.blockwise import too_many_cells
 from residua.plans.planners.explicit import (
     TALL,
     check_size,
+    given_strategy,
     many_ranges,
     merged_workload,
     plan_biased,
@@ -31,10 +32,10 @@ from residua.plans.planners.forecast import distinct_cells, forecast, side_of
 from residua.plans.planners.offers import Declared, Offer, Planner, Proof, Task, finished_pure
 from residua.plans.saddle import Steps
 from residua.plans.search.search import Tried, search
-from residua.plans.search.strategies import Judged, singular_value_bound
+from residua.plans.search.strategies import Judged, sensitivity, singular_value_bound
 from residua.plans.solver.queries import MatrixQueries, ScaledQueries
 from residua.plans.solver.solve import DenseSolution
-from residua.plans.tolerances import DENSE_TOLERANCE
+from residua.plans.tolerances import BUDGET_SLACK, DENSE_TOLERANCE
 from residua.privacy import PureDP
 from residua.workload import Workload
 
@@ -208,20 +209,37 @@ def _of_best(posed: _Posed, tried: list[Tried]) -> MatrixPlan:
     epsilon = math.sqrt(2 * tried[0].loss / task.loss)
     if isinstance(task.guarantee, PureDP):
         epsilon = task.guarantee.epsilon
-    # One power of two for all entries, such that the scale Δ/ε can be sampled: as for Gaussian noise of that scale.
-    norm = math.sqrt(float((best**2).sum(axis=0).max()))
-    strategy, _ = integer_strategy(best, posed.merged, (epsilon * norm) ** 2)
-    plan = MatrixPlan(workload.domain, workload.attributes, posed.columns, strategy, 1.0, noise=LAPLACE, **task.stated)
-    if plan.unit_epsilon <= 0:
-        raise PlanError("replacing a record changes none of these answers; they can be published without noise.")
-    plan = plan.scaled((epsilon / plan.unit_epsilon) ** 2)
+    plan = _in_integers(task, best, posed.columns, epsilon)
     if posed.asked.queries.shape[0] > TALL * posed.asked.cells:
-        B = strategy.astype(np.float64)
+        B = plan.strategy.astype(np.float64)
         loss = plan.noise_variance * posed.asked.profile_loss(B.T @ B)
     else:
         loss = posed.loss.of(plan.variances(workload))  # exact, O(m n²)
     named = [(each.name, each.loss) for each in tried]
-    plan = finished_pure(plan, task, loss, posed.bound, workload.attributes, named)
+    return _sampled(finished_pure(plan, task, loss, posed.bound, workload.attributes, named))
+
+
+def given_noise(task: Task, strategy: Floats, columns: Integers, name: str) -> MatrixPlan:
+    """A plan that measures a given strategy, (rows, distinct cells), at a budget: a baseline; nothing is proven."""
+    if not isinstance(task.guarantee, PureDP):
+        return given_strategy(task, strategy, columns, name)
+    epsilon = task.guarantee.epsilon * BUDGET_SLACK
+    return _sampled(_in_integers(task, strategy / sensitivity(strategy), columns, epsilon).replaced(objective=name))
+
+
+def _in_integers(task: Task, strategy: Floats, columns: Integers, epsilon: float) -> MatrixPlan:
+    """The plan that measures a strategy of sensitivity 1 in integers, with Laplace noise at this epsilon."""
+    # One power of two for all entries, such that the scale Δ/ε can be sampled: as for Gaussian noise of that scale.
+    norm, workload = math.sqrt(float((strategy**2).sum(axis=0).max())), task.workload
+    matrix, _ = integer_strategy(strategy, merged_workload(workload, columns), (epsilon * norm) ** 2)
+    plan = MatrixPlan(workload.domain, workload.attributes, columns, matrix, 1.0, noise=LAPLACE, **task.stated)
+    if plan.unit_epsilon <= 0:
+        raise PlanError("replacing a record changes none of these answers; they can be published without noise.")
+    return plan.scaled((epsilon / plan.unit_epsilon) ** 2)
+
+
+def _sampled(plan: MatrixPlan) -> MatrixPlan:
+    """The plan, if its noise can be sampled."""
     if not 0.5 <= plan.scale <= LARGEST_SCALE:
         raise PlanError("the plan's noise is outside what can be sampled exactly; change the budget.")
     return plan

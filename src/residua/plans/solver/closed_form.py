@@ -128,7 +128,7 @@ class Spending:
 
         def answer(s: Floats) -> Answer:
             tau = self.lattice.sum_over_supersets(s, self.dilution)
-            with np.errstate(divide="ignore", invalid="ignore"):
+            with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
                 parts = np.where(u > 0, u / tau, 0.0)
                 ratio = self.lattice.sum_over_subsets(np.where(u > 0, parts / tau, 0.0), self.dilution) / c
                 noise = np.where(u > 0, 1.0 / tau, np.inf)

@@ -1,0 +1,193 @@
+"""Mechanisms that people use today, as plans at a budget, to compare the best plans with."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from residua.analysis.templates import marginal_template
+from residua.errors import PlanError
+from residua.linalg.arrays import Floats
+from residua.plans.contract import Plan
+from residua.plans.estimator import require_workload
+from residua.plans.objectives import MaxVariance
+from residua.plans.planners.matrix import given_noise
+from residua.plans.planners.offers import Task
+from residua.plans.planners.plan import independent, plan
+from residua.plans.search.strategies import Judged, hierarchy, rotated
+from residua.plans.search.strategies import haar as haar_matrix
+from residua.plans.solver.queries import MatrixQueries, to_matrix
+from residua.plans.solver.solve import least_total
+from residua.plans.targets import Targets
+from residua.privacy import AddRemove, Guarantee, PureDP, Unit
+from residua.workload import Workload
+
+MOST_BASELINE_CELLS = 4096
+BRANCHINGS = range(2, 17)
+_RECORD = AddRemove()
+_FINE = 1e-6
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One plan's figures beside others at the same budget.
+
+    Args:
+        name: what it is.
+        plan: the plan itself.
+        max_ratio: its largest variance over target.
+        rmse: its root mean square error over all queries.
+        pcost_for_targets: the privacy cost (with Laplace noise: epsilon squared) at which it would meet every target.
+    """
+
+    name: str
+    plan: Plan
+    max_ratio: float
+    rmse: float
+    pcost_for_targets: float
+
+
+def on_cells(workload: Workload, guarantee: Guarantee, *, unit: Unit = _RECORD) -> Plan:
+    """Independent noise on every cell, from which all queries are added up.
+
+    Noise on every query instead is `rs.independent`.
+
+    Args:
+        workload: what is asked, over at most 4,096 cells.
+        guarantee: the budget.
+        unit: whom it protects.
+    """
+    listed = _listed(workload)
+    return _measured(listed, guarantee, unit, np.eye(listed.matrix.shape[1]), "identity")
+
+
+def hierarchical(
+    workload: Workload, guarantee: Guarantee, branching: int | None = None, *, unit: Unit = _RECORD
+) -> Plan:
+    """Independent noise on every node of a tree over the cells in their order, all levels alike.
+
+    Args:
+        workload: what is asked, over at most 4,096 cells.
+        guarantee: the budget.
+        branching: how many children each node has; the best of 2 to 16 if left out.
+        unit: whom the budget protects.
+
+    Reference: matrix-mechanism, §6 (`H_n`); fitness-for-use, §7 (HM).
+    """
+    listed = _listed(workload)
+    n = listed.matrix.shape[1]
+    if branching is not None and (isinstance(branching, bool) or not isinstance(branching, int) or branching < 2):
+        raise PlanError(f"branching={branching!r} is not a whole number of children; use one from 2, or leave it out.")
+    if branching is None:
+        judged = Judged(MatrixQueries(to_matrix(listed.matrix)), False)
+        depth = (lambda tree: tree.sum(axis=0).max() ** 2) if isinstance(guarantee, PureDP) else _levels
+        trees = {b: hierarchy(n, b) for b in BRANCHINGS[: max(n - 1, 1)]}
+        branching = min(trees, key=lambda b: depth(trees[b]) * judged.profile_loss(trees[b].T @ trees[b]))
+    name = f"hierarchical, branching {branching}"
+    return _measured(listed, guarantee, unit, hierarchy(n, branching), name)
+
+
+def haar(workload: Workload, guarantee: Guarantee, *, unit: Unit = _RECORD) -> Plan:
+    """Independent noise on every coefficient of the Haar wavelet over the cells in their order.
+
+    Args:
+        workload: what is asked, over at most 4,096 cells.
+        guarantee: the budget.
+        unit: whom it protects.
+
+    Reference: matrix-mechanism, §6 (`Y_n`).
+    """
+    listed = _listed(workload)
+    return _measured(listed, guarantee, unit, haar_matrix(listed.matrix.shape[1]), "Haar wavelet")
+
+
+def regularised(workload: Workload, guarantee: Guarantee, regulariser: float = 1e-3, *, unit: Unit = _RECORD) -> Plan:
+    """The least total error of the queries and, with a small weight, of every cell: what papers run as "CA".
+
+    Args:
+        workload: what is asked, over at most 4,096 cells.
+        guarantee: the budget; with Laplace noise the strategy has the error profile that is best for normal noise.
+        regulariser: the weight of each cell, as a share of the mean diagonal of `WᵀW`.
+        unit: whom the budget protects.
+
+    Reference: fitness-for-use, §7 (CA).
+    """
+    if isinstance(regulariser, bool) or not isinstance(regulariser, int | float) or not 0 < regulariser < math.inf:
+        raise PlanError(f"regulariser={regulariser!r} is not a positive number; rs.plan has none.")
+    listed = _listed(workload)
+    gram = np.asarray((listed.matrix.T @ listed.matrix).todense(), dtype=np.float64)
+    gram += regulariser * np.trace(gram) / len(gram) * np.eye(len(gram))
+    best = least_total(np.linalg.cholesky(gram).T, tolerance=_FINE)
+    strategy = rotated(best.strategy, rounds=0) if isinstance(guarantee, PureDP) else best.strategy
+    return _measured(listed, guarantee, unit, strategy, f"least total error, regulariser {regulariser:g}")
+
+
+def baselines(workload: Workload, guarantee: Guarantee, *, unit: Unit = _RECORD) -> dict[str, Plan]:
+    """What people use today, as plans at a budget: noise on queries, on cells, on a tree, on the Haar wavelet.
+
+    The last three are made for explicit queries over at most 4,096 cells; marginals have HDMM's template beside
+    independent noise.
+
+    Example:
+        >>> import residua as rs, numpy as np
+        >>> domain = rs.Domain({"x": rs.Integers(0, 31)})
+        >>> sorted(baselines(rs.explicit(domain, np.tril(np.ones((32, 32)))), rs.GDP(mu=1.0)))
+        ['Haar wavelet', 'hierarchical, branching 3', 'identity', 'independent noise']
+    """
+    plans = [independent(workload, guarantee, unit=unit)]
+    if workload.plain:
+        if isinstance(unit, AddRemove):
+            plans.append(marginal_template(workload, guarantee, unit=unit))
+    elif workload.matrix.shape[1] <= MOST_BASELINE_CELLS:
+        plans += [make(workload, guarantee, unit=unit) for make in (on_cells, hierarchical, haar)]
+    return {each.objective: each for each in plans}
+
+
+def compare(
+    workload: Workload, guarantee: Guarantee, targets: Targets | None = None, *, unit: Unit = _RECORD
+) -> list[Comparison]:
+    """Baselines, least total variance and fitness for use, side by side at one budget.
+
+    Args:
+        workload: what is asked.
+        guarantee: the budget all of them spend.
+        targets: target variances; 1/weight of each query if left out.
+        unit: whom the budget protects.
+    """
+    plans = baselines(workload, guarantee, unit=unit)
+    plans["least total variance"] = plan(workload, guarantee, unit=unit)
+    plans["fitness for use"] = plan(workload, guarantee, minimise=MaxVariance(targets), unit=unit)
+    return [_compared(name, each, workload, targets) for name, each in plans.items()]
+
+
+def _compared(name: str, compared: Plan, workload: Workload, targets: Targets | None) -> Comparison:
+    variances = compared.variances(workload, per="term")
+    ratio = float((variances / MaxVariance(targets).scales(workload)).max())
+    rmse = math.sqrt(float(np.average(variances, weights=workload.cells)))
+    return Comparison(name, compared, ratio, rmse, compared.unit_pcost * ratio)
+
+
+def _levels(tree: Floats) -> float:
+    return float(tree.sum(axis=0).max())  # every cell is in one node of each level
+
+
+def _listed(workload: Workload) -> Workload:
+    """The workload query by query.
+
+    Raises:
+        PlanError: too many cells for a strategy over all of them.
+    """
+    cells = math.prod(require_workload(workload).shape)
+    if cells > MOST_BASELINE_CELLS:
+        raise PlanError(
+            f"this baseline measures a matrix over all {cells:,} cells, and {MOST_BASELINE_CELLS:,} are the most; "
+            "ask about fewer attributes, or use rs.independent."
+        )
+    return workload.listed()
+
+
+def _measured(workload: Workload, guarantee: Guarantee, unit: Unit, strategy: Floats, name: str) -> Plan:
+    task = Task(workload, guarantee, unit=unit, laplace=isinstance(guarantee, PureDP))
+    return given_noise(task, strategy, np.arange(workload.matrix.shape[1]), name)
