@@ -67,8 +67,9 @@ def threads_for(side: float) -> Iterator[None]:
     The threads of a BLAS library wait for each other by spinning. On small matrices they save nothing, and on a machine
     that has other work to do each call waits for a thread that is not running: 500 prefixes were planned in 3 seconds
     with one thread and in up to 155 with two (benchmarks/threads.py).
+    Where there is no matrix (one row), no library is looked for: that would take longer than most such plans.
     """
-    if side > LARGE:
+    if side <= 1 or side > LARGE:
         yield
         return
     with _libraries().limit(limits=1):
