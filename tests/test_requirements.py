@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+import sys
 import tomllib
 from importlib.metadata import metadata
 from importlib.resources import files
 from pathlib import Path
 
 import pytest
+import yaml
+
+from residua import __version__
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -57,3 +61,34 @@ def test_the_metadata_are_complete() -> None:
     assert "Typing :: Typed" in classifiers
     assert (Path(str(files("residua"))) / "py.typed").is_file()
     assert told["Requires-Python"] == ">=3.11"
+
+
+CONDA_NAMES = {"duckdb": "python-duckdb"}
+
+
+def test_the_conda_recipe_and_the_citation_say_what_the_project_says() -> None:
+    recipe = yaml.safe_load((ROOT / "packaging" / "conda" / "recipe.yaml").read_text())
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert {recipe["context"]["version"], citation["version"], __version__} == {PROJECT["version"]}
+    assert {recipe["about"]["license"], citation["license"]} == {PROJECT["license"]}
+    floors = {CONDA_NAMES.get(name, name): floor for name, floor in _floors(PROJECT["dependencies"]).items()}
+    run = dict(line.split(" >=") for line in recipe["requirements"]["run"])
+    assert run == {"python": PROJECT["requires-python"].removeprefix(">="), **floors}
+
+
+def test_workflows_run_the_command_of_the_readme() -> None:
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "test.yml").read_text())
+    commands = [step["run"] for step in workflow["jobs"]["test"]["steps"] if "run" in step]
+    assert commands == [(ROOT / ".ci" / "run").read_text().splitlines()[-1]]
+    assert commands[0] in (ROOT / "README.md").read_text()
+    for path in [*(ROOT / ".github").rglob("*.yml"), ROOT / ".readthedocs.yaml"]:
+        assert isinstance(yaml.safe_load(path.read_text()), dict), path
+
+
+def test_the_manual_page_says_what_the_command_says() -> None:
+    sys.path.insert(0, str(ROOT / "scripts"))
+    try:
+        from man import page
+    finally:
+        sys.path.pop(0)
+    assert (ROOT / "packaging" / "man" / "residua.1").read_text() == page(), "run: bash scripts/docs"

@@ -132,11 +132,11 @@ def partial_folder(path: Path, what: str) -> Iterator[Path]:
     require_path(path)
     partial = path.with_name(f".{path.name}.partial-{secrets.token_hex(4)}")
     require_free(path, what)
-    try:
-        partial.mkdir()
-    except OSError as problem:
-        raise _refused("out", path, problem) from None
-    try:
+    try:  # from before it is there: whoever interrupts does not wait for the next line
+        try:
+            partial.mkdir()
+        except OSError as problem:
+            raise _refused("out", path, problem) from None
         yield partial
     finally:
         shutil.rmtree(partial, ignore_errors=True)

@@ -28,6 +28,16 @@ def audit(
 
 
 @app.command()
+def doctor(json: AsJson = False) -> None:
+    """Say what is installed and what works here.
+
+    Exits with 1 if something that is needed does not. Reads no data and sends nothing.
+    """
+    if not cli.doctor.print_parts(as_json=json):
+        raise typer.Exit(1)
+
+
+@app.command()
 def persons(
     spec: SpecPath,
     rho: Annotated[float | None, typer.Option(help="Spend this on counts with noise, which may be published.")] = None,

@@ -45,9 +45,7 @@ app.add_typer(session_commands.app, name="session")
 
 def _version(asked: bool) -> None:
     if asked:
-        from residua import __version__
-
-        typer.echo(f"residua {__version__}")
+        typer.echo(cli.doctor.version_line())
         raise typer.Exit
 
 
