@@ -87,9 +87,9 @@ def _libraries() -> Iterator[Part]:
         elif extra not in _FOR_DEVELOPERS:
             extras.setdefault(extra, []).append(name)
     for extra, names in extras.items():
-        there = [f"{name} {_installed(name)}" for name in names if _installed(name)]
-        whole = len(there) == len(names)
-        detail = ", ".join(there) if whole else f"pip install 'residua[{extra}]'"
+        own = [f"{name} {_installed(name)}" for name in names if _installed(name)]
+        whole = len(own) == len(names)
+        detail = ", ".join(own) if whole else f"pip install 'residua[{extra}]'"
         yield Part(f"[{extra}]", whole, needed=False, detail=detail)
 
 
