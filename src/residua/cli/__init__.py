@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         starting,
         steps,
         tables,
+        verifying,
     )
 
 

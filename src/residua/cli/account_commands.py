@@ -1,4 +1,4 @@
-"""The commands that say what was or would be spent: `residua audit`, `persons`, `ledger`."""
+"""The commands that say what was or would be spent, and what can be trusted: audit, verify, sign, persons, ledger."""
 
 from __future__ import annotations
 
@@ -25,6 +25,33 @@ def audit(
     """
     if not cli.auditing.print_audit(subject, as_json=json):
         raise typer.Exit(1)
+
+
+@app.command()
+def verify(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A release folder.")],
+    ledger: Annotated[Path | None, typer.Option(help="The ledger that must have paid for it.")] = None,
+    key: Annotated[Path | None, typer.Option(help="The public key (PEM) that must have signed it.")] = None,
+    json: AsJson = False,
+) -> None:
+    """Verify that a release is what it says.
+
+    Whole, priced as stated, and, where asked, paid for by a ledger and signed; exits with 1 if not. Reads no data.
+    """
+    if not cli.verifying.print_verified(folder, ledger, key, as_json=json):
+        raise typer.Exit(1)
+
+
+@app.command()
+def sign(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A release folder.")],
+    key: Annotated[Path, typer.Option(help="Your private key: Ed25519, as PEM.")],
+) -> None:
+    """Sign a release, so that a forged one is noticed."""
+    from residua.release.signing import sign as sign_release
+
+    sign_release(folder, key)
+    cli.show.out.print(f"Signed {folder}; readers verify it with: residua verify {folder} --key PUBLIC.pem")
 
 
 @app.command()
