@@ -155,7 +155,7 @@ CONTENTS: dict[str, tuple[bytes, tuple[str, ...]]] = {
     "cut in a quote": (DATA.encode() + b'"F', ("people.csv", "repair")),
     "empty file": (b"", ("people.csv", "empty", "first line must name the columns")),
     "a column twice": (b"sex,sex,age\nF,F,1\n", ("two columns named alike", "rename")),
-    "not UTF-8": (b"sex,age\n\xff,1\n", ("not UTF-8", "convert")),
+    "not UTF-8": (b"sex,age\n\xff,1\n", ("not UTF-8", "say what it is")),
     "binary": (bytes(range(256)) * 40, ("people.csv",)),
 }
 

@@ -170,6 +170,23 @@ def csv_pandas(table: pa.Table, folder: Path) -> Any:
     return folder / "p.csv"
 
 
+def csv_office(table: pa.Table, folder: Path) -> Any:
+    """As an office saves it: semicolons, Windows' encoding, decimal commas, thousands set apart."""
+    table = table.set_column(3, "income", pa.array([_german(value) for value in table["income"].to_pylist()]))
+    pa_csv.write_csv(table, folder / "u.csv", pa_csv.WriteOptions(delimiter=";"))
+    (folder / "o.csv").write_bytes((folder / "u.csv").read_bytes().decode().encode("cp1252"))
+    return partial(Source.csv, folder / "o.csv", delimiter=";", encoding="cp1252", decimal=",")
+
+
+def _german(value: float | None) -> str | None:
+    return None if value is None else f"{value:,.2f}".translate(str.maketrans(",.", ".,")).rstrip("0").rstrip(",")
+
+
+def csv_utf16(table: pa.Table, folder: Path) -> Any:
+    (folder / "w.csv").write_text(csv_one(table, folder).read_text(), encoding="utf-16")
+    return partial(Source.csv, folder / "w.csv", encoding="utf-16")
+
+
 def parquet_one(table: pa.Table, folder: Path) -> Any:
     pq.write_table(table, folder / "a.parquet", row_group_size=100)
     return folder / "a.parquet"
@@ -355,6 +372,8 @@ ENGINES: list[Callable[[pa.Table, Path], Any]] = [
     csv_gz,
     tsv,
     csv_pandas,
+    csv_office,
+    csv_utf16,
     parquet_one,
     parquet_many,
     parquet_folder,

@@ -12,6 +12,7 @@ from residua.errors import SpecError
 from residua.files import is_uri
 from residua.source import Source, source_of
 from residua.source.adbc import Address
+from residua.source.dialect import Notation
 from residua.source.options import SourceOptions
 from residua.source.remote import parse_uri, refuse_keys, require_source_path, shown_uri, shown_value
 
@@ -38,8 +39,9 @@ def open_source(spec: Spec, *, show_values: bool = False) -> Source:
     given = {key for key in named if key in settings}
     options: SourceOptions = {"show_values": show_values or err.is_terminal}
     options.update({name: settings[name] for name in ("counts", "person", "no_person") if name in settings})  # type: ignore[typeddict-item]
-    if "delimiter" in settings and not given & {"path", "tables"}:
-        raise SpecError("[source] delimiter belongs to delimited text; give a path, or remove it.")
+    notation = {name: settings[name] for name in Notation.__annotations__ if name in settings}
+    if notation and not given & {"path", "tables"}:
+        raise SpecError(f"[source] {next(iter(notation))} belongs to delimited text; give a path, or remove it.")
     for number, owner in (("version", "delta"), ("snapshot", "iceberg")):
         if number in settings and owner not in given:
             raise SpecError(f"[source] {number} belongs to {owner}; name the table with {owner}, or remove it.")
@@ -54,13 +56,13 @@ def open_source(spec: Spec, *, show_values: bool = False) -> Source:
             place = str(spec.folder / place) if local else place
             source = Source.iceberg(place, snapshot=settings.get("snapshot"), **options)
         case ["path"]:
-            source = _files(spec.folder, "path", settings["path"], settings.get("delimiter"), options)
+            source = _files(spec.folder, "path", settings["path"], notation, options)
         case ["path", "query"]:
             inner: SourceOptions = {"show_values": options["show_values"]}
-            table = _files(spec.folder, "path", settings["path"], settings.get("delimiter"), inner)
+            table = _files(spec.folder, "path", settings["path"], notation, inner)
             source = Source.sql({_TABLE: table}, settings["query"], **options)
         case ["query", "tables"]:
-            source = Source.sql(_tables(spec.folder, settings, options), settings["query"], **options)
+            source = Source.sql(_tables(spec.folder, settings, notation, options), settings["query"], **options)
         case ["database", "query"]:
             source = Source.duckdb(
                 str(spec.folder / _text("database", settings["database"])), settings["query"], **options
@@ -131,15 +133,14 @@ def notice(counted: Tallies, *, show_values: bool = False) -> None:
         )
 
 
-def _tables(folder: Path, settings: Mapping[str, Any], options: SourceOptions) -> dict[str, Source]:
+def _tables(
+    folder: Path, settings: Mapping[str, Any], notation: Mapping[str, Any], options: SourceOptions
+) -> dict[str, Source]:
     declared = settings["tables"]
     if not isinstance(declared, Mapping) or not declared:
         raise SpecError('[source.tables] is not a table of names and paths; write people = "people.csv", for example.')
     inner: SourceOptions = {"show_values": options["show_values"]}
-    return {
-        name: _files(folder, f"tables.{name}", paths, settings.get("delimiter"), inner)
-        for name, paths in declared.items()
-    }
+    return {name: _files(folder, f"tables.{name}", paths, notation, inner) for name, paths in declared.items()}
 
 
 def _without_password(uri: Any) -> str:
@@ -161,12 +162,12 @@ def _uri(folder: Path, given: Any) -> str:
     return uri
 
 
-def _files(folder: Path, key: str, paths: Any, delimiter: Any, options: SourceOptions) -> Source:
+def _files(folder: Path, key: str, paths: Any, notation: Mapping[str, Any], options: SourceOptions) -> Source:
     listed = [paths] if isinstance(paths, str) else paths
     if not isinstance(listed, list) or not listed or not all(isinstance(path, str) for path in listed):
         raise SpecError(f"[source] {key} = {shown_value(paths)} is not a path or a list of paths; name the file.")
     located = [_under(folder, path) for path in listed]
-    return source_of(located, **options) if delimiter is None else Source.csv(located, delimiter=delimiter, **options)
+    return Source.csv(located, **notation, **options) if notation else source_of(located, **options)
 
 
 def _under(folder: Path, path: str) -> str:

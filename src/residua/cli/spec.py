@@ -4,7 +4,8 @@
                   s3://, gs://, abfss://, https://), with a query over the table `data` if you like; or database and
                   query; or uri and query; or [source.tables] and query; or delta = "folder", version = 3; or
                   iceberg = "catalogue.table", snapshot = 7; or spark = "db.table";
-                  delimiter = ";"; counts = "n" (how many records each row stands for, if the data is
+                  delimiter = ";", encoding = "cp1252", decimal = ",", date_format = "%d.%m.%Y" of delimited text;
+                  counts = "n" (how many records each row stands for, if the data is
                   aggregated); person = "id" (a column, or a list of them), with no_person = "refuse" | "drop" |
                   "apart" for records that are nobody's
 [domain.NAME]     values = […] | values = { file, column } | low, high | edges, labels | intervals | first, last, unit |
@@ -52,7 +53,7 @@ from residua.workload import Workload, added, hierarchy, marginals, prefixes, pr
 _SECTIONS = {
     "source": {
         *("path", "tables", "database", "uri", "delta", "version", "iceberg", "snapshot", "spark", "query"),
-        *("delimiter", "counts", "person", "no_person"),
+        *("delimiter", "encoding", "decimal", "date_format", "counts", "person", "no_person"),
     },
     "privacy": {*SPENDING, "records", "replace", "one_per", "per", "left_out", "left_out_most"},
     "objective": {"minimise", *NUMBERS, "tolerance", "dense", "axis"},

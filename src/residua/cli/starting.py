@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Sequence
+from dataclasses import replace
 from importlib.resources import files
 from itertools import count
 from pathlib import Path
@@ -17,7 +19,23 @@ from residua.demo_data import demo_folder
 from residua.errors import FileError, SpecError
 from residua.files import is_uri, write_atomically
 from residua.source import source_of
+from residua.source.records import Draft
 
+_TODO = "values = []  # declare what it may hold{}, or delete these two lines"
+_HINTS = {
+    "": "",
+    "text": "",
+    "whole numbers": " (whole numbers: low = … and high = …)",
+    "numbers": " (numbers: edges = […])",
+    "dates": " (dates: first = … and last = …)",
+}
+_USUAL = {"delimiter": ";", "encoding": "cp1252", "decimal": ",", "date_format": "%d.%m.%Y"}  # what is often to be said
+_MEANT = {
+    "delimiter": "of delimited text, if it is not a comma (or, in .tsv, a tab)",
+    "encoding": "if it is not UTF-8",
+    "decimal": "1.234,5 is 1234.5",
+    "date_format": "day %d, month %m (or its name, %b), year %Y (or %y); a list of several",
+}
 _SHOWN = (["sex"], ["sex", "income"], ["education"])
 
 
@@ -72,17 +90,23 @@ def write_draft(data: str, path: Path) -> None:
     if path.exists():
         raise FileError(f"out={str(path)!r} exists already; choose another name with --out.")
     refuse_credentials({"path": data})
-    names = _header(data)
+    draft = _drafted(data)
+    names = tuple(draft.kinds)
     head = Template((files("residua.cli") / "draft.txt").read_text("utf-8")).substitute(
         spec=path.name,
         path=_quoted(_written(data, path)),
         ledger=_quoted(f"{Path(data).stem}.ledger"),
         first=_quoted(names[0]),
+        notation=_notation(draft),
     )
-    todo = "values = []  # declare what it may hold, or delete these two lines"
-    tables = "".join(f"\n[domain.{_quoted(name)}]\n{todo}\n" for name in names)
+    tables = "".join(
+        f"\n[domain.{_quoted(name)}]\n{_TODO.format(_HINTS[kind])}\n" for name, kind in draft.kinds.items()
+    )
     write_atomically(path, (head + tables).encode())
     out.print(f"Drafted {path} with {len(names)} columns.")
+    if draft.notation:
+        said = ", ".join(f"{name} = {_written_as(value)}" for name, value in draft.notation.items())
+        out.print(f"Recognised from the head of the file: {said}. Correct it under [source] where it is wrong.")
     out.print("Declare what each may hold, from public knowledge and never from the data, then run:")
     out.print(f"  residua plan {path}")
 
@@ -97,12 +121,27 @@ def _written(data: str, path: Path) -> str:
     return str(place.absolute())
 
 
-def _header(data: str) -> tuple[str, ...]:
-    """The names as `residua release` will read them."""
-    names = source_of(data).columns()
-    if not names:
+def _drafted(data: str) -> Draft:
+    """The names as `residua release` will read them, and what else may be said."""
+    draft = source_of(data).drafted()
+    if not draft.kinds:
         raise SpecError(f"{data!r} has no column with a name; name them in the first line.")
-    return tuple(name for name in names if not name.startswith("__index_level_")) or names  # pandas's index in Parquet
+    own = {name: kind for name, kind in draft.kinds.items() if not name.startswith("__index_level_")}  # of pandas
+    return replace(draft, kinds=own or draft.kinds)
+
+
+def _notation(draft: Draft) -> str:
+    """How the file is written, as lines of [source]; what is usual is shown as a comment."""
+    said = {**_USUAL, **draft.notation}
+    lines = [f"{name} = {_written_as(value)}" for name, value in said.items()]
+    return "\n".join(
+        f"{'' if name in draft.notation else '# '}{line:<{24 - 2 * (name not in draft.notation)}} # {_MEANT[name]}"
+        for name, line in zip(said, lines, strict=True)
+    )
+
+
+def _written_as(value: str | Sequence[str]) -> str:
+    return _quoted(value) if isinstance(value, str) else f"[{', '.join(map(_quoted, value))}]"
 
 
 def _quoted(text: str) -> str:

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Self
@@ -27,6 +28,21 @@ if TYPE_CHECKING:
     from residua.source.digest import Digest
 
 BATCH_ROWS = 65_536
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What a first specification can say of records without a value of theirs.
+
+    Args:
+        kinds: column → "whole numbers", "numbers", "dates" or "text"; nothing where that is not known.
+        notation: what [source] must say, so that they are read.
+        declared: column → what the file itself declares that it may hold, as the settings of a domain.
+    """
+
+    kinds: Mapping[str, str]
+    notation: Mapping[str, Any] = field(default_factory=dict)
+    declared: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 class Records(ABC):
@@ -64,6 +80,10 @@ class Records(ABC):
     @abstractmethod
     def columns(self) -> tuple[str, ...]:
         """The names of the columns there are."""
+
+    def drafted(self) -> Draft:
+        """What a first specification can say of the columns; no record is kept."""
+        return Draft(dict.fromkeys(self.columns(), ""))
 
     @abstractmethod
     def _read(self, columns: Sequence[str]) -> Iterator[Any]:

@@ -16,6 +16,7 @@ from residua.source.records import Records
 from residua.source.remote import parse_uri, require_source_path, shown_value
 
 if TYPE_CHECKING:
+    from residua.source.dialect import Notation
     from residua.source.files import Paths
 
 _SUFFIXES: dict[str, tuple[str, ...]] = {
@@ -48,7 +49,15 @@ class Source(Records):
         return Records in other.__mro__ if cls is Source else NotImplemented
 
     @staticmethod
-    def csv(paths: Paths, *, delimiter: str | None = None, **options: Unpack[SourceOptions]) -> Source:
+    def csv(
+        paths: Paths,
+        *,
+        delimiter: str | None = None,
+        encoding: str | None = None,
+        decimal: str | None = None,
+        date_format: str | Sequence[str] | None = None,
+        **options: Unpack[SourceOptions],
+    ) -> Source:
         """Delimited text with a header, one file or many (a list, or a pattern such as `"part-*.csv"`).
 
         Everything is read as text, so "01" stays "01". Compressed files (`.gz`, `.bz2`, `.zst`) are unpacked
@@ -58,11 +67,21 @@ class Source(Records):
         Args:
             paths: a path, a list of paths, or a pattern.
             delimiter: one character; a comma, or a tab for `.tsv`, when not given.
+            encoding: as Python names it, such as `"cp1252"`; UTF-8 when not given.
+            decimal: `","`: fields such as 1.234,5 are read as 1234.5.
+            date_format: such as `"%d.%m.%Y"`, or several: fields that are such dates are read as 2024-01-31. Months may
+                have names (%b, English, German, French, Spanish, Italian or Dutch).
             options: counts, person, no_person, show_values (`Source`).
         """
         from residua.source.text_files import DelimitedSource
 
-        return _source(DelimitedSource(paths, options_of(options), delimiter=delimiter))
+        notation: Notation = {
+            "delimiter": delimiter,
+            "encoding": encoding,
+            "decimal": decimal,
+            "date_format": date_format,
+        }
+        return _source(DelimitedSource(paths, options_of(options), **notation))
 
     @staticmethod
     def parquet(paths: Paths, **options: Unpack[SourceOptions]) -> Source:

@@ -7,17 +7,19 @@ import io
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import msgspec
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from residua.errors import SourceError
+from residua.source.dialect import Dialect, Notation, recognised
 from residua.source.files import File, FilesSource, Paths, opened, size_of
 from residua.source.options import NO_OPTIONS, Options, explained
-from residua.source.records import BATCH_ROWS, Records, distinct, listed, require_columns
+from residua.source.records import BATCH_ROWS, Draft, Records, distinct, listed, require_columns
 
 if TYPE_CHECKING:
     from residua.source.digest import Digest
@@ -35,13 +37,10 @@ class DelimitedSource(FilesSource):
     for is among them.
     """
 
-    def __init__(self, paths: Paths, options: Options = NO_OPTIONS, *, delimiter: str | None = None) -> None:
+    def __init__(self, paths: Paths, options: Options = NO_OPTIONS, **notation: Unpack[Notation]) -> None:
         super().__init__(paths, options)
-        if delimiter is None:
-            delimiter = "\t" if ".tsv" in {suffix.lower() for suffix in self.files[0].suffixes} else ","
-        if not isinstance(delimiter, str) or len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n\0':
-            raise SourceError(f"delimiter={delimiter!r} is not one character; use ',' or '\\t', for example.")
-        self.delimiter = delimiter
+        given = {name: value for name, value in notation.items() if value is not None}
+        self.dialect = Dialect(**{"delimiter": usual_delimiter(self.files[0]), **given})  # type: ignore[arg-type]
         self._columns: tuple[str, ...] | None = None
 
     def columns(self) -> tuple[str, ...]:
@@ -59,14 +58,23 @@ class DelimitedSource(FilesSource):
         return self._columns
 
     def _names(self, path: File) -> tuple[str, ...]:
-        return distinct(_header(path, self.delimiter), repr(str(path)), show_names=self.show_values)
+        return distinct(_header(path, self.dialect), repr(str(path)), show_names=self.show_values)
+
+    def drafted(self) -> Draft:
+        """The columns as the head of the first file shows that they are written."""
+        with _streamed(self.files[0]) as raw:
+            dialect, kinds = recognised(raw.read(_BLOCK))
+        same = copy(self)
+        same.dialect, same._columns = dialect, None
+        names = same.columns()
+        return Draft({name: kinds.get(name, "") for name in names}, dialect.notation(usual_delimiter(self.files[0])))
 
     def check(self, columns: Sequence[str]) -> None:
         """Refuses columns that are not there; the files have the same ones."""
         if columns and not self.show_values and not set(columns) & set(self.columns()):
             raise SourceError(
                 f"{self} has no column {listed(columns)} in its first line, which must name the columns, separated by "
-                f"{self.delimiter!r}; add it, or give the delimiter."
+                f"{self.dialect.delimiter!r}; add it, or give the delimiter."
             )
         Records.check(self, columns)
 
@@ -83,13 +91,13 @@ class DelimitedSource(FilesSource):
         return int(total / max(len(sample), 1) * sample.count(b"\n"))
 
     def _read_one(self, path: File, columns: Sequence[str]) -> Iterator[Any]:
-        with _delimited(path, self.show_values) as raw:
+        with _delimited(path, self.dialect, self.show_values) as raw:
             stream = _QuoteCounter(raw)
             try:
                 reader = pa_csv.open_csv(
                     stream,
                     read_options=pa_csv.ReadOptions(block_size=_BLOCK),
-                    parse_options=pa_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
+                    parse_options=pa_csv.ParseOptions(delimiter=self.dialect.delimiter, newlines_in_values=True),
                     convert_options=pa_csv.ConvertOptions(
                         column_types={name: pa.string() for name in columns},
                         include_columns=list(columns),
@@ -107,7 +115,7 @@ class DelimitedSource(FilesSource):
                 for batch in reader:
                     if held is not None:
                         yield held
-                    held = batch
+                    held = self.dialect.read(batch)
             if stream.quotes % 2:
                 raise SourceError(
                     f"{str(path)!r} has a quote that is never closed; repair the file (it may be truncated)."
@@ -133,10 +141,15 @@ class _QuoteCounter(io.RawIOBase):
         return content
 
 
-def _header(path: File, delimiter: str) -> tuple[str, ...]:
-    with _delimited(path) as raw:
+def usual_delimiter(path: File) -> str:
+    """What separates fields where nothing is said: a tab in `.tsv`, else a comma."""
+    return "\t" if ".tsv" in {suffix.lower() for suffix in path.suffixes} else ","
+
+
+def _header(path: File, dialect: Dialect) -> tuple[str, ...]:
+    with _delimited(path, dialect) as raw:
         text = io.TextIOWrapper(raw, encoding="utf-8-sig", newline="")
-        rows = csv.reader(text, delimiter=delimiter, strict=True)
+        rows = csv.reader(text, delimiter=dialect.delimiter, strict=True)
         header = next((tuple(row) for row in rows if row), None)
     if header is None:
         raise SourceError(f"{str(path)!r} is empty; the first line must name the columns.")
@@ -144,14 +157,14 @@ def _header(path: File, delimiter: str) -> tuple[str, ...]:
 
 
 @contextmanager
-def _delimited(path: File, show_values: bool = False) -> Iterator[Any]:
-    """A file that is read as delimited text. Of errors, row numbers are left out: the last one would be a count."""
+def _delimited(path: File, dialect: Dialect, show_values: bool = False) -> Iterator[Any]:
+    """A file that is read as delimited text, as UTF-8. Of errors, row numbers are left out: the last is a count."""
 
     def sentence(problem: Exception) -> str:
-        return f"{str(path)!r} {_sentence(str(problem), show_values)}"
+        return f"{str(path)!r} {_sentence(str(problem), dialect.encoding, show_values)}"
 
     with explained(sentence, pa.ArrowInvalid, csv.Error, UnicodeError), _streamed(path) as raw:
-        yield raw
+        yield raw if dialect.is_utf8 else pa.transcoding_input_stream(raw, dialect.encoding, "utf-8")
 
 
 @contextmanager
@@ -162,7 +175,7 @@ def _streamed(path: File) -> Iterator[Any]:
         yield raw
 
 
-def _sentence(problem: str, show_values: bool) -> str:
+def _sentence(problem: str, encoding: str, show_values: bool) -> str:
     fields = re.search(r"Expected (\d+) columns, got (\d+)(?:: (.*))?", problem, flags=re.DOTALL)
     if fields:
         row = f", beginning {(fields[3] or '').strip()[:40]!r}" if show_values else ""
@@ -170,8 +183,10 @@ def _sentence(problem: str, show_values: bool) -> str:
             f"has a row of {fields[2]} fields where the header has {fields[1]}{row}; "
             "repair the row (the file may be truncated)."
         )
-    if "utf" in problem.lower():
-        return "is not UTF-8 text; convert it, for example with iconv."
+    if "utf" in problem.lower() or "codec" in problem:
+        return (
+            f"is not {encoding.upper()} text; say what it is, such as encoding = 'cp1252' (residua init recognises it)."
+        )
     if "straddl" in problem or "out of sync" in problem or "unexpected end of data" in problem:
         return "has a quote that is never closed, or a row longer than a megabyte; repair the file."
     return "is not sound delimited text; check its quotes and its delimiter."
