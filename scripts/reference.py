@@ -18,11 +18,13 @@ from typing import Any
 import residua
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference.md"
+STUB = Path(residua.__file__).with_suffix(".pyi").read_text()
+PROVISIONAL = frozenset(re.findall(r" as (\w+)  # provisional$", STUB, re.MULTILINE))
 INTRODUCTION = """# Reference
 
 Every public name, in the order of the pipeline: `import residua as rs`. Made from the signatures and docstrings by
 `bash scripts/docs`; examples are in [the guide](guide.md) and in the docstrings (`help(rs.plan)`), the symbols in
-[the notation](notation.md).
+[the notation](notation.md). What is marked *provisional* may change in a minor version ([stability](stability.md)).
 """
 # A name with a colon is not exported: it is what public functions return. Its package stands before the colon.
 GROUPS: tuple[tuple[str, str], ...] = (
@@ -149,6 +151,8 @@ def entry(address: str) -> Iterator[str]:
     said = docstring_of(thing, name)
     shown = name if package else f"rs.{name}"
     yield from ("", f"### {shown}", "")
+    if name in PROVISIONAL:
+        yield from ("*Provisional.*", "")
     if inspect.ismodule(thing):
         yield said.summary
         for own in _functions(thing):

@@ -1,6 +1,10 @@
-"""The public names, each written here and nowhere else: type checkers read this file, and so does `__init__.py`."""
+"""The public names, each written here and nowhere else: type checkers read this file, and so does `__init__.py`.
 
-from residua import analysis as analysis
+A name that is marked provisional may change in a minor version; all others change in a major version only, and after a
+version that warned (docs/stability.md).
+"""
+
+from residua import analysis as analysis  # provisional
 from residua.domain import Anonymous as Anonymous
 from residua.domain import Bins as Bins
 from residua.domain import Categories as Categories
@@ -11,27 +15,27 @@ from residua.domain import Integers as Integers
 from residua.domain import between as between
 from residua.errors import GapWarning as GapWarning
 from residua.errors import ResiduaError as ResiduaError
-from residua.estimation import Estimated as Estimated
-from residua.estimation import estimate as estimate
-from residua.estimation import plan_estimates as plan_estimates
-from residua.measurement import Continual as Continual
+from residua.estimation import Estimated as Estimated  # provisional
+from residua.estimation import estimate as estimate  # provisional
+from residua.estimation import plan_estimates as plan_estimates  # provisional
+from residua.measurement import Continual as Continual  # provisional
 from residua.measurement import Ledger as Ledger
 from residua.measurement import RecordsPerPerson as RecordsPerPerson
 from residua.measurement import measure as measure
 from residua.measurement import records_per_person as records_per_person
-from residua.measurement import score as score
-from residua.plans import Axis as Axis
-from residua.plans import Blockwise as Blockwise
+from residua.measurement import score as score  # provisional
+from residua.plans import Axis as Axis  # provisional
+from residua.plans import Blockwise as Blockwise  # provisional
 from residua.plans import ConvexLoss as ConvexLoss
 from residua.plans import LargestVariances as LargestVariances
-from residua.plans import Lattice as Lattice
-from residua.plans import Matrix as Matrix
+from residua.plans import Lattice as Lattice  # provisional
+from residua.plans import Matrix as Matrix  # provisional
 from residua.plans import MaxVariance as MaxVariance
 from residua.plans import Plan as Plan
 from residua.plans import PNormVariance as PNormVariance
 from residua.plans import Stakeholders as Stakeholders
 from residua.plans import TotalVariance as TotalVariance
-from residua.plans import Tree as Tree
+from residua.plans import Tree as Tree  # provisional
 from residua.plans import by_group as by_group
 from residua.plans import common as common
 from residua.plans import independent as independent
@@ -46,16 +50,16 @@ from residua.privacy import Person as Person
 from residua.privacy import PureDP as PureDP
 from residua.privacy import ReplaceOne as ReplaceOne
 from residua.projection import Projected as Projected
-from residua.projection import for_mbi as for_mbi
+from residua.projection import for_mbi as for_mbi  # provisional
 from residua.projection import project as project
 from residua.release import Release as Release
 from residua.release import Table as Table
 from residua.release import change as change
 from residua.release import pooled as pooled
-from residua.release import weighted as weighted
+from residua.release import weighted as weighted  # provisional
 from residua.session import Session as Session
 from residua.source import Source as Source
-from residua.source import Weights as Weights
+from residua.source import Weights as Weights  # provisional
 from residua.workload import explicit as explicit
 from residua.workload import hierarchy as hierarchy
 from residua.workload import marginals as marginals
