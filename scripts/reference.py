@@ -44,7 +44,10 @@ GROUPS: tuple[tuple[str, str], ...] = (
         "Measure: the one door to data",
         "Source Weights Ledger measure Continual records_per_person RecordsPerPerson score measurement:Scores",
     ),
-    ("Publish: estimates with error bars", "Release Table release:Estimate change pooled weighted release:Weighted"),
+    (
+        "Publish: estimates with error bars",
+        "Release Given Table release:Estimate change pooled weighted release:Weighted",
+    ),
     (
         "Quote: numbers people quote, from releases, sessions, projections and plans",
         "quoting:Quotable quoting:Quoted published:Flagged plans.quotes:Forecasts",

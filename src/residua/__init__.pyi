@@ -52,6 +52,7 @@ from residua.privacy import ReplaceOne as ReplaceOne
 from residua.projection import Projected as Projected
 from residua.projection import for_mbi as for_mbi  # provisional
 from residua.projection import project as project
+from residua.release import Given as Given
 from residua.release import Release as Release
 from residua.release import Table as Table
 from residua.release import change as change

@@ -1,16 +1,21 @@
-"""Known facts beside a release: the best linear unbiased estimates given them, as dense least squares says."""
+"""Known facts beside a release: the best linear unbiased estimates given them, as exact least squares says."""
 
+import json
 from functools import cache
 
 import numpy as np
 import pytest
 
 import residua as rs
-from residua.errors import PlanError
+from residua.errors import FileError, PlanError
+from residua.files import write_document
+from residua.plans.operators.path import ROUNDING
 from residua.release import Release
 from residua.testing import Case
-from residua.testing.measured import inverse
 from tests.laws.every_plan import NAMES, made
+from tests.laws.exact import Weighed, independent
+
+EXACT = 1e-9  # of the standard deviation, or the variance, before any fact
 
 
 @cache
@@ -42,8 +47,12 @@ def answerable(name):
 
 
 @cache
-def weights(name):
-    return inverse(case(name).measured.noise)
+def weighed(name):
+    """What is measured, with the noise that the plan states: of correlated noise, a bound of what rounding adds."""
+    own = case(name).measured
+    noise, along = own.noise.copy(), np.isnan(own.scales)
+    noise[np.ix_(along, along)] = own.bare[np.ix_(along, along)] * (1 + ROUNDING)
+    return Weighed(own.rows, noise)
 
 
 def facts_of(name):
@@ -90,19 +99,6 @@ def rows_of(domain, facts):
     return np.vstack(rows), np.concatenate(values)
 
 
-def conditioned(own, W, noisy, F, f):
-    """Estimates over cells, their covariances, and what facts leave open: what of it is measured, and a basis of it."""
-    at = np.linalg.pinv(F) @ f
-    _, values, directions = np.linalg.svd(F)
-    rank = int((values > 1e-9 * values[0]).sum())
-    Z = directions[rank:].T
-    R = own.measured.rows @ Z
-    values, vectors = np.linalg.eigh(R.T @ W @ R)
-    kept = values > 1e-11 * np.linalg.eigvalsh(own.measured.rows.T @ W @ own.measured.rows)[-1]
-    known = vectors[:, kept] / values[kept] @ vectors[:, kept].T
-    return at + Z @ known @ R.T @ W @ (noisy - own.measured.rows @ at), Z @ known @ Z.T, vectors[:, kept], Z
-
-
 def given(release, facts):
     """The release beside facts; None where it does not tell them."""
     try:
@@ -113,34 +109,28 @@ def given(release, facts):
         return None
 
 
-def told(V, Z, rows):
-    """Which queries facts and measurements tell."""
-    inside = rows @ Z
-    unseen = inside - inside @ V @ V.T
-    return np.linalg.norm(unseen, axis=1) <= 1e-7 * np.maximum(np.linalg.norm(rows, axis=1), 1e-300)
-
-
 @pytest.mark.parametrize("name", NAMES)
-def test_estimates_and_variances_are_those_of_least_squares_given_the_facts(name):
-    own, (_, release) = case(name), measured(name)
-    tried = 0
+def test_estimates_and_covariances_are_those_of_exact_least_squares_given_the_facts(name):
+    release, tried = measured(name)[1], 0
     for what, facts in facts_of(name).items():
         known = given(release, facts)
         if known is None:
             continue
-        F, f = rows_of(release.domain, facts)
-        x, C, V, Z = conditioned(own, weights(name), release.noisy, F, f)
+        F, f = independent(*rows_of(release.domain, facts))
         for asked, workload, all_rows, all_variances in answerable(name):
             there = np.isfinite(all_variances)
             rows, scale = all_rows[there], all_variances[there].max()
-            assert told(V, Z, rows).all()
+            truth, covariances = weighed(name).conditioned(release.noisy, F, f, rows)
             estimates, variances = (each[there] for each in known.estimator.answers(workload))
-            np.testing.assert_allclose(estimates, rows @ x, atol=own.slack * np.sqrt(scale), err_msg=f"{what}, {asked}")
-            truth = np.einsum("ij,jk,ik->i", rows, C, rows)
-            np.testing.assert_allclose(variances, truth, atol=own.slack * scale, err_msg=f"{what}, {asked}")
+            np.testing.assert_allclose(
+                estimates, truth, atol=EXACT * np.sqrt(scale), rtol=0, err_msg=f"{what}, {asked}"
+            )
+            np.testing.assert_allclose(
+                variances, np.diag(covariances), atol=EXACT * scale, rtol=0, err_msg=f"{what}, {asked}"
+            )
             if asked.startswith("combinations"):
-                covariances = known.plan.covariance(workload)
-                np.testing.assert_allclose(covariances, rows @ C @ rows.T, atol=own.slack * scale, err_msg=what)
+                stated = known.plan.covariance(workload)
+                np.testing.assert_allclose(stated, covariances, atol=EXACT * scale, rtol=0, err_msg=what)
             tried += 1
     assert tried
 
@@ -212,10 +202,51 @@ def test_structural_zeros_are_facts_by_themselves(adults):
         Release(plan, plan.measurements, np.zeros(plan.measurements.cells, dtype=np.int64)).given({})
 
 
-def test_facts_are_not_measured_saved_or_pooled(adults):
+def test_facts_are_not_measured_or_pooled(adults):
     known = adults.given({(): 200})
     with pytest.raises(PlanError):
         rs.pooled([known])
     with pytest.raises(PlanError, match="not a release"):
         rs.project(known)
-    assert not hasattr(known, "save")
+
+
+@pytest.mark.parametrize("name", ["marginals", "matrix, queries", "tree, crossed", "axis"])
+def test_a_release_is_saved_and_loaded_beside_its_facts(name, tmp_path):
+    release = measured(name)[1]
+    for number, facts in enumerate(facts_of(name).values()):
+        known = given(release, facts)
+        if known is None:
+            continue
+        known.save(tmp_path / f"{number}")
+        again = rs.Given.load(tmp_path / f"{number}")
+        assert repr(again) == repr(known)
+        workload = case(name).plan.workload
+        for mine, theirs in zip(*(each.estimator.answers(workload) for each in (again, known)), strict=True):
+            np.testing.assert_array_equal(mine, theirs)
+        assert np.array_equal(rs.Release.load(tmp_path / f"{number}").noisy, release.noisy)
+
+
+def test_facts_that_were_altered_are_refused(adults, tmp_path):
+    adults.given({(): 200, "sex = 'F'": 120}).save(tmp_path / "known")
+    facts = tmp_path / "known" / "facts.json"
+    text = facts.read_text()
+    facts.write_text(text.replace("120", "121"))
+    with pytest.raises(FileError):
+        rs.Given.load(tmp_path / "known")
+    body = json.loads(text)["body"]
+    for field, altered in (("at", [9]), ("values", ["x"]), ("values", [float("nan")]), ("asked", None)):
+        write_document(facts, "residua facts", 1, {"facts": [{**body["facts"][0], field: altered}]})
+        with pytest.raises(FileError):
+            rs.Given.load(tmp_path / "known")
+    facts.unlink()
+    with pytest.raises(FileError):
+        rs.Given.load(tmp_path / "known")
+
+
+@pytest.mark.parametrize("facts", [{"sex": [120, 80]}, {"sex = 'F'": 120}])
+def test_tables_beside_facts_are_exported(adults, facts, tmp_path):
+    known = adults.given(facts)
+    for format in ("csv", "long-csv"):
+        known.export(tmp_path / format, format)
+    assert len(list((tmp_path / "csv").glob("*.csv"))) == len(list(known.tables()))
+    assert "120" in (tmp_path / "csv" / "0002-sex.csv").read_text()

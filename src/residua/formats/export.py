@@ -76,14 +76,15 @@ def export(
     if spreadsheet and FORMATS[format][0] != "delimited":
         raise PlanError(f"spreadsheet is for CSV, not for {format}; leave it out.")
     _check_language(published.domain, language)
-    _pass_over(published.plan.workload)
+    plan = published.planned if isinstance(published, Answered) else published.plan
+    _pass_over(plan.workload)
     tables = _tables(published, confidence)
     biased = isinstance(published, Tabled)
     level = 0.95 if confidence is None else confidence
     name = title or (f"{type(published).__name__} tables" if biased else "Tables of counts")
     told_about = about(
-        published.plan, published.receipt, title=name, confidence=level, biased=biased, language=language,
-        counts=unit_of(published.plan.workload),
+        plan, published.receipt, title=name, confidence=level, biased=biased, language=language,
+        counts=unit_of(plan.workload),
     )  # fmt: skip
     target = Path(folder)
     if spark is not None:

@@ -20,6 +20,7 @@ from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Group
 from residua.machine import csr_array
 from residua.plans.cells import Grouping
+from residua.plans.equalities import Equality
 from residua.plans.tails import width
 from residua.workload import MatrixRows, Term, Workload, applied, marginals, selected
 
@@ -212,6 +213,14 @@ class Estimator(ABC):
         variance = float(self.plan.combination_variance(combination))
         parts = combined(self.plan.domain, combination)
         return sum(float((self.marginal(members) * part).sum()) for members, part in parts.items()), variance
+
+    def conditioned(self, equalities: Sequence[Equality]) -> tuple[Estimator, Sequence[Equality]]:
+        """Estimates beside those facts whose structure needs no matrix, and the facts that are left; see `conditional`.
+
+        Raises:
+            PlanError: they contradict each other.
+        """
+        return self, equalities
 
     @abstractmethod
     def whitened(self) -> tuple[Grouping, Floats, Floats]:

@@ -24,7 +24,6 @@ from residua.quoting import Answering, Quotable, Term
 from residua.workload import Workload
 
 Assumed = Mapping[str | tuple[str, ...], Mapping[Label, float] | ArrayLike]
-_MOST_PAIRS = 2**24
 _MOST_ENTRIES = 2**26
 _POINTS = 17  # of an interpolated width, which changes by a tenth at most from end to end
 
@@ -223,20 +222,6 @@ class Forecasts(Quotable):
     """The quoted numbers of a plan: what they would be, and how accurate, for an assumed distribution."""
 
     domain: Domain
-
-    @property
-    def alike(self) -> bool:
-        """Whether all values of an attribute are measured alike."""
-        return False
-
-    def _covariance(self, first: Any, second: Any) -> Floats:
-        raise NotImplementedError
-
-    def _paired(self, first: Term, second: Term, crossed: tuple[int, ...]) -> Floats:
-        """Covariances place by place, from those of all queries; forms know better ways."""
-        if math.prod(first.shape) * math.prod(second.shape) > _MOST_PAIRS:
-            raise PlanError("these groups are too many for a plan of this form; ask for fewer.")
-        return picked(self._covariance(first.workload, second.workload), first, second, crossed)
 
     def assuming(self, records: float, distribution: Assumed | None = None) -> AssumedAnswers:
         """What numbers quoted from a release of this plan would be like: `plan.assuming(10_000).mean("age")`.

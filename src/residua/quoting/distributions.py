@@ -127,7 +127,7 @@ def _inverted(D: Figures, numbers: Numbers, order: Any, q: float) -> Figures:
     last = below.shape[-1] - 1 - _first(~before[..., ::-1])
     lower, upper = lowest[first], highest[last]
     with np.errstate(divide="ignore", invalid="ignore"):
-        reach = np.nanmax((D.upper - D.lower) / 2 / D.stddev, axis=-1)
+        reach = np.fmax.reduce((D.upper - D.lower) / 2 / D.stddev, axis=-1)
     stddev = np.where(upper > lower, (upper - lower) / 2, 0.0) / np.where(np.isfinite(reach) & (reach > 0), reach, 1.0)
     bins = None if (lowest == highest).all() else (highest[at] - lowest[at]) / 2
     return Figures(estimate, stddev, lower, upper, bins=bins)

@@ -21,6 +21,7 @@ from residua.plans.contract import Plan
 from residua.plans.estimator import Estimator
 from residua.plans.measurements import Measurements
 from residua.plans.quotes import ReleaseAnswers
+from residua.plans.uncertainty import Uncertainty
 from residua.privacy import Person
 from residua.privacy.costs import stated
 from residua.published.table import Table, domain_of_queries, protects
@@ -65,10 +66,10 @@ class Answered(Exported, Quotable, ABC):
         return self.planned.domain
 
     @property
-    def plan(self) -> Plan:
-        """The plan as it was really measured, the rounding of noise to integers included."""
-        plan: Plan = self.estimator.plan
-        return plan
+    def plan(self) -> Uncertainty:
+        """How all its numbers err: the plan as it was really measured; beside facts, less."""
+        known: Uncertainty = self.estimator.plan
+        return known
 
     @property
     def asked_cells(self) -> float:
@@ -341,6 +342,12 @@ class Release(Answered):
     def estimator(self) -> Estimator:  # type: ignore[override]
         """How estimates are read off the measurements, in the form of the plan."""
         return self.planned.estimator(self.measurements, self.noisy)
+
+    @property
+    def plan(self) -> Plan:
+        """The plan as it was really measured, the rounding of noise to integers included."""
+        plan: Plan = self.estimator.plan
+        return plan
 
     def given(self, facts: Facts) -> Answered:
         """The same release beside facts that are known from elsewhere: the best estimates that meet them exactly.

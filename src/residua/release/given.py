@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,47 +12,80 @@ import numpy as np
 from residua.domain import Domain, Label, impossible_cells
 from residua.domain.facts import Fact, Facts, fact_cells, require_agreement
 from residua.errors import PlanError
-from residua.linalg.arrays import Floats, Integers
+from residua.files import MOST_PLAN, read_document, write_document
+from residua.folders import refusing_damage
+from residua.linalg.arrays import Floats
+from residua.plans.conditional import conditioned
 from residua.plans.contract import Plan
+from residua.plans.equalities import Equality
 from residua.plans.estimator import Estimator
-from residua.plans.operators.nesting import Nesting
-from residua.plans.product.piece_estimator import PieceEstimator
 from residua.release.base import Answered, Release
-from residua.release.known import KnownPlan, KnownSums, Sums, contradiction
-from residua.release.known_structure import KnownNodes, takes_margins, trees_of, with_margins, with_nodes
+from residua.release.folder import reserve
 from residua.workload import (
     AttributeQueries,
     Identity,
     MatrixRows,
     Workload,
     attribute_queries,
-    product,
     queries,
     selected,
 )
+
+_FACTS, _KIND = "facts.json", ("residua facts", 1)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Given(Answered):
     """A release beside facts that are known from elsewhere; made by `release.given`.
 
-    It answers all that the release answers. Facts are not measured: it is not pooled, projected or saved; those are
-    done with the release itself.
+    It answers all that the release answers. Facts are not measured: the release itself is pooled and projected.
 
     Args:
-        planned: the plan as it was made.
-        receipt: what the ledger recorded when it was debited.
+        release: what was measured.
         estimator: the best estimates beside the facts.
-        facts: how many numbers are known.
+        facts: what is known.
     """
 
-    planned: Plan
-    receipt: Mapping[str, Any]
+    release: Release
     estimator: Estimator
-    facts: int
+    facts: tuple[Equality, ...]
+
+    @property
+    def planned(self) -> Plan:  # type: ignore[override]
+        """The plan as it was made."""
+        return self.release.planned
+
+    @property
+    def receipt(self) -> Mapping[str, Any]:  # type: ignore[override]
+        """What the ledger recorded when it was debited."""
+        return self.release.receipt
+
+    @property
+    def left_out(self) -> Release | None:  # type: ignore[override]
+        """The records that a bound on each person's left out, if that was measured."""
+        return self.release.left_out
 
     def __repr__(self) -> str:
-        return f"{super().__repr__()} beside {self.facts:,} facts"
+        return f"{super().__repr__()} beside {sum(int(each.known.sum()) for each in self.facts):,} facts"
+
+    def save(self, path: str | Path) -> None:
+        """Writes the release as a folder, with the facts in it, whole or not at all; the folder must not exist."""
+        with reserve(Path(path), self.planned, self.release.measurements) as place:
+            body = {"facts": [each.to_body() for each in self.facts]}
+            write_document(place.partial / _FACTS, *_KIND, body)
+            place.commit(self.release)
+
+    @staticmethod
+    def load(path: str | Path) -> Given:
+        """Reads a release that was saved beside facts; `Release.load` reads the release alone.
+
+        Raises:
+            FileError: missing, damaged, changed, or of another version.
+        """
+        release = Release.load(path)
+        body = read_document(Path(path) / _FACTS, *_KIND, most=MOST_PLAN)
+        with refusing_damage(f"what is known beside the release {str(path)!r} is"):
+            return _given(release, [Equality.of_body(release.domain, each) for each in body["facts"]])
 
 
 def given(release: Release, facts: Facts) -> Given:
@@ -61,74 +94,16 @@ def given(release: Release, facts: Facts) -> Given:
         raise PlanError("a release with a bias answers other queries than were asked; facts are given to ones without.")
     named = [_equality(release.domain, what, number) for what, number in _pairs(facts)]
     zeros = [each for each in _zeros(release.domain) if _answered(release.plan, each)]
-    equalities = [each for each in (*named, *zeros) if each.known.any()]
-    if not equalities:
+    return _given(release, [*named, *zeros])
+
+
+def _given(release: Release, equalities: Sequence[Equality]) -> Given:
+    known = tuple(each for each in equalities if each.known.any())
+    if not known:
         raise PlanError("facts is empty; name at least one, such as {(): 32_561} for the total.")
-    whole = [Fact(each.members, each.values) for each in equalities if each.is_marginal]
-    require_agreement(release.domain, whole)
-    estimator, rest = release.estimator, equalities
-    if takes_margins(estimator) and whole:
-        estimator, rest = with_margins(estimator, whole), [each for each in rest if not each.is_marginal]
-    elif isinstance(estimator, PieceEstimator):
-        nodes = {at: known for at, each in enumerate(rest) if (known := _nodes(estimator, each)) is not None}
-        if nodes:
-            estimator = with_nodes(estimator, [*nodes.values()])
-        rest = [each for at, each in enumerate(rest) if at not in nodes]
-    if rest:
-        estimator = _beside(release, estimator, rest)
-    return Given(release.planned, release.receipt, estimator, sum(int(each.known.sum()) for each in equalities))
-
-
-@dataclass(frozen=True, eq=False)
-class Equality:
-    """Known sums: all or some of the products of rows of some attributes, or of listed queries.
-
-    Args:
-        what: what is known, in words.
-        domain: what the table may hold.
-        asked: position of an attribute, increasing → its rows; None where queries are listed.
-        values: what is known, one axis per attribute, or flat; NaN where nothing is.
-        listed: the queries, if they are.
-    """
-
-    what: str
-    domain: Domain
-    asked: Mapping[int, AttributeQueries] | None
-    values: Floats
-    listed: Workload | None = None
-
-    @cached_property
-    def known(self) -> Any:
-        """Which of them are known."""
-        return ~np.isnan(self.values)
-
-    @property
-    def members(self) -> tuple[int, ...]:
-        """The attributes, by position."""
-        return tuple(self.asked or ())
-
-    @property
-    def is_marginal(self) -> bool:
-        """Whether it is a marginal, and whole."""
-        return self.asked is not None and all(each.plain for each in self.asked.values()) and bool(self.known.all())
-
-    @cached_property
-    def queries(self) -> tuple[Workload, Integers]:
-        """A workload, and which of its queries are known; of single cells, no more rows than these have."""
-        if self.asked is None:
-            assert self.listed is not None
-            return self.listed, np.flatnonzero(self.known)
-        places = np.nonzero(self.known) if self.known.ndim else ()
-        rows, at = {}, []
-        for (i, each), place in zip(self.asked.items(), places, strict=True):
-            used, inverse = np.unique(place, return_inverse=True)
-            some = len(used) < each.rows
-            rows[i] = MatrixRows(each.size, each.sparse()[used].toarray()) if some else each
-            at.append(inverse)
-        names = {self.domain.names[i]: each for i, each in rows.items()}
-        shape = [each.rows for each in rows.values()]
-        chosen = np.ravel_multi_index(tuple(at), shape) if shape else np.zeros(1, dtype=np.int64)
-        return product(self.domain, names, sets=[tuple(names)]), np.asarray(chosen, dtype=np.int64)
+    require_agreement(release.domain, [Fact(each.members, each.values) for each in known if each.is_marginal])
+    estimator, rest = release.estimator.conditioned(known)
+    return Given(release, conditioned(release.plan, estimator, rest) if rest else estimator, known)
 
 
 def _pairs(facts: Facts) -> Iterator[tuple[Any, Any]]:
@@ -204,58 +179,3 @@ def _zeros(domain: Domain) -> Iterator[Equality]:
 def _answered(plan: Plan, equality: Equality) -> bool:
     workload, chosen = equality.queries
     return bool(np.isfinite(plan.variances(workload)[chosen]).all())
-
-
-def _nodes(estimator: PieceEstimator, equality: Equality) -> KnownNodes | None:
-    """A fact as nodes of the tree that was measured; None where it is something else."""
-    axis = estimator.plan.attribute
-    short = tuple(i for i in equality.members if i != axis)
-    trees = trees_of(estimator, short)
-    if equality.asked is None or not trees or not all(equality.asked[i].plain for i in short):
-        return None
-    along = equality.asked.get(axis)
-    level = _level(trees[0].nesting, along)
-    if level is None or any(level < tree.start for tree in trees):
-        return None
-    place = equality.members.index(axis) if along is not None else 0
-    values = np.moveaxis(equality.values, place, 0) if along is not None else equality.values[None]
-    known = ~np.isnan(values.reshape(len(values), -1))
-    if (known.any(axis=1) != known.all(axis=1)).any():
-        return None
-    nodes = np.flatnonzero(known.all(axis=1))
-    return KnownNodes(equality.what, short, level, nodes, values[nodes])
-
-
-def _level(nesting: Nesting, asked: AttributeQueries | None) -> int | None:
-    if asked is None:
-        return nesting.root
-    if asked.plain:
-        return 0
-    level = asked.whole_level
-    return nesting.level(level.name) if level is not None and level.name in nesting.names[1:] else None
-
-
-def _beside(release: Release, estimator: Estimator, equalities: Sequence[Equality]) -> Estimator:
-    """Estimates beside any sums that are known.
-
-    Raises:
-        PlanError: what was not measured, or facts that contradict each other.
-    """
-    parts = tuple(each.queries for each in equalities)
-    first = [np.sqrt(release.plan.variances(workload)[chosen]) for workload, chosen in parts]
-    now = [np.sqrt(estimator.plan.variances(workload)[chosen]) for workload, chosen in parts]
-    for each, stddevs in zip(equalities, now, strict=True):
-        if not np.isfinite(stddevs).all():
-            raise PlanError(
-                f"facts: the release does not tell {each.what}, so that nothing follows from it; leave it out, or know "
-                "whole marginals."
-            )
-    scales = np.concatenate([np.where(np.isfinite(a), a, b) for a, b in zip(first, now, strict=True)])
-    sums = Sums(estimator.plan, parts, np.where(scales > 0, scales, 1.0))
-    values = np.concatenate([each.values[each.known].ravel() for each in equalities])
-    known = KnownSums(estimator, KnownPlan.beside(estimator.plan, sums), values)
-    wrong = sums.contradicted(known.lacking, values)
-    if wrong is not None:
-        at = np.cumsum([len(each) for each in first])
-        raise contradiction(equalities[int(np.searchsorted(at, wrong, side="right"))].what)
-    return known

@@ -144,7 +144,9 @@ def plan(
     if form is not None and not isinstance(form, Planner):
         raise PlanError(f"form={form!r} is not a form of plan; use one such as rs.Lattice() or rs.Matrix().")
     laplace = _is_laplace(guarantee, noise)
-    targets = as_variances(targets, stddev, margin, confidence, laplace=laplace)
+    accuracy = (targets, stddev, margin, confidence)
+    if any(each is not None for each in accuracy):
+        targets = as_variances(*accuracy, laplace=laplace)
     objective = _objective(minimise, targets)
     loss = _accuracy(guarantee, targets, at_most)
     _check_unit(unit, workload.domain)

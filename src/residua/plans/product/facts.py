@@ -24,15 +24,18 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from residua.domain import Domain
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.linalg.lattice import Set, SetFamily, closure, subsets
+from residua.plans.estimator import combined
 from residua.plans.operators.contract import Operator
 from residua.plans.product.any_facts import AnyFacts
 from residua.plans.quotes import split
 from residua.plans.strategy import Strategy
+from residua.plans.uncertainty import Uncertainty
 from residua.quoting import Term as AskedTerm
 from residua.quoting.terms import queries_of
 from residua.workload import AttributeQueries, Identity, Workload, renumber
@@ -288,6 +291,49 @@ class Facts:
     def of_any(self) -> AnyFacts:
         """What is known of queries that are no products of rows."""
         return AnyFacts(self.domain, self.strategies, self.noise_of, self.attribute, self.parts)
+
+
+class ProductUncertainty(Uncertainty):
+    """What `Facts` say, under the names that every plan has."""
+
+    facts: Facts
+
+    def _variances(self, workload: Workload) -> Floats:
+        return self.facts.variances(workload)
+
+    def _term_variances(self, workload: Workload) -> Floats:
+        return self.facts.term_variances(workload) if workload.tabular else self.facts.variances(workload)
+
+    def largest_variances(self, workload: Workload) -> Floats:
+        """Along operators, of all ranges of many values a bound of it."""
+        if self.facts.attribute < 0:
+            return super().largest_variances(workload)
+        return np.array([self.facts.largest(term) for term in workload.terms()])
+
+    def _cell_variances(self, positions: tuple[int, ...]) -> Floats:
+        if not self.facts.plain:
+            return super()._cell_variances(positions)
+        number = int(self.facts.lattice.find(np.array([positions], dtype=np.int32).reshape(1, -1))[0])
+        if number < 0:
+            return self.facts.cells(positions)  # attributes with one value need not be in the family
+        return np.broadcast_to(self.facts.cell_variances[number], [int(self.domain.sizes[i]) for i in positions])
+
+    def _covariance(self, first: Workload, second: Workload) -> Floats:
+        return self.facts.covariance(first, second)
+
+    def _paired(self, first: AskedTerm, second: AskedTerm, crossed: tuple[int, ...]) -> Floats:
+        if self.facts.attribute < 0:
+            return self.facts.paired(first, second, crossed)
+        if first is second and not crossed:
+            return self._variances(first.workload).reshape(first.shape)
+        return super()._paired(first, second, crossed)
+
+    def combination_variance(self, combination: Mapping[Sequence[str], ArrayLike]) -> float:
+        """Variance of a linear combination of cells; a PlanError where the plan cannot answer it."""
+        variance = self.facts.of_any.combination(combined(self.domain, combination))
+        if not np.isfinite(variance):
+            raise PlanError("this plan does not answer this combination; plan for a workload that asks for it.")
+        return variance
 
 
 def family_of(parts: Mapping[Set, Operator], attributes: int) -> tuple[SetFamily, tuple[Operator | None, ...], Floats]:

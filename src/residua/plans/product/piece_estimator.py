@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,10 @@ from residua.linalg.lattice import subsets
 from residua.linalg.modes import contrasts
 from residua.machine import csr_array
 from residua.plans.cells import Grouping
+from residua.plans.conditional import widths_beside
+from residua.plans.equalities import Equality
 from residua.plans.estimator import Answerable, Estimator, combined, in_one_table
+from residua.plans.product.conditional import known_nodes, nodes_added, require_met
 from residua.plans.product.piece_measurements import PieceMeasurements
 from residua.plans.tails import check_confidence
 from residua.workload import AttributeQueries, Identity, Term, Workload, marginals
@@ -124,6 +127,17 @@ class PieceEstimator(Estimator):
         sums = np.cumsum(self.marginal((position,)))
         return sums - q * sums[-1], variances
 
+    def conditioned(self, equalities: Sequence[Equality]) -> tuple[Estimator, Sequence[Equality]]:
+        """Nodes of a tree are measurements of boundless precision."""
+        nodes = [known_nodes(self.plan, each) for each in equalities]
+        facts = [each for each in nodes if each is not None]
+        if not facts:
+            return self, equalities
+        beside, blocks = nodes_added(self, facts)
+        added = BesideNodes(beside, blocks, np.broadcast_to(np.int64(0), (blocks.cells,)), self)
+        require_met(self, facts, partial(PieceEstimator.along, added))
+        return added, [each for each, node in zip(equalities, nodes, strict=True) if node is None]
+
     # ---- intervals and matrices
 
     def widths(self, asked: Answerable, confidence: float, together: float) -> float | Floats:
@@ -179,6 +193,31 @@ class PieceEstimator(Estimator):
             before = sum(i < self.plan.attribute for i in piece.members)
             measured.append(np.moveaxis(values, 0, before).ravel())
         return grouping, rows, np.concatenate(measured)
+
+
+@dataclass(frozen=True, eq=False)
+class BesideNodes(PieceEstimator):
+    """Estimates over a tree, and what known nodes add to them.
+
+    Args:
+        own: the estimates without them.
+        Others, of what they add, as for `PieceEstimator`.
+    """
+
+    own: PieceEstimator
+
+    @property
+    def summary(self) -> str:
+        """What was measured, in words."""
+        return f"{self.own.summary} Beside it nodes of the tree are known."
+
+    def along(self, asked: Asked, rows: Any, count: int) -> Floats:
+        """Both together."""
+        return self.own.along(asked, rows, count) + super().along(asked, rows, count)
+
+    def widths(self, asked: Answerable, confidence: float, together: float) -> float | Floats:
+        """Of Laplace noise a bound for whatever is a sum of it."""
+        return widths_beside(self.plan, asked, confidence, together)
 
 
 def _on_axis(values: Floats, axis: int, ndim: int) -> Floats:

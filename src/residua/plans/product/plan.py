@@ -15,13 +15,13 @@ Reference: residual-planner, Theorems 4.2, 4.5 and 4.7.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from residua.domain import Domain
 from residua.errors import PlanError
@@ -29,24 +29,23 @@ from residua.linalg.arrays import Floats
 from residua.linalg.lattice import Set, SetFamily
 from residua.plans.cells import Grouping
 from residua.plans.contract import Plan
-from residua.plans.estimator import Estimator, combined
+from residua.plans.estimator import Estimator
 from residua.plans.noise import LAPLACE, NORMAL, ORDERED, Noise
 from residua.plans.operators.contract import Operator
 from residua.plans.product import forms
 from residua.plans.product.bounds import compared_with, dense_advice, gap_of_all
 from residua.plans.product.crossed_measurements import feasible
-from residua.plans.product.facts import Facts, family_of, require_operators
+from residua.plans.product.facts import Facts, ProductUncertainty, family_of, require_operators
 from residua.plans.product.residual_costs import ResidualCosts
 from residua.plans.product.table_measurements import TableMeasurements, compile_tables
 from residua.plans.statements import tried
 from residua.plans.strategy import Strategy, plain_strategies
 from residua.privacy.costs import by_cells
-from residua.quoting import Term
-from residua.workload import Workload, renumber
+from residua.workload import renumber
 
 
 @dataclass(frozen=True, eq=False)
-class ProductPlan(Plan):
+class ProductPlan(ProductUncertainty, Plan):
     """What is measured of each set of attributes, and how precisely. Made by `rs.plan` and by the algebra.
 
     Guarantee: measuring this plan costs at most `unit_pcost` (`unit_epsilon` with Laplace noise), within `guarantee`,
@@ -241,46 +240,9 @@ class ProductPlan(Plan):
             return np.asarray(1.0 / self.precisions)
 
     @cached_property
-    def facts(self) -> Facts:
+    def facts(self) -> Facts:  # type: ignore[override]
         """What follows from the noise of all sets."""
         return Facts(self.domain, self.lattice, self.noise_variances, self.strategies, self.attribute, self.parts)
-
-    def _variances(self, workload: Workload) -> Floats:
-        return self.facts.variances(workload)
-
-    def _term_variances(self, workload: Workload) -> Floats:
-        return self.facts.term_variances(workload) if workload.tabular else self.facts.variances(workload)
-
-    def largest_variances(self, workload: Workload) -> Floats:
-        """Along operators, of all ranges of many values a bound of it."""
-        if self.attribute < 0:
-            return super().largest_variances(workload)
-        return np.array([self.facts.largest(term) for term in workload.terms()])
-
-    def _cell_variances(self, positions: tuple[int, ...]) -> Floats:
-        if not self.plain:
-            return super()._cell_variances(positions)
-        number = int(self.lattice.find(np.array([positions], dtype=np.int32).reshape(1, -1))[0])
-        if number < 0:
-            return self.facts.cells(positions)  # attributes with one value need not be in the family
-        return np.broadcast_to(self.facts.cell_variances[number], [int(self.domain.sizes[i]) for i in positions])
-
-    def _covariance(self, first: Workload, second: Workload) -> Floats:
-        return self.facts.covariance(first, second)
-
-    def _paired(self, first: Term, second: Term, crossed: tuple[int, ...]) -> Floats:
-        if self.attribute < 0:
-            return self.facts.paired(first, second, crossed)
-        if first is second and not crossed:
-            return self._variances(first.workload).reshape(first.shape)
-        return super()._paired(first, second, crossed)
-
-    def combination_variance(self, combination: Mapping[Sequence[str], ArrayLike]) -> float:
-        """Variance of a linear combination of cells; a PlanError where the plan cannot answer it."""
-        variance = self.facts.of_any.combination(combined(self.domain, combination))
-        if not np.isfinite(variance):
-            raise PlanError("this plan does not answer this combination; plan for a workload that asks for it.")
-        return variance
 
     @property
     def alike(self) -> bool:

@@ -10,7 +10,7 @@ Reference: residual-planner, Algorithm 2 and Theorem 4.7.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -23,7 +23,9 @@ from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Group, Layout, Set, SetFamily, batches, facets_of, layout_of, rebuild, subsets
 from residua.linalg.modes import along, contrasts
 from residua.plans.cells import Grouping
+from residua.plans.equalities import Equality
 from residua.plans.estimator import Clique, Estimator
+from residua.plans.product.conditional import with_margins
 from residua.plans.product.crossed_measurements import CrossedMeasurements
 from residua.plans.product.set_measurements import ResidualMeasurements
 
@@ -176,11 +178,13 @@ class ResidualEstimator(FamilyEstimator):
         plan: the plan with the precisions really measured.
         measurements: what was measured.
         noisy: the noisy integers, in the order of `measurements.layout`, (cells,); or of many groups, (many, cells).
+        beside: what else is known, in words.
     """
 
     plan: Any
     measurements: ResidualMeasurements
     noisy: NDArray[Any]
+    beside: str = ""
 
     @cached_property
     def reconstruction(self) -> Reconstruction | None:
@@ -227,15 +231,22 @@ class ResidualEstimator(FamilyEstimator):
             wanted = f"; {asked:,} table{' was' if asked == 1 else 's were'} asked for" if asked else ""
             number = len(measurements.measured)
             residuals = f"{number:,} residual{'s' * (number != 1)} of marginals {over}"
-            return f"{residuals}, {measurements.cells:,} noisy integers in all{wanted}."
+            return f"{residuals}, {measurements.cells:,} noisy integers in all{wanted}.{self.beside}"
         shaped = [
             name for name, one in zip(self.plan.domain.names, measurements.strategies, strict=True) if not one.plain
         ]
         return (
             f"{len(measurements.measured):,} blocks of integer combinations {over} (with strategies of their own on "
             f"{', '.join(shaped)}), {measurements.cells:,} noisy integers in all; {asked:,} terms with {queries:,.0f} "
-            "queries were asked for."
+            f"queries were asked for.{self.beside}"
         )
+
+    def conditioned(self, equalities: Sequence[Equality]) -> tuple[Estimator, Sequence[Equality]]:
+        """Whole marginals are measurements of blocks without noise."""
+        whole = [each for each in equalities if each.is_marginal]
+        if not whole:
+            return self, equalities
+        return with_margins(self, whole), [each for each in equalities if not each.is_marginal]
 
     def whitened(self) -> tuple[Grouping, Floats, Floats]:
         """The blocks one by one, along orthonormal contrasts where a strategy is plain."""
@@ -318,6 +329,10 @@ class CrossedEstimator(ResidualEstimator):
             f"with noise correlated along it, {measurements.cells:,} noisy integers in all; {asked:,} terms were asked "
             "for."
         )
+
+    def conditioned(self, equalities: Sequence[Equality]) -> tuple[Estimator, Sequence[Equality]]:
+        """Nothing: blocks are told by others too."""
+        return self, equalities
 
     def whitened(self) -> tuple[Grouping, Floats, Floats]:
         """From the best estimates of all cells, which are few: rows L with `LᵀL = Γ` have independent noise there."""
