@@ -34,6 +34,7 @@ from residua.files import open_regular, require_path, sync_folder
 _STATED = {  # between what the numbers of a receipt must lie
     **dict.fromkeys(("pcost", "epsilon"), (0.0, 1e300)),
     "left_out_most": (0.0, 2.0**62),
+    "weights_squared": (0.0, 1.0),
     **dict.fromkeys(("weights_most", "weights_step"), (0.0, 2.0**40)),
 }
 _FEW_FILES = 64  # a disk takes as long for each of many as for all at once

@@ -1,5 +1,6 @@
 """Survey weights are clipped, priced by the clip, and give totals of the population with noise and sampling error."""
 
+import math
 from fractions import Fraction
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import residua as rs
-from residua.errors import PlanError, SourceError
+from residua.errors import LedgerError, PlanError, SourceError
 from residua.linalg.lattice import closure, layout_of
 from residua.plans.verifier import priced
 
@@ -90,6 +91,75 @@ def test_totals_cover_the_population_and_say_what_protection_adds(tmp_path: Path
     for wrong in ({"ratio": 21}, {"ratio": 0}, {"design_effect": float("inf")}, {"ratio": True}):
         with pytest.raises(PlanError, match="is not a positive number"):
             rs.weighted(release, **wrong)  # type: ignore[arg-type]
+
+
+def survey(tmp_path: Path, data: pa.Table, rho: float, name: str = "s") -> rs.release.Weighted:
+    fine = rs.Weights("w", most=20, step=0.01)
+    plan = rs.plan(rs.marginals(DOMAIN, ways=[0, 1, 2]), rs.ZCDP(0.95 * rho), unit=fine.protects)
+    ledger = rs.Ledger(tmp_path / f"{name}.ledger", rs.ZCDP(rho), unit=fine.protects)
+    return rs.measure_survey(plan, rs.Source.frame(data, weights=fine), ledger=ledger)
+
+
+@pytest.mark.parametrize("weight", [0, 0.1, 7.3, 10, 19.99, 20, 1e300])
+def test_squares_of_weights_are_no_more_steps_than_weights_have(weight: float) -> None:
+    data = pa.table({"region": ["s"], "age": [2], "w": [weight]})
+    tables = rs.Source.frame(data, weights=WEIGHTS.squares).count(DOMAIN, CELLS).tables
+    assert tables.sum() == tables[6] == math.ceil(min(weight, 20) ** 2 / 400 * 80 - 1e-9) <= 80
+    assert WEIGHTS.squares.protects == WEIGHTS.protects
+
+
+def test_a_survey_is_paid_for_twice_and_its_sampling_error_is_that_of_the_data(tmp_path: Path) -> None:
+    data, _ = sample(1)
+    totals = survey(tmp_path, data, 1e6)  # hardly any noise: what is worked out is the textbook's
+    ledger = rs.Ledger(tmp_path / "s.ledger")
+    assert [float(each.cost) for each in ledger.entries] == pytest.approx([1.9e6, 0.1e6], rel=1e-3)
+    frame = data.to_pandas()
+    squares = (frame["w"] ** 2).groupby(frame["region"]).sum().to_numpy()
+    assert totals.table(["region"])["sampling"] ** 2 == pytest.approx(squares, rel=0.02)
+    cells = (frame["w"] ** 2).groupby([frame["region"], frame["age"]]).sum().to_numpy()
+    found = totals.table(["region", "age"])["sampling"] ** 2
+    assert found[:4] == pytest.approx(cells[:4], rel=0.02)  # the north's weights are the largest of both margins
+    assert (found[4:] > cells[4:]).all()
+    assert totals.total().stddev ** 2 == pytest.approx(squares.sum(), rel=0.02)
+    assert totals.table(["region"])["protection"].max() < 1e-3
+    assert "from measured squares" in totals.table(["age"]).note
+    assert "squares of the survey weights" in totals.squares.table(["age"]).note
+    # Strata: all of a stratum are in it, whatever the sample; of an age within it, a binomial share is.
+    drawn = frame["region"].value_counts()
+    strata = rs.weighted(totals.release, squares=totals.squares, strata={"region": {k: int(drawn[k]) for k in "ns"}})
+    assert (strata.table(["region"])["sampling"] < 0.2 * totals.table(["region"])["sampling"]).all()
+    share = frame.groupby("region")["age"].value_counts(normalize=True).sort_index().to_numpy()
+    weight, number = np.repeat([10.0, 4.0], 4), np.repeat(drawn[["n", "s"]].to_numpy(), 4)
+    within = weight**2 * number**2 / (number - 1) * share * (1 - share)
+    assert strata.table(["region", "age"])["sampling"][:4] ** 2 == pytest.approx(within[:4], rel=0.03)
+    assert (strata.table(["age"])["sampling"] ** 2 > within.reshape(2, 4).sum(axis=0)).all()
+    assert "in strata of 'region'; clusters are not used" in strata.table(["age"]).note
+
+
+def test_what_a_survey_cannot_be_is_refused_before_anything_is_spent(tmp_path: Path) -> None:
+    data, _ = sample(1)
+    plan = rs.plan(rs.marginals(DOMAIN, ways=[1]), rs.ZCDP(0.5), unit=WEIGHTS.protects)
+    ledger = rs.Ledger(tmp_path / "l", rs.ZCDP(0.5), unit=WEIGHTS.protects)
+    source = rs.Source.frame(data, weights=WEIGHTS)
+    with pytest.raises(LedgerError, match="plan for 95 % of what is left"):
+        rs.measure_survey(plan, source, ledger=ledger)
+    with pytest.raises(SourceError, match="no survey weights"):
+        rs.measure_survey(plan, data, ledger=ledger)
+    with pytest.raises(PlanError, match="sampling=1"):
+        rs.measure_survey(plan, source, ledger=ledger, sampling=1)
+    assert ledger.spent_exactly == 0
+    one, other = survey(tmp_path, data, 1.0), survey(tmp_path, data, 1.0, "other")
+    for wrong in (
+        {"squares": other.squares},
+        {"squares": one.release},
+        {"strata": {"age": {}}},
+        {"strata": {"sex": {}}},
+        {"strata": {"region": {"n": 1, "s": 5}}},
+    ):
+        with pytest.raises(PlanError, match=r"squares|strata"):
+            rs.weighted(one.release, **wrong)  # type: ignore[arg-type]
+    with pytest.raises(PlanError, match="not one of survey weights"):
+        rs.weighted(one.squares)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("given", [{"most": 20, "step": 0.3}, {"most": 0}, {"most": 2**30, "step": 0.1}, {"most": "5"}])

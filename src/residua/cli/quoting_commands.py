@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from residua import cli
-from residua.cli.options import Confidence, Known, OutputForm, declared, options_of
+from residua.cli.options import Confidence, Known, OutputForm, ReleasePath, declared, grouped, options_of
 
 if TYPE_CHECKING:
     from residua.cli.quoting import Asking
@@ -89,8 +89,36 @@ def _command(name: str, *without: str, **otherwise: Any) -> Callable[[Ask], Ask]
 
 def add_commands(app: typer.Typer) -> None:
     """Makes all of them commands."""
+    app.command()(grouped(weighted))
     for name, command in _COMMANDS.items():
         app.command(name)(command)
+
+
+def weighted(
+    folder: ReleasePath,
+    attributes: Annotated[list[str] | None, typer.Argument(help="The table's attributes; none for the total.")] = None,
+    strata: Annotated[str | None, typer.Option(help="The attribute that respondents were drawn by.")] = None,
+    drawn: Annotated[
+        list[str] | None, typer.Option(help="How many respondents were drawn in a stratum: north=400. Repeatable.")
+    ] = None,
+    design_effect: Annotated[float, typer.Option(help="What clusters multiply the variance by, if known.")] = 1.0,
+    confidence: Confidence = None,
+    *,
+    form: OutputForm,
+) -> None:
+    """Show totals of the population, of a release of survey weights.
+
+    With intervals for noise and sampling error together, and which share of the variance privacy adds.
+    """
+    cli.tables.print_weighted(
+        folder,
+        attributes or [],
+        form,
+        strata=strata,
+        drawn=drawn or [],
+        design_effect=design_effect,
+        confidence=confidence,
+    )
 
 
 @_command(

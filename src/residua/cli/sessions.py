@@ -104,6 +104,8 @@ def read_session_spec(path: Path, out: Path | None = None) -> SessionSpec:
     first = next(iter(plans.values())).spec
     if {"left_out", "left_out_most"} & set(content.get("privacy", {})):
         raise SpecError("[privacy] left_out is for residua release; a session does not estimate it: remove it.")
+    if first.weights is not None:
+        raise SpecError("[source] weights are for residua release; a session counts records: remove them.")
     known_keys("[session]", content.get("session", {}), {"state", "by"})
     stated = content.get("session", {}).get("state")
     if stated is not None and not isinstance(stated, str):

@@ -39,6 +39,7 @@ def open_source(spec: Spec, *, show_values: bool = False) -> Source:
     given = {key for key in named if key in settings}
     options: SourceOptions = {"show_values": show_values or err.is_terminal}
     options.update({name: settings[name] for name in ("counts", "person", "no_person") if name in settings})  # type: ignore[typeddict-item]
+    options["weights"] = spec.weights
     notation = {name: settings[name] for name in Notation.__annotations__ if name in settings}
     if notation and not given & {"path", "tables"}:
         raise SpecError(f"[source] {next(iter(notation))} belongs to delimited text; give a path, or remove it.")

@@ -5,8 +5,9 @@
                   query; or uri and query; or [source.tables] and query; or delta = "folder", version = 3; or
                   iceberg = "catalogue.table", snapshot = 7; or spark = "db.table";
                   delimiter = ";", encoding = "cp1252", decimal = ",", date_format = "%d.%m.%Y" of delimited text;
-                  counts = "n" (how many records each row stands for, if the data is
-                  aggregated); person = "id" (a column, or a list of them), with no_person = "refuse" | "drop" |
+                  counts = "n" (how many records each row stands for, if the data is aggregated);
+                  weights = { column = "w", most = 50, step = 0.5 } (survey weights, clipped);
+                  person = "id" (a column, or a list of them), with no_person = "refuse" | "drop" |
                   "apart" for records that are nobody's
 [domain.NAME]     values = […] | values = { file, column } | low, high | edges, labels | intervals | first, last, unit |
                   size; unknown, missing; levels; expression = SQL over the columns of one record
@@ -18,7 +19,8 @@
 [privacy]         rho | mu | epsilon and delta | epsilon: Laplace noise; epsilon = "least" with targets;
                   records = 1 per person, or replace = true; where [source] names the person: the most records of
                   each that are counted, with one_per = "month" or per = { month = 1 } if you like; left_out = 0.02:
-                  the share that goes to estimating how many are not (0: none), left_out_most = 50 of each person
+                  the share that goes to estimating how many are not (0: none), left_out_most = 50 of each person;
+                  where it has weights: sampling = 0.05, the share for the sampling error (0: bounds alone)
 [objective]       minimise = "total" | "max" | "largest" with count | "p-norm" with p | "estimates"; tolerance;
                   dense = true: one by one; axis = true: with noise along an axis, however short, as a continual
                   release takes it
@@ -45,7 +47,8 @@ from residua.errors import FileError, PrivacyError, ResiduaError, SpecError
 from residua.files import read_regular, require_path
 from residua.plans.objectives import Objective
 from residua.privacy import GDP, ZCDP, AddRemove, ApproxDP, Guarantee, Person, PureDP, ReplaceOne, Unit
-from residua.privacy.guarantees import LEFT_OUT_SHARE
+from residua.privacy.guarantees import LEFT_OUT_SHARE, SAMPLING_SHARE, without_share
+from residua.source import Weights
 from residua.source.options import NO_WEIGHT
 from residua.source.records import parsed_expression
 from residua.workload import Workload, added, hierarchy, marginals, prefixes, product, queries, ranges
@@ -53,9 +56,9 @@ from residua.workload import Workload, added, hierarchy, marginals, prefixes, pr
 _SECTIONS = {
     "source": {
         *("path", "tables", "database", "uri", "delta", "version", "iceberg", "snapshot", "spark", "query"),
-        *("delimiter", "encoding", "decimal", "date_format", "counts", "person", "no_person"),
+        *("delimiter", "encoding", "decimal", "date_format", "counts", "weights", "person", "no_person"),
     },
-    "privacy": {*SPENDING, "records", "replace", "one_per", "per", "left_out", "left_out_most"},
+    "privacy": {*SPENDING, "records", "replace", "one_per", "per", "left_out", "left_out_most", "sampling"},
     "objective": {"minimise", *NUMBERS, "tolerance", "dense", "axis"},
     "ledger": {"path", *SPENDING},
     "session": {"state", "by"},
@@ -98,6 +101,8 @@ class Spec:
     ledger_budget: Guarantee | None  # the dataset's whole budget, if stated
     left_out: float  # which share to spend on how many records of persons are not counted
     left_out_most: int | None
+    weights: Weights | None  # survey weights, which are clipped
+    sampling: float  # which share to spend on their squares, for the sampling error
 
     @property
     def ledger_path(self) -> Path:
@@ -166,6 +171,9 @@ def _spec(content: Mapping[str, Any], folder: Path) -> Spec:
         workload = workload.listed()
     least = _least_epsilon(privacy, targets is not None)
     guarantee = None if least else _guarantee("privacy", privacy)
+    weights, sampling = _weights(privacy, source)
+    if guarantee is not None and sampling:
+        guarantee = without_share(guarantee, sampling)
     if (least or isinstance(guarantee, PureDP)) and any("margin" in term for term in content["workload"]):
         raise SpecError(
             "[[workload]] margin is worked out for normal noise, and epsilon without delta is Laplace noise, whose "
@@ -185,7 +193,7 @@ def _spec(content: Mapping[str, Any], folder: Path) -> Spec:
         guarantee=guarantee,
         least_epsilon=least,
         targets=targets,
-        unit=_unit(privacy, source),
+        unit=_unit(privacy, source) if weights is None else weights.protects,
         minimise=objective_of(objective, targets is not None),
         for_estimates=objective.get("minimise") == "estimates",
         tolerance=objective.get("tolerance"),
@@ -195,6 +203,8 @@ def _spec(content: Mapping[str, Any], folder: Path) -> Spec:
         ledger=ledger,
         ledger_budget=_guarantee("ledger", ledger),
         **_left_out(privacy, source),
+        weights=weights,
+        sampling=sampling,
     )
 
 
@@ -352,6 +362,27 @@ def _left_out(settings: Mapping[str, Any], source: Mapping[str, Any]) -> dict[st
     if asked and source.get("person") is None:
         raise SpecError('[privacy] left_out is about persons; say whose each record is: [source] person = "id".')
     return {"left_out": asked.get("left_out", LEFT_OUT_SHARE), "left_out_most": asked.get("left_out_most")}
+
+
+def _weights(settings: Mapping[str, Any], source: Mapping[str, Any]) -> tuple[Weights | None, float]:
+    """The survey weights, and which share of what is spent goes to their squares."""
+    if "weights" not in source:
+        if "sampling" in settings:
+            raise SpecError('[privacy] sampling is about survey weights; write [source] weights = { column = "w", … }.')
+        return None, 0.0
+    known_keys("[source] weights", source["weights"], {"column", "most", "step"})
+    if lacking := [key for key in ("column", "most") if key not in source["weights"]]:
+        raise SpecError(f'[source] weights lacks {lacking[0]}; write weights = {{ column = "w", most = 50 }}.')
+    stray = [key for key in ("records", "replace", "one_per", "per") if key in settings]
+    if stray:
+        raise SpecError(
+            f"[privacy] has {stray[0]}, and [source] weights already say what one respondent changes; remove one "
+            "of the two."
+        )
+    share = settings.get("sampling", SAMPLING_SHARE)
+    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share < 1:
+        raise SpecError(f"[privacy] sampling = {share!r} is not a share of what is spent; write 0.05, or 0 for none.")
+    return Weights(**source["weights"]), float(share)
 
 
 def known_keys(where: str, settings: Any, known: set[str]) -> None:

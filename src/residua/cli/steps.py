@@ -14,14 +14,14 @@ from residua.cli.sources import notice, open_source
 from residua.cli.spec import Spec
 from residua.errors import FileError, LedgerError, SpecError
 from residua.folders import require_free
-from residua.measurement import Continual, Entry, Ledger, measure
+from residua.measurement import Continual, Entry, Ledger, measure, measure_survey
 from residua.measurement.continual import require_period
 from residua.measurement.job import require_agreement
 from residua.plans.contract import Plan
 from residua.plans.statements import unit_to_body
 from residua.privacy.costs import stated
 from residua.privacy.guarantees import guarantee_to_body
-from residua.release import Release, reserve
+from residua.release import Release, reserve, squares_folder
 from residua.release.folder import Reserved
 from residua.report.plan_text import privacy_lines
 from residua.source import Source
@@ -54,18 +54,18 @@ def run_release(
     ledger = open_ledger(spec)
     plan = make_plan(spec) if saved is None else fitting_plan(saved, spec)
     try:
-        with nullcontext() if on_executors else reserve(folder, plan, plan.measurements) as place:
+        writes = on_executors or spec.sampling > 0
+        with nullcontext() if writes else reserve(folder, plan, plan.measurements) as place:
             with progress_bar() as show:
-                release = measure(
+                release = _measured(
+                    spec,
                     plan,
                     data,
                     ledger=ledger,
                     purpose=f"released as {folder.name}",
-                    out=folder if on_executors else None,
+                    out=folder if writes else None,
                     progress=show,
                     notice=partial(notice, show_values=show_values),
-                    left_out=spec.left_out,
-                    left_out_most=spec.left_out_most,
                 )
             if place is not None:
                 _commit(place, release)
@@ -81,8 +81,18 @@ def run_release(
     if release.left_out is not None:
         in_all = stated(plan.guarantee, release.receipt)
         out.print(f"In all      {in_all}, with the estimate of how many records are not counted")
+    if spec.sampling:
+        out.print(f"Wrote {squares_folder(folder)}: squares of the weights, for {100 * spec.sampling:g} % of the cost.")
+        out.print(f"Totals of the population, with sampling error: residua weighted {folder}")
     out.print(f"Ledger      {spec.ledger_path} debited; see: residua ledger {spec.ledger_path}")
     return release
+
+
+def _measured(spec: Spec, plan: Plan, data: Source, **how: Any) -> Release:
+    """The release, and beside it the squares of survey weights, if there are any."""
+    if spec.sampling:
+        return measure_survey(plan, data, sampling=spec.sampling, **how).release
+    return measure(plan, data, left_out=spec.left_out, left_out_most=spec.left_out_most, **how)
 
 
 class Rehearsed(Exception):  # noqa: N818 – nothing is wrong
@@ -117,10 +127,9 @@ def check_release(
     data = checked_source(spec, show_values=show_values)
     ledger = open_ledger(spec, RehearsedLedger)
     plan = make_plan(spec) if saved is None else fitting_plan(saved, spec)
-    aside: dict[str, Any] = {"left_out": spec.left_out, "left_out_most": spec.left_out_most}
     with nullcontext() if folder is None else reserve(folder, plan, plan.measurements):  # noqa: SIM117
         with progress_bar() as show, suppress(Rehearsed):
-            measure(plan, data, ledger=ledger, progress=show, **aside)
+            _measured(spec, plan, data, ledger=ledger, progress=show)
     if as_json:
         print_json({"refused": False, "guarantee": guarantee_to_body(plan.guarantee), "unit": unit_to_body(plan.unit)})
         return

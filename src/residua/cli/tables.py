@@ -12,7 +12,7 @@ from residua.cli.quoting import split_attribute
 from residua.cli.show import err, out, print_json, print_published
 from residua.errors import PlanError
 from residua.plans.targets import USUAL_CONFIDENCE
-from residua.release import Answered
+from residua.release import Answered, Release, squares_folder, weighted
 from residua.workload import queries
 
 
@@ -27,6 +27,44 @@ def print_marginal(folder: Path, attributes: Sequence[str], form: OutputForm, *,
         raise PlanError("--rounded is for the cells of a table, not its prefixes, ranges or levels; leave one out.")
     table = published.rounded(names) if rounded else published.table(names, queries=queries, **sure)
     print_published(table, form, bias=_bias(published))
+
+
+def print_weighted(
+    folder: Path,
+    attributes: Sequence[str],
+    form: OutputForm,
+    *,
+    strata: str | None,
+    drawn: Sequence[str],
+    design_effect: float,
+    confidence: float | None,
+) -> None:
+    """One table of totals of the population, with sampling error; from squares of the weights, if they are there."""
+    release, beside = Release.load(folder), squares_folder(folder)
+    squares = Release.load(beside) if beside.is_dir() else None
+    said = dict(_drawn(text) for text in drawn)
+    labels = release.domain[strata].labels if strata is not None and strata in release.domain else ()
+    counts = {label: said.get(str(label), 0) for label in labels}
+    if said and strata is None:
+        raise PlanError("--drawn is how many were drawn in each stratum; say by which attribute, with --strata.")
+    totals = weighted(
+        release,
+        squares=squares,
+        design_effect=design_effect,
+        strata=None if strata is None else {strata: counts},
+    )
+    table = totals.table(list(attributes), confidence=USUAL_CONFIDENCE if confidence is None else confidence)
+    print_published(table, form)
+    if not form.json:
+        shares = 100 * table.columns["protection"]
+        err.print(f"(privacy adds {shares.min():.3g} to {shares.max():.3g} % of the variance; the rest is sampling)")
+
+
+def _drawn(text: str) -> tuple[str, int]:
+    label, _, number = text.rpartition("=")
+    if not label or not number.isdigit():
+        raise PlanError(f"--drawn {text} is not a stratum and how many were drawn in it; write --drawn north=400.")
+    return label, int(number)
 
 
 def print_answers(folder: Path, form: OutputForm, **asked: Any) -> None:

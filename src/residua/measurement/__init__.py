@@ -5,5 +5,16 @@ from residua.measurement.ledger import Entry, Ledger
 from residua.measurement.measure import measure
 from residua.measurement.persons import RecordsPerPerson, records_per_person
 from residua.measurement.score import Scores, score
+from residua.measurement.survey import measure_survey
 
-__all__ = ["Continual", "Entry", "Ledger", "RecordsPerPerson", "Scores", "measure", "records_per_person", "score"]
+__all__ = [
+    "Continual",
+    "Entry",
+    "Ledger",
+    "RecordsPerPerson",
+    "Scores",
+    "measure",
+    "measure_survey",
+    "records_per_person",
+    "score",
+]

@@ -131,6 +131,7 @@ class Job:
             receipt["counts"] = self.data.options.counts
         if (weights := self.data.options.weights) is not None:
             receipt |= {"weights": weights.column, "weights_most": weights.most, "weights_step": weights.step}
+            receipt |= {"weights_squared": 1} if weights.squared else {}
         if "whose" in entry.detail:
             receipt["person"] = ", ".join(entry.detail["whose"]["person"])
         if self.left_out is not None:

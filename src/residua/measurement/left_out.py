@@ -21,7 +21,7 @@ from residua.plans.contract import Plan
 from residua.plans.measurements import Measurements
 from residua.plans.product.plan import ProductPlan
 from residua.plans.verifier import priced
-from residua.privacy import ZCDP, Person, PureDP
+from residua.privacy import ZCDP, AddRemove, Person, PureDP
 from residua.privacy.exact import round_up
 from residua.privacy.guarantees import like
 from residua.release import Release
@@ -80,14 +80,15 @@ def left_out_of(plan: Plan, cost: Fraction, share: float, most: int | None) -> L
     if not share:
         return None
     spent = cost * Fraction(share) / (1 - Fraction(share))
-    beside = _tables(plan, Person(most), float(spent) * _SLACK)
+    beside = one_way_tables(plan, Person(most), float(spent))
     measurements, price = priced(beside)
     assert price <= spent
     return LeftOut(beside, measurements, price)
 
 
-def _tables(plan: Plan, unit: Person, spent: float) -> Plan:
-    """The total and the asked one-way tables, each with the same noise, at this price for the unit."""
+def one_way_tables(plan: Plan, unit: Person | AddRemove, price: float) -> Plan:
+    """The total and the one-way tables that a plan was asked, each with the same noise, for this price at the most."""
+    spent = price * _SLACK
     domain, asked = plan.domain, None if plan.workload is None else plan.workload.tables
     names = {each[0] for each in (() if asked is None else asked.sets) if len(each) == 1}
     singles = [i for i, name in enumerate(domain.names) if name in names and domain.sizes[i] <= _MOST_VALUES]

@@ -376,10 +376,16 @@ def _affordable_epsilon(budget: ApproxDP, amount: Fraction) -> Guarantee:
 
 
 LEFT_OUT_SHARE = 0.02  # of what a release for persons spends, on how many records it leaves out
+SAMPLING_SHARE = 0.05  # of what a survey spends, on the squares of its weights
 
 
 def for_tables(budget: Guarantee) -> Guarantee:
     """What remains of a budget for persons once the share for what is left out is kept, rounded down."""
+    return without_share(budget, LEFT_OUT_SHARE)
+
+
+def without_share(budget: Guarantee, share: float) -> Guarantee:
+    """What remains of a budget once a share of it is kept, rounded down."""
     allowed = Fraction(budget.epsilon) if isinstance(budget, PureDP) else budget.pcost_allowed()
-    kept = affordable(budget, allowed * (1 - Fraction(LEFT_OUT_SHARE)))
+    kept = affordable(budget, allowed * (1 - Fraction(share)))
     return budget if isinstance(kept, Nothing) else kept

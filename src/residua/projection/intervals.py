@@ -9,7 +9,7 @@ is added, if it is outside. Hence the interval holds t at least as often as the 
 metric and the solver did. A total taken from the release proves nothing, and is not used.
 
 A narrower construction, calibrated by replicates, was tried and is not offered: it does not hold on all data
-(docs/uncertainty.md, benchmarks/projected_intervals.py).
+(docs/uncertainty.md).
 """
 
 from __future__ import annotations

@@ -6,6 +6,18 @@ from residua.release.change import change
 from residua.release.folder import reserve
 from residua.release.given import Given
 from residua.release.pooled import pooled
-from residua.release.weighted import Weighted, weighted
+from residua.release.weighted import Weighted, squares_folder, weighted
 
-__all__ = ["Answered", "Estimate", "Given", "Release", "Table", "Weighted", "change", "pooled", "reserve", "weighted"]
+__all__ = [
+    "Answered",
+    "Estimate",
+    "Given",
+    "Release",
+    "Table",
+    "Weighted",
+    "change",
+    "pooled",
+    "reserve",
+    "squares_folder",
+    "weighted",
+]

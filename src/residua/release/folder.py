@@ -275,6 +275,14 @@ def _of_counts(release: Release) -> list[str]:
     weights = release.receipt.get("weights")
     if weights is not None:
         most, step = (f"{release.receipt[name]:g}" for name in ("weights_most", "weights_step"))
+        if "weights_squared" in release.receipt:
+            step = f"{float(most) * float(step):g}"
+            return [
+                f"Squares of the survey weights in column {weights!r}, those above {most} as {most}, in steps of",
+                f"{step}: what the sampling error of weighted totals is worked out from (`rs.weighted`). The guarantee",
+                "is for one respondent, with any weight.",
+                "",
+            ]
         return [
             f"Respondents counted by the survey weights in column {weights!r}, those above {most} as {most}, in steps",
             f"of {step}: numbers are in steps. The guarantee is for one respondent, with any weight. Error bars are of",

@@ -20,6 +20,8 @@ def counts_of(release: Answered) -> str:
     """What the tables of a release count, in words, where that is not every record, and how much that leaves out."""
     if "weights" in release.receipt:
         column, most, step = (release.receipt[name] for name in ("weights", "weights_most", "weights_step"))
+        if "weights_squared" in release.receipt:
+            return f"counts squares of the survey weights of column {column!r}, in steps of {most * step:g}"
         weights = f"survey weights of column {column!r}, up to {most:g}, in steps of {step:g}"
         return f"counts {weights}; without sampling error, for which see rs.weighted"
     counted = what_is_counted(release.planned.unit)

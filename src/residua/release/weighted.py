@@ -2,19 +2,31 @@
 
 With weights w_i clipped at `most`, a total T = Σ w_i of the respondents in a cell estimates how many people of the
 population are in it. Where respondents were drawn independently (with replacement, or each by itself), its variance is
-about Σ w_i² at most, and Σ w_i² ≤ most · Σ w_i: nothing but the total is needed, and no budget. Who knows Σ w²/Σ w of
-the sample, which is the mean weight times Kish's design effect and often published, has narrower intervals.
+about Σ w_i² at most. That sum is, in the order in which it is taken:
+
+- measured, of the total and of one-way tables (`squares`, by `rs.measure_survey`). Of other cells Σ w²/Σ w is taken to
+  be the largest that their one-way tables have, or what these make if their effects multiply, whichever is more;
+- bounded, by a public ratio, or by `most`: Σ w² ≤ most · Σ w, whatever the sample.
+
+In strata, n_h respondents were drawn in each of them; the variance is Σ_h n_h/(n_h − 1) (Σ w² − T_h²/n_h), with T_h the
+part of the cell that is in stratum h (linearised, drawn with replacement: too large for large sampling fractions).
+Noise in what variances are worked out from is allowed for with one standard deviation, upwards.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from residua.domain import Label
 from residua.errors import PlanError
+from residua.linalg.arrays import Floats
 from residua.plans.tails import width
 from residua.published.table import Table
 from residua.release.base import Estimate, Release
@@ -27,12 +39,18 @@ class Weighted:
     Args:
         release: of data with survey weights.
         ratio: Σ w²/Σ w of the sample, or a bound on it.
-        design_effect: by how much clusters, strata and calibration change the variance of totals.
+        design_effect: by how much clusters and calibration change the variance of totals.
+        squares: a release of the squares of the weights, if they were measured.
+        stratum: the attribute that respondents were drawn by, if there was one.
+        sampled: how many were drawn in each of its values.
     """
 
     release: Release
     ratio: float
-    design_effect: float
+    design_effect: float = 1.0
+    squares: Release | None = None
+    stratum: str | None = None
+    sampled: tuple[int, ...] = ()
 
     def table(self, attributes: Sequence[str], *, confidence: float = 0.95) -> Table:
         """The weighted marginal on these attributes.
@@ -41,15 +59,13 @@ class Weighted:
         standard deviations of which `stddev` is made; `protection`, the share of the variance that privacy adds.
 
         Raises:
-            PlanError: the release cannot answer this table.
+            PlanError: the release cannot answer this table, or not by stratum.
         """
         table = self.release.table(attributes, confidence=confidence)
-        step, shape = float(self.release.receipt["weights_step"]), table.estimates.shape
-        totals, noise = table.estimates * step, np.broadcast_to(table.stddev, shape) * step
-        # One standard deviation more than the estimate: a total that noise makes small has not less sampling error.
-        variance = self.design_effect * self.ratio * np.maximum(totals + noise, 0.0)
+        totals, noise = self._totals(table.attributes)
+        variance = self.design_effect * self._variance(table.attributes)
         stddev = np.sqrt(noise**2 + variance)
-        reach = np.hypot(np.reshape(table.width * noise.ravel(), shape), width(confidence) * np.sqrt(variance))
+        reach = np.hypot(np.reshape(table.width * noise.ravel(), noise.shape), width(confidence) * np.sqrt(variance))
         apart = {"noise": noise, "sampling": np.sqrt(variance), "protection": noise**2 / stddev**2}
         said = (None, "", confidence, None, self._counts, {name: each.ravel() for name, each in apart.items()})
         return Table(table.domain, table.attributes, totals, stddev, (reach / stddev).ravel(), *said)
@@ -59,29 +75,91 @@ class Weighted:
         columns = self.table([], confidence=confidence).columns
         return Estimate(*(float(columns[name][0]) for name in ("estimate", "stddev", "lower", "upper")))
 
+    def _totals(self, names: tuple[str, ...]) -> tuple[Floats, Floats]:
+        """Weighted totals, and the standard deviations of their noise."""
+        return _with_noise(self.release, names, float(self.release.receipt["weights_step"]))
+
+    def _variance(self, names: tuple[str, ...]) -> Floats:
+        """The sampling variance of each cell, without a design effect."""
+        if self.stratum is None:
+            totals, noise = self._totals(names)
+            return np.maximum(self._ratios(names) * np.maximum(totals + noise, 0.0), 0.0)
+        within = names if self.stratum in names else (self.stratum, *names)
+        totals, noise = self._totals(within)
+        axis = within.index(self.stratum)
+        drawn = np.reshape(self.sampled, [-1 if i == axis else 1 for i in range(len(within))])
+        ratios = self._ratios(within) * drawn / (drawn - 1)
+        shared = np.maximum(totals - noise, 0.0) ** 2 / (drawn - 1)
+        away = () if self.stratum in names else axis
+        unsure = np.sqrt(((ratios * noise) ** 2).sum(axis=away))
+        return np.asarray(np.maximum((ratios * totals - shared).sum(axis=away), 0.0) + unsure)
+
+    def _ratios(self, names: tuple[str, ...]) -> Floats | float:
+        """Σ w²/Σ w of each cell, or what bounds it."""
+        if self.squares is None:
+            return self.ratio
+        overall = self._measured(())
+        ratios = [
+            np.reshape(self._measured((name,)), [-1 if k == i else 1 for k in range(len(names))])
+            for i, name in enumerate(names)
+            if (name,) in self.squares.sets
+        ]
+        product = math.prod((each / overall for each in ratios), start=overall)
+        return np.minimum(reduce(np.maximum, ratios, product), self.ratio)
+
+    def _measured(self, names: tuple[str, ...]) -> Floats:
+        """Σ w²/Σ w of the total or of a one-way table, as measured and one standard deviation more."""
+        assert self.squares is not None
+        step = float(self.release.receipt["weights_step"]) * float(self.release.receipt["weights_most"])
+        squares, noise = _with_noise(self.squares, names, step)
+        totals = self._totals(names)[0]
+        with np.errstate(divide="ignore"):
+            return np.where(totals > 0, (np.maximum(squares, 0.0) + noise) / np.maximum(totals, 0.0), np.inf)
+
     @property
     def _counts(self) -> str:
         column, most = self.release.receipt["weights"], float(self.release.receipt["weights_most"])
-        effect = f", times {self.design_effect:g}" if self.design_effect != 1 else "; strata and clusters are not used"
+        grounds = (
+            f"variance at most {self.ratio:g} times the total" if self.squares is None else "from measured squares"
+        )
+        drawn = "independently" if self.stratum is None else f"in strata of {self.stratum!r}"
+        effect = "" if self.design_effect == 1 else f", times {self.design_effect:g} for clusters"
+        unused = " and ".join(["strata"] * (self.stratum is None) + ["clusters"] * (self.design_effect == 1))
         return (
             f"sums of the survey weights in column {column!r}, those above {most:g} counted as {most:g}; sampling "
-            f"error: variance at most {self.ratio:g} times the total, as of respondents drawn independently{effect}"
+            f"error: {grounds}, as of respondents drawn {drawn}{effect}"
+            + (f"; {unused} are not used" if unused else "")
         )
 
 
-def weighted(release: Release, *, ratio: float | None = None, design_effect: float = 1.0) -> Weighted:
+def _with_noise(release: Release, names: tuple[str, ...], step: float) -> tuple[Floats, Floats]:
+    table = release.table(names)
+    return table.estimates * step, np.broadcast_to(table.stddev, table.estimates.shape) * step
+
+
+def weighted(
+    release: Release,
+    *,
+    squares: Release | None = None,
+    ratio: float | None = None,
+    design_effect: float = 1.0,
+    strata: Mapping[str, Mapping[Label, int]] | None = None,
+) -> Weighted:
     """Totals of the population, with sampling error, from a release of data with survey weights (`rs.Weights`).
 
     Args:
         release: what `rs.measure` gave.
+        squares: a release of `weights.squares` of the same data; `rs.measure_survey` makes both.
         ratio: Σ w²/Σ w of the whole sample, if that is publicly known; `most`, which no sample exceeds, if left out.
             It must hold in every cell that is asked for: where weights differ between cells, take the largest.
         design_effect: what the variance of totals is multiplied by, for clusters, if that is publicly known.
+        strata: the attribute that respondents were drawn by → how many were drawn in each of its values, which is
+            public: `{"region": {"north": 400, "south": 900}}`.
 
     Raises:
-        PlanError: a release without survey weights, or a number that means nothing.
+        PlanError: a release without survey weights, squares of other data, or a number that means nothing.
     """
-    if not isinstance(release, Release) or "weights" not in release.receipt:
+    if not isinstance(release, Release) or "weights" not in release.receipt or "weights_squared" in release.receipt:
         raise PlanError("release is not one of survey weights; give the source weights=rs.Weights(…).")
     most = float(release.receipt["weights_most"])
     ratio = most if ratio is None else ratio
@@ -89,4 +167,39 @@ def weighted(release: Release, *, ratio: float | None = None, design_effect: flo
         number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
         if not number or not 0 < value <= largest:
             raise PlanError(f"{name}={value!r} is not a positive number up to {largest:g}; leave it out if not known.")
-    return Weighted(release, float(ratio), float(design_effect))
+    if squares is not None:
+        _require_squares(release, squares)
+    return Weighted(release, float(ratio), float(design_effect), squares, *_strata(release, strata))
+
+
+def squares_folder(release: Path) -> Path:
+    """Where the squares of the weights are that a saved release is of."""
+    return release.with_name(f"{release.name}-squares")
+
+
+def _require_squares(release: Release, squares: Any) -> None:
+    """Refuses squares of other weights, or of another domain."""
+    said = ("weights", "weights_most", "weights_step", "ledger")
+    if not isinstance(squares, Release) or "weights_squared" not in squares.receipt:
+        raise PlanError("squares is not a release of squared weights; make both with rs.measure_survey.")
+    if squares.domain != release.domain or any(squares.receipt.get(k) != release.receipt.get(k) for k in said):
+        raise PlanError("squares is of other data, or of other weights, than release; make both with one ledger.")
+
+
+def _strata(release: Release, strata: Any) -> tuple[str | None, tuple[int, ...]]:
+    """The attribute, and how many respondents were drawn in each of its values."""
+    if strata is None:
+        return None, ()
+    if not isinstance(strata, Mapping) or len(strata) != 1 or not set(strata) <= set(release.domain.names):
+        raise PlanError(f"strata={strata!r} names no attribute; say strata={{'region': {{'north': 400, …}}}}.")
+    [(name, drawn)] = strata.items()
+    labels = release.domain[name].labels
+    if not isinstance(drawn, Mapping) or set(drawn) != set(labels):
+        raise PlanError(f"strata: say how many respondents were drawn in each value of {name!r}.")
+    for label in labels:
+        if isinstance(drawn[label], bool) or not isinstance(drawn[label], int) or drawn[label] < 2:
+            raise PlanError(
+                f"strata: {drawn[label]!r} is not a number of respondents above 1, without which a stratum has no "
+                "variance; merge it with another."
+            )
+    return name, tuple(drawn[label] for label in labels)

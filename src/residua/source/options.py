@@ -80,7 +80,10 @@ class Options:
         if self.weights is not None and not isinstance(self.weights, Weights):
             raise SourceError(f"weights={self.weights!r} is not known; say weights=rs.Weights(column, most=…, step=…).")
         if self.weights is not None and (self.counts is not None or self.person):
-            raise SourceError("survey weights go with neither counts nor person; give one of them.")
+            raise SourceError(
+                "survey weights go with neither counts nor person: a respondent is one row, with a weight; make one "
+                "row of each respondent, or leave weights out."
+            )
         if self.counts is not None and (not isinstance(self.counts, str) or not self.counts):
             raise SourceError(f"counts={self.counts!r} is not a column name; name the column of counts.")
         if not isinstance(self.show_values, bool):

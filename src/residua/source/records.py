@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Self
@@ -66,6 +66,12 @@ class Records(ABC):
 
     def __init__(self, options: Options = NO_OPTIONS) -> None:
         self.options = options
+
+    def with_options(self, **changed: Any) -> Self:
+        """The same records, with something else said of them."""
+        other = copy(self)
+        other.options = replace(self.options, **changed)
+        return other
 
     @property
     def counts(self) -> str | None:
