@@ -19,9 +19,9 @@ import numpy as np
 from scipy import linalg
 
 from benchmarks import sm2
+from benchmarks.paper.workloads import age_pyramid, pl94, prefixes, random_ranges
 from benchmarks.show import print_rows
 from residua.plans.solver.solve import least_privacy
-from tests.papers.workloads import age_pyramid, pl94, prefixes, random_ranges
 
 EARLY = ("prefix 64", "prefix 256", "random ranges 64")  # where SM-II's stopping rule decides most
 ALL_RANGES = """

@@ -12,9 +12,9 @@ from operator import add
 import numpy as np
 
 import residua as rs
+from benchmarks.paper.workloads import sf1_persons
 from benchmarks.products import mixtures
 from benchmarks.show import print_rows
-from tests.papers.workloads import sf1_persons
 
 # QuerySmasher (2026), RMSE at pcost 1, and residua's matrix plan where it was run.
 KNOWN = {

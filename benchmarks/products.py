@@ -9,8 +9,8 @@ import time
 import numpy as np
 
 import residua as rs
+from benchmarks.paper.workloads import sf1_persons
 from benchmarks.show import print_rows
-from tests.papers.workloads import sf1_persons
 
 SIZES = {
     "CPS": [100, 50, 7, 4, 2],

@@ -1,9 +1,9 @@
-"""Projection: Theorem 3.1 in practice, the error of Adult's ≤3-way tables before and after, and 100 attributes.
+"""Projection: the error of Adult's ≤3-way tables before and after, and 100 attributes.
 
-`python -m benchmarks.projection [theorem] [adult] [wide]` (all three by default). `theorem` also writes the plot
-docs/projection.svg. `--kind products` asks prefixes of five attributes instead of cells. `--releases N` sets how many
-releases of Adult are averaged at each rho (3 by default), `--tolerance T` how far each projection goes, `--metric
-covariance` or `plain` in which sense. Adult and wide go through `rs.measure` and `rs.project`, as users do.
+`python -m benchmarks.projection [adult] [wide]` (both by default; Theorem 3.1 is on the page of `benchmarks.paper`).
+`--kind products` asks prefixes of five attributes instead of cells. `--releases N` sets how many releases of Adult are
+averaged at each rho (3 by default), `--tolerance T` how far each projection goes, `--metric covariance` or `plain` in
+which sense. Both go through `rs.measure` and `rs.project`, as users do.
 """
 
 from __future__ import annotations
@@ -21,76 +21,9 @@ import pyarrow as pa
 
 import residua as rs
 from benchmarks.show import print_rows
-from residua.projection.simplex import nearest_histogram
 from residua.workload import Workload
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "adult.csv"
-PLOT = Path(__file__).resolve().parents[1] / "docs" / "projection.svg"
-
-
-# ---- Theorem 3.1
-
-
-def theorem(k: int = 4096, m: int = 256, repeats: int = 5) -> list[tuple[int, float, float, float]]:
-    """(n, error of noise, error after projection, the proof's bound), root mean square over queries, at rho = 1/2.
-
-    In the paper's units a histogram sums to 1 and c = 1: σ = √k/n. The bound is (51) with
-    E max |⟨c_j, Z⟩| ≤ σ √k √(2 ln 2m).
-    """
-    random = np.random.default_rng(0)
-    F = random.choice([-1.0, 1.0], (k, m))
-    rows = []
-    for n in (2**i for i in range(4, 15)):
-        sigma = np.sqrt(k) / n
-        before, after = [], []
-        for _ in range(repeats):
-            a = F @ (random.multinomial(n, random.dirichlet(np.ones(m))) / n)
-            noisy = a + sigma * random.standard_normal(k)
-            fit = nearest_histogram(F, noisy, total=1.0)
-            before.append(np.linalg.norm(noisy - a) / np.sqrt(k))
-            after.append(np.linalg.norm(F @ fit.coordinates - a) / np.sqrt(k))
-            if after[-1] > before[-1]:
-                raise AssertionError("projection increased the error")
-        bound = np.sqrt(2.0 * sigma * np.sqrt(2.0 * np.log(2.0 * m)) / np.sqrt(k))
-        rows.append((n, float(np.mean(before)), float(np.mean(after)), float(bound)))
-    return rows
-
-
-def plot(rows: list[tuple[int, float, float, float]]) -> str:
-    """A small logarithmic plot as SVG."""
-    names = ("Gaussian noise", "noise + projection", "Theorem 3.1 (its proof's bound)")
-    colours = ("#888888", "#0b6e99", "#c0504d")
-    low, high = -3.2, 1.0
-
-    def x(n: float) -> float:
-        return 60 + (np.log2(n) - 4) * 40
-
-    def y(error: float) -> float:
-        return 20 + (high - np.log10(error)) / (high - low) * 280
-
-    parts = ['<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 700 350" font-family="sans-serif" font-size="12">']
-    parts.append('<rect width="700" height="350" fill="white"/>')
-    for power in range(int(low), int(high) + 1):
-        at = y(10.0**power)
-        parts.append(f'<line x1="60" x2="460" y1="{at:.1f}" y2="{at:.1f}" stroke="#dddddd"/>')
-        parts.append(f'<text x="52" y="{at + 4:.1f}" text-anchor="end">{10.0**power:g}</text>')
-    for n, *_ in rows[::2]:
-        parts.append(f'<text x="{x(n):.1f}" y="318" text-anchor="middle">{n}</text>')
-    parts.append('<text x="260" y="340" text-anchor="middle">records n</text>')
-    for j, (name, colour) in enumerate(zip(names, colours, strict=True), start=1):
-        points = " ".join(f"{x(row[0]):.1f},{y(row[j]):.1f}" for row in rows)
-        dashes = ' stroke-dasharray="5 4"' if j == 3 else ""
-        parts.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"{dashes}/>')
-        parts.append(f'<text x="475" y="{y(rows[-1][j]) + 4:.1f}" fill="{colour}">{name}</text>')
-    return "\n".join([*parts, "</svg>"]) + "\n"
-
-
-def show_theorem() -> None:
-    rows = theorem()
-    PLOT.write_text(plot(rows), encoding="utf-8")
-    columns = ["n", "Gaussian noise", "noise + projection", "bound of the proof", "noise / projected"]
-    shown = [[f"{n:,}", f"{a:.4f}", f"{b:.4f}", f"{c:.4f}", f"{a / b:.1f}"] for n, a, b, c in rows]
-    print_rows("Error per query, k = 4,096 random ±1 queries, 256 cells, c = 1", columns, shown)
 
 
 # ---- Adult
@@ -245,7 +178,7 @@ def show_wide(kind: str, **terms: Any) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", default=["theorem", "adult", "wide"])
+    parser.add_argument("parts", nargs="*", default=["adult", "wide"])
     parser.add_argument("--kind", choices=("marginals", "products"), default="marginals")
     parser.add_argument("--releases", type=int, default=3)
     parser.add_argument("--tolerance", type=float)
@@ -253,8 +186,6 @@ def main() -> None:
     parser.add_argument("--rho", type=float, action="append")
     asked = parser.parse_args()
     terms = {"metric": asked.metric, "tolerance": asked.tolerance}
-    if "theorem" in asked.parts:
-        show_theorem()
     if "wide" in asked.parts:
         show_wide(asked.kind, **terms)
     if "adult" in asked.parts:

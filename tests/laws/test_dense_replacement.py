@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import residua as rs
+from benchmarks.paper.workloads import prefixes, random_ranges
 from residua.plans.solver import level as replacement
 from residua.plans.solver.level import MOST_CELLS, least_replacement
 from residua.plans.verifier import composed_cost, priced
-from tests.papers.workloads import prefixes, random_ranges
 
 RNG = np.random.default_rng(3)
 WORKLOADS = {

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from scipy import linalg, sparse
 from scipy.linalg import block_diag, hilbert
 
+from benchmarks.paper.workloads import prefixes, random_ranges
 from residua.errors import GapWarning, PlanError, WorkloadError
 from residua.linalg.intervals import Intervals
 from residua.plans.solver.certificate import certify
 from residua.plans.solver.queries import MatrixQueries, ScaledQueries, prepare, triangle, with_rank
 from residua.plans.solver.solve import least_privacy, least_total
 from tests.laws.rectangles import Rectangles
-from tests.papers.workloads import prefixes, random_ranges
 
 
 @st.composite

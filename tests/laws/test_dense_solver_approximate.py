@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.paper.workloads import prefixes
 from residua.errors import GapWarning, PlanError
 from residua.plans.solver.approximate import approximate, nearest
 from residua.plans.solver.solve import least_total
-from tests.papers.workloads import prefixes
 
 
 def by_semidefinite_program(F, alpha):

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import residua as rs
+from benchmarks.paper.workloads import prefixes, random_ranges
 from residua.analysis import baselines
 from residua.errors import PlanError
 from residua.plans.solver.solve import least_privacy, least_total
 from residua.plans.verifier import priced
-from tests.papers.workloads import prefixes, random_ranges
 
 
 @pytest.mark.parametrize(

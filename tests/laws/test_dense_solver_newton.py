@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from benchmarks.paper.workloads import age_pyramid, pl94, prefixes, published_ranges, random_ranges
 from residua.errors import PlanError
 from residua.plans.solver import level
 from residua.plans.solver.dense_response import (
@@ -13,7 +14,6 @@ from residua.plans.solver.dense_response import (
     kernel_root,
 )
 from residua.plans.solver.queries import MatrixQueries, prepare
-from tests.papers.workloads import age_pyramid, pl94, prefixes, published_ranges, random_ranges
 
 
 def state(W, seed=0):

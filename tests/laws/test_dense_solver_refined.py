@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from scipy.linalg import block_diag
 
+from benchmarks.paper.workloads import prefixes, random_ranges
 from residua.errors import GapWarning, PlanError
 from residua.plans.solver.refined import refine
 from residua.plans.solver.solve import least_privacy
-from tests.papers.workloads import prefixes, random_ranges
 
 
 @pytest.mark.parametrize("decades", [0.5, 4])

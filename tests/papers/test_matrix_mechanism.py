@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import residua as rs
+from benchmarks.paper.matrix_mechanism import eigenvalues, profiles, reconstructions, sensitivities
+from benchmarks.paper.tables import DIFFERS, EQUAL
 from residua.linalg.intervals import Intervals
 from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.noise import LAPLACE
@@ -52,7 +54,7 @@ def test_figure_1_and_example_2():
     ]
     assert Y4.tolist() == [[1, 1, 1, 1], [1, 1, -1, -1], [1, -1, 0, 0], [0, 0, 1, -1]]
     assert [sensitivity(A) for A in (I4, H4, Y4)] == [1, 3, 3]
-    assert plan_of(H4).sensitivity == 3 * 2**20
+    assert [plan_of(A).sensitivity for A in (I4, H4, Y4)] == [1, 3, 3]
     assert plan_of(H4).epsilon == 1.0
 
 
@@ -70,7 +72,7 @@ def test_figure_3_error_profiles():
     wavelet = np.array([[3, -1, 0, 0], [-1, 3, 0, 0], [0, 0, 3, -1], [0, 0, -1, 3]]) / 8
     for A, profile in ((I4, np.eye(4)), (H4, tree), (Y4, wavelet)):
         np.testing.assert_allclose(error_profile(A), profile, atol=1e-12)
-        np.testing.assert_allclose(plan_of(A).error_profile * 2**40, profile, atol=1e-9)
+        np.testing.assert_allclose(plan_of(A).error_profile, profile, atol=1e-9)
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 1.0])
@@ -189,3 +191,17 @@ def test_ranges_of_64_cells_through_the_front_door():
     losses = [each.loss for each in plan.candidates]
     assert losses == sorted(losses)
     assert losses[0] == pytest.approx(plan.variances(plan.workload).sum())
+
+
+def test_facts_are_in_the_users_units_by_the_public_api():
+    """Sensitivity 1, 3, 3 and error profiles without zeros, whatever integers are measured; Proposition 4 holds."""
+    for table in (sensitivities(), reconstructions(), profiles(), eigenvalues()):
+        assert set(table.verdicts) <= {EQUAL, DIFFERS}
+        assert not table.unexplained()
+    for _, (own, lower) in sensitivities().rows:
+        assert own.verdict == EQUAL
+        assert lower.ours is None or math.sqrt(3) - 1e-9 <= lower.ours <= lower.printed
+    plan = rs.plan(rs.prefixes(rs.Domain.of_sizes({"x": 12}), "x"), rs.PureDP(0.5), form=rs.Matrix())
+    W = np.tril(np.ones((12, 12)))
+    errors = 2 / 0.5**2 * plan.sensitivity**2 * np.diag(W @ plan.error_profile @ W.T)
+    np.testing.assert_allclose(errors, plan.variances(plan.workload), rtol=1e-6)

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import residua as rs
+from benchmarks.paper.workloads import sf1_persons
 from residua.plans.verifier import priced
-from tests.papers.workloads import sf1_persons
 
 SIZES = {
     "CPS": [100, 50, 7, 4, 2],

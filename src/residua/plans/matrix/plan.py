@@ -100,8 +100,11 @@ class MatrixPlan(MeasuredSpace, Plan):
 
     @property
     def sensitivity(self) -> float:
-        """`Δ`: the largest column sum of absolute values of the integer strategy."""
-        return float(column_sum(self.strategy))
+        """`Δ`: the largest column sum of absolute values of the strategy, whose largest coefficient counts as 1.
+
+        So 1 for noise on cells and 3 for a binary tree over four of them; the integers measured are a multiple.
+        """
+        return float(column_sum(self.strategy)) / self._largest
 
     @cached_property
     def profile(self) -> Floats:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from residua.domain import Domain
 from residua.errors import PlanError, WorkloadError
 from residua.linalg.arrays import Booleans, Floats, Integers
+from residua.linalg.modes import largest_entry
 from residua.plans.cells import Grouping
 from residua.plans.estimator import Answerable, Clique, Estimator, as_workload, combination_query
 from residua.plans.noise import NORMAL, Noise
@@ -50,9 +51,17 @@ class MeasuredSpace:
 
     @cached_property
     def error_profile(self) -> Floats:
-        """`(BᵀB)⁻¹` on the merged cells, its pseudo-inverse if not all are measured, (columns, columns)."""
+        """`(AᵀA)⁻¹` on the merged cells, its pseudo-inverse if not all are measured, (columns, columns).
+
+        A is the strategy in units of its largest coefficient, as for `sensitivity`.
+        """
         _, s, Vt = self.factors
-        return np.asarray((Vt.T / s**2) @ Vt)
+        return np.asarray((Vt.T * (self._largest / s) ** 2) @ Vt)
+
+    @property
+    def _largest(self) -> float:
+        """The largest coefficient of the integer strategy: what counts as 1."""
+        return float(largest_entry(self.strategy)) or 1.0
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -55,6 +55,14 @@ def random_signs(d: int) -> np.ndarray:
     return np.random.RandomState(0).choice(2, size=(2 * d, d)) * 2.0 - 1.0
 
 
+def random_signs_targets(d: int) -> np.ndarray:
+    """§7.4: the targets of Table 8, drawn after the queries: integers, 1 to 3 for a tenth, 10 to 15 for others."""
+    draw = np.random.RandomState(0)
+    draw.choice(2, size=(2 * d, d))
+    few = 2 * d // 10
+    return np.concatenate([draw.randint(1, 4, size=few), draw.randint(10, 16, size=2 * d - few)]).astype(float)
+
+
 def pl94() -> tuple[np.ndarray, np.ndarray]:
     """§7.2: voting age, ethnicity, six single races, 57 combinations, and the identity; targets 1, 2 and 4."""
     subsets = [s for size in range(1, 7) for s in itertools.combinations(range(6), size)]
@@ -78,6 +86,19 @@ def age_pyramid(voting: bool = True) -> tuple[np.ndarray, np.ndarray]:
     none = np.zeros_like(ages)
     W = np.vstack([np.hstack([ages, none]), np.hstack([none, ages]), np.hstack([ages, ages])])
     return W, (np.tile(targets, 3) if voting else np.ones(len(W)))
+
+
+def age_pyramid_of_the_program() -> tuple[np.ndarray, np.ndarray]:
+    """§7.5 as the authors' public program has it, which is what Table 9 was printed from.
+
+    Ranges end at 115 instead of beginning at 0; the target 1 is on row 98, ages 98 to 115; and `add_1[18:116] = 1` on
+    an array of one row sets nothing, so that the rows for [18, 115] are empty.
+    """
+    ages, none = np.triu(np.ones((116, 116))), np.zeros((116, 116))
+    W = np.vstack([np.hstack([ages, none]), np.hstack([none, ages]), np.hstack([ages, ages])])
+    targets = np.full(116, 10.0)
+    targets[98] = 1.0
+    return W, np.tile(targets, 3)
 
 
 def sf1_persons() -> tuple[Workload, dict]:
