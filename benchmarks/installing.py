@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[1]
 def interpreter(version: str) -> str | None:
     """An interpreter of this version."""
     kept = sorted((Path.home() / ".pyenv" / "versions").glob(f"{version}.*/bin/python"))
-    return shutil.which(f"python{version}") or (str(kept[-1]) if kept else None)
+    return str(kept[-1]) if kept else shutil.which(f"python{version}")
 
 
 def run(*command: str | Path, cwd: Path) -> float:

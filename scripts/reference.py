@@ -42,7 +42,7 @@ GROUPS: tuple[tuple[str, str], ...] = (
     ("Combine plans", "common residual top_up by_group"),
     (
         "Measure: the one door to data",
-        "Source Weights Ledger measure measure_survey Continual records_per_person RecordsPerPerson score "
+        "Source Weights Ledger allot measure measure_survey Continual records_per_person RecordsPerPerson score "
         "measurement:Scores",
     ),
     (

@@ -116,6 +116,28 @@ def create(
 
 
 @ledgers.command()
+def allot(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The ledger that has the whole budget.")],
+    new: Annotated[Path, typer.Argument(metavar="NEW", help="The ledger to make, for a team.")],
+    rho: Annotated[float | None, typer.Option(help="How much, in the currency of the whole.")] = None,
+    mu: Annotated[float | None, typer.Option(help="The same as mu.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="The same as epsilon, with --delta if that has one.")] = None,
+    delta: Annotated[float | None, typer.Option(help="With --epsilon.")] = None,
+    purpose: Annotated[str | None, typer.Option(help="Whom it is for, in words that may be public.")] = None,
+    json: AsJson = False,
+) -> None:
+    """Move a part of a budget into a ledger of its own.
+
+    A team can then spend that much and no more; for the whole it is spent already, and is not given back.
+    """
+    made = cli.accounts.allotted(file, new, {"rho": rho, "mu": mu, "epsilon": epsilon, "delta": delta}, purpose)
+    if json:
+        cli.accounts.print_ledger(made.path, as_json=True)
+        return
+    cli.show.out.print(f"Made {made.path}: {made.budget!r} for {made.unit}, of the budget of {file}. Never delete it.")
+
+
+@ledgers.command()
 def show(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A ledger file.")],
     json: AsJson = False,

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from residua.cli.show import err, out, print_json
 from residua.cli.sources import open_source
-from residua.cli.spec import read_spec
+from residua.cli.spec import budget_of, read_spec
 from residua.errors import SpecError
-from residua.measurement import Ledger
+from residua.measurement import Ledger, allot
 from residua.measurement.ledger_entries import Entry
 from residua.plans.noise import Currency
 from residua.plans.statements import unit_to_body
@@ -36,6 +37,18 @@ def accept_data(path: Path, spec: Path | None, why: str | None) -> None:
     err.print(f"The data of {spec} is now on record as holding the people of {ledger.population!r}; nothing was spent.")
 
 
+def allotted(path: Path, child: Path, amounts: Mapping[str, float | None], purpose: str | None) -> Ledger:
+    """Moves a part of a budget into a ledger of its own.
+
+    Raises:
+        SpecError: no amount.
+    """
+    budget = budget_of("allot", {name: amount for name, amount in amounts.items() if amount is not None})
+    if budget is None:
+        raise SpecError("say how much: --rho, --mu, --epsilon with --delta, or --epsilon alone.")
+    return allot(Ledger(path), child, budget, purpose=purpose)
+
+
 def print_ledger(path: Path, *, as_json: bool) -> None:
     """Every debit of a ledger, what was spent, what is left, and what the total stands for."""
     ledger = Ledger(path)
@@ -51,6 +64,7 @@ def print_ledger(path: Path, *, as_json: bool) -> None:
     for entry in entries:
         share = f"{float(entry.cost / whole):.1%}"
         noise = "Laplace" if entry.epsilon is not None or name == "epsilon" else "normal"
+        noise = "allotted" if "allotted" in entry.detail else noise
         amount = f"{float(entry.cost / half):.6g}"
         table.add_row(str(entry.sequence), entry.time, entry.purpose, noise, amount, share)
     if entries:
@@ -87,12 +101,13 @@ def _entry_facts(entry: Entry, currency: Currency) -> dict[str, Any]:
     if currency == "pcost":
         amounts["pcost"] = float(entry.cost)
     named = {"sequence": entry.sequence, "time": entry.time, "purpose": entry.purpose}
-    return {**named, "noise": "normal" if pure is None else "laplace", **amounts, "digest": entry.digest}
+    noise = "allotted" if "allotted" in entry.detail else "normal" if pure is None else "laplace"
+    return {**named, "noise": noise, **amounts, "digest": entry.digest}
 
 
 def _only_zcdp(ledger: Ledger) -> bool:
-    """Whether the total is a rho and no mu: Laplace noise counted under ZCDP."""
-    return isinstance(ledger.budget, ZCDP) and any(entry.epsilon is not None for entry in ledger.entries)
+    """Whether the total is a rho and no mu: Laplace noise counted under ZCDP, or a part that may be spent on it."""
+    return isinstance(ledger.budget, ZCDP) and any(entry.may_be_laplace for entry in ledger.entries)
 
 
 def _spent_facts(ledger: Ledger, spent: Fraction) -> dict[str, Any]:

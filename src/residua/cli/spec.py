@@ -170,7 +170,7 @@ def _spec(content: Mapping[str, Any], folder: Path) -> Spec:
     if dense:
         workload = workload.listed()
     least = _least_epsilon(privacy, targets is not None)
-    guarantee = None if least else _guarantee("privacy", privacy)
+    guarantee = None if least else budget_of("privacy", privacy)
     weights, sampling = _weights(privacy, source)
     if guarantee is not None and sampling:
         guarantee = without_share(guarantee, sampling)
@@ -201,7 +201,7 @@ def _spec(content: Mapping[str, Any], folder: Path) -> Spec:
         source=source,
         expressions=expressions,
         ledger=ledger,
-        ledger_budget=_guarantee("ledger", ledger),
+        ledger_budget=budget_of("ledger", ledger),
         **_left_out(privacy, source),
         weights=weights,
         sampling=sampling,
@@ -307,7 +307,8 @@ def _least_epsilon(settings: Mapping[str, Any], has_targets: bool) -> bool:
     return True
 
 
-def _guarantee(section: str, settings: Mapping[str, Any]) -> Guarantee | None:
+def budget_of(section: str, settings: Mapping[str, Any]) -> Guarantee | None:
+    """The budget that settings state: rho, mu, epsilon with delta, or epsilon alone; None without any of them."""
     given = {key: settings[key] for key in SPENDING if key in settings}
     least = [key for key, value in given.items() if value == _LEAST]
     if least and section == "ledger":

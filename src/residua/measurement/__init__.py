@@ -1,5 +1,6 @@
 """The measuring step: the one door to data, and the ledger that is debited first."""
 
+from residua.measurement.allotting import allot
 from residua.measurement.continual import Continual
 from residua.measurement.ledger import Entry, Ledger
 from residua.measurement.measure import measure
@@ -13,6 +14,7 @@ __all__ = [
     "Ledger",
     "RecordsPerPerson",
     "Scores",
+    "allot",
     "measure",
     "measure_survey",
     "records_per_person",

@@ -199,7 +199,7 @@ class Ledger(Shown):
     @property
     def meaning(self) -> str:
         """What the total stands for, in a sentence; it depends on the budget, and on whether noise was mixed."""
-        return amounts.meaning(self._header.budget, laplace=any(entry.epsilon is not None for entry in self.entries))
+        return amounts.meaning(self._header.budget, laplace=any(entry.may_be_laplace for entry in self.entries))
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -271,7 +271,7 @@ class Ledger(Shown):
         cost: Fraction | int,
         *,
         purpose: str,
-        dataset: str,
+        dataset: str | None,
         detail: Mapping[str, Any] = MappingProxyType({}),
         after: str | None = None,
         currency: Currency = "pcost",
@@ -286,7 +286,7 @@ class Ledger(Shown):
             cost: what is spent, for the ledger's unit, above 0, exact (no float); 0 only with a detail, for a
                 measurement that adds nothing to what the most expensive cell has paid already.
             purpose: what the budget is spent on, in words that may be public.
-            dataset: fingerprint of the data to be read.
+            dataset: fingerprint of the data to be read; None where the detail says that a part is allotted.
             detail: JSON values to keep with the entry.
             after: the head the cost was computed for; the debit is refused if the ledger moved on.
             currency: what the cost is: a pcost (Gaussian noise), or an epsilon (Laplace noise), which is converted
@@ -305,6 +305,8 @@ class Ledger(Shown):
         if currency != amounts.currency_of(self._header.budget):
             detail = {**detail, "pure_epsilon": amounts.text_of(given)}
         _require_text("purpose", purpose, "say what the budget is spent on")
+        if dataset is None and "allotted" not in detail:
+            raise LedgerError("dataset must be a fingerprint, a text, not None; give the source's own.")
         with self._held() as (handle, contents):
             if after is not None and after != contents.head:
                 raise LedgerMovedError(
@@ -336,10 +338,10 @@ class Ledger(Shown):
             self._allowed(contents, amount, dataset, whose)
 
     def _allowed(
-        self, contents: Contents, amount: Fraction, dataset: str, whose: Mapping[str, Any] | None
-    ) -> tuple[str, dict[str, Any]]:
+        self, contents: Contents, amount: Fraction, dataset: str | None, whose: Mapping[str, Any] | None
+    ) -> tuple[str | None, dict[str, Any]]:
         """The salted fingerprint and what says whose records are, once they and the amount are known to be allowed."""
-        salted = self._bound(contents, dataset)
+        salted = None if dataset is None else self._bound(contents, dataset)
         agreed = {} if whose is None else {"whose": amounts.agreed(contents, whose, self._name)}
         if amount > contents.remaining:
             raise LedgerError(

@@ -64,6 +64,11 @@ class Entry:
         """What was spent as pure DP, where the debit was one in a ledger of another currency."""
         return fraction_of(self.detail["pure_epsilon"]) if "pure_epsilon" in self.detail else None
 
+    @property
+    def may_be_laplace(self) -> bool:
+        """Whether it was spent on Laplace noise, or allotted to a ledger that may be."""
+        return self.epsilon is not None or "allotted" in self.detail
+
 
 @dataclass(frozen=True)
 class Contents:

@@ -8,6 +8,8 @@ people:
     {"sequence":1,"time":…,"cost":"1/4","purpose":…,"dataset":…,"detail":{},"previous":…,"sha256":…}
     {"sequence":2,"time":…,"accepted":…,"why":"corrected codes","previous":…,"sha256":…}
 
+A part that is allotted to a ledger of its own is a debit without a dataset, whose detail says `"allotted"`.
+
 A ledger whose budget is PureDP counts in epsilon: it has `epsilon_allowed`, and its costs are epsilons. In the others a
 debit of Laplace noise keeps its epsilon as `detail.pure_epsilon`, beside the pcost it counts as.
 
@@ -116,8 +118,9 @@ def _chained(bodies: list[dict[str, Any]], digests: list[str], kept: int, ended:
         elif number:
             entries.append(_entry(body, digests[number]))
             spent += entries[-1].cost
-            datasets = datasets or [str(body["dataset"])]
-            if body["dataset"] not in datasets:
+            bound = [] if body["dataset"] is None else [str(body["dataset"])]  # what is allotted reads no data
+            datasets = datasets or bound
+            if bound and bound[0] not in datasets:
                 raise _BrokenError(f"line {number + 1} is about another dataset")
             if spent > header.allowed:
                 raise _BrokenError(f"line {number + 1} spends more than the budget")
