@@ -40,6 +40,12 @@ def _without_data(text: str, frame: FrameType | None) -> str:
     return text
 
 
+def named(value: object) -> str:
+    """What was given in place of something else: text and numbers as written, all that could be data by its type."""
+    shown = isinstance(value, str | int | float | complex | bytes | type | None)
+    return repr(value) if shown else f"a {type(value).__name__}"
+
+
 class ResiduaError(Exception):
     """Root of every error residua raises on purpose."""
 

@@ -192,7 +192,7 @@ CASES = {
     "noise of another budget": (
         lambda: planned(guarantee=BUDGET, noise="laplace"), PlanError, "noise='laplace' cannot be priced.*PureDP",
     ),
-    "objective text": (lambda: planned(guarantee=BUDGET, minimise="max"), PlanError, "minimise='max'.*use one such"),
+    "objective text": (lambda: planned(guarantee=BUDGET, minimise="b"), PlanError, "minimise='b'.*use one such"),
     "objective class": (
         lambda: planned(guarantee=BUDGET, minimise=rs.MaxVariance), PlanError, "minimise=<class.*rs.MaxVariance\\(\\)",
     ),

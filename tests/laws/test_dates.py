@@ -110,7 +110,7 @@ def test_prefixes_hierarchies_and_queries_over_dates(tmp_path: Path) -> None:
     [
         (lambda: rs.Dates("2024-02-30", "2024-03-01"), "first='2024-02-30' is not a date"),
         (lambda: rs.Dates(2024, 2025), "first=2024 is not a date"),
-        (lambda: rs.Dates(dt.datetime(2024, 1, 1), "2024-03-01"), "is not a date"),
+        (lambda: rs.Dates(dt.datetime(2024, 1, 1, 8), "2024-03-01"), "is not a date"),
         (lambda: rs.Dates("2024-03-01", "2024-02-01"), "exchange them"),
         (lambda: rs.Dates("2024-03-01", "2024-04-01", "fortnight"), "no unit of the calendar"),
         (lambda: rs.Dates("2024-03-01", "2024-04-01", levels=["week", "month"]), "weeks do not nest"),

@@ -338,7 +338,7 @@ def test_lists_of_the_largest(release):
     [
         (lambda r: r.mean("agee"), "did you mean 'age'"),
         (lambda r: r.mean("sex"), "values of 'sex' are not numbers"),
-        (lambda r: r.mean("age", by="sex"), r"by=\['sex'\]"),
+        (lambda r: r.mean("age", by=3), "by=3 is not a list of attributes"),
         (lambda r: r.mean("age", by=["age"]), "in by or where already"),
         (lambda r: r.mean("age", by=["sex", "town"]), "does not answer .*asked for were: age; sex"),
         (lambda r: r.mean("age", by={"town": "sides"}), "no level 'sides'"),

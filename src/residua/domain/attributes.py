@@ -18,10 +18,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypedDict, Unpack, get_args
 
+from residua.domain.given import listed, plain
 from residua.domain.labels import values_of_file
 from residua.domain.levels import OTHER, DeclaredCells, Level, levels_of, settings_of_levels
 from residua.domain.words import Described, Words, interval_labels
-from residua.errors import DomainError
+from residua.errors import DomainError, named
 
 Policy = Literal["error", "other", "drop"]
 Label = str | int
@@ -151,15 +152,17 @@ class Categories(Attribute):
     values: tuple[Label, ...] = field(kw_only=False)
 
     def _validate(self) -> None:
-        if isinstance(self.values, str) or not isinstance(self.values, Sequence):
-            raise DomainError(f"values={self.values!r} is not a list of categories; pass a list of labels.")
-        values = tuple(_spelled(value) for value in self.values)
+        given = listed(self.values)
+        if isinstance(given, str) or not isinstance(given, Sequence):
+            raise DomainError(f"values={named(given)} is not a list of categories; pass a list of labels.")
+        values = tuple(_spelled(plain(value)) for value in given)
         kinds = {type(value) for value in values}
         if kinds - {str} and kinds - {int}:
             raise DomainError("categories must be all text or all whole numbers; quote them all or none.")
         if len(set(values)) < len(values):
             twice = sorted(repr(value) for value, times in Counter(values).items() if times > 1)
-            raise DomainError(f"category {', '.join(twice)} is listed twice; list every category once.")
+            shown = f"category {', '.join(twice)}" if given is self.values else f"a category of {named(self.values)}"
+            raise DomainError(f"{shown} is listed twice; list every category once.")
         if OTHER in values and self.has_other:
             raise DomainError(f"category {OTHER!r} is the name of the cell for other values; rename it.")
         object.__setattr__(self, "values", values)
@@ -209,7 +212,8 @@ class Integers(Attribute):
     high: int = field(kw_only=False)
 
     def _validate(self) -> None:
-        for argument, value in (("low", self.low), ("high", self.high)):
+        for argument, value in (("low", plain(self.low)), ("high", plain(self.high))):
+            object.__setattr__(self, argument, value)
             if not isinstance(value, int) or isinstance(value, bool) or abs(value) >= 2**62:
                 raise DomainError(
                     f"{argument}={value!r} is not a whole number below 2^62; give whole numbers as bounds."
@@ -262,9 +266,10 @@ class Bins(Attribute):
                 raise DomainError(
                     f"edges {left:g}, {right:g} are not in increasing order; sort them and list each once."
                 )
-        if isinstance(self.bin_labels, str) or not isinstance(self.bin_labels, Sequence):
-            raise DomainError(f"labels={self.bin_labels!r} is not a list; give one label for each bin.")
-        labels = tuple(self.bin_labels) or interval_labels(edges)
+        given = listed(self.bin_labels)
+        if isinstance(given, str) or not isinstance(given, Sequence):
+            raise DomainError(f"labels={named(given)} is not a list; give one label for each bin.")
+        labels = tuple(plain(label) for label in given) or interval_labels(edges)
         if not all(isinstance(label, str) for label in labels):
             raise DomainError("labels of bins must be text; quote them.")
         if len(labels) != len(edges) - 1 or len(set(labels)) != len(labels):
@@ -279,8 +284,9 @@ class Bins(Attribute):
         cls, intervals: Sequence[Sequence[float]], labels: Sequence[str] = (), **policies: Unpack[LeveledPolicies]
     ) -> Bins:
         """Bins from (lower, upper) pairs, which must touch and not overlap; unknown, missing and levels as for all."""
+        intervals, labels = listed(intervals), listed(labels)
         if isinstance(intervals, str) or not isinstance(intervals, Sequence):
-            raise DomainError(f"intervals={intervals!r} is not a list; give (lower, upper) pairs.")
+            raise DomainError(f"intervals={named(intervals)} is not a list; give (lower, upper) pairs.")
         pairs = [_numbers("intervals", pair) for pair in intervals]
         for pair in pairs:
             if len(pair) != 2:
@@ -353,9 +359,10 @@ def _spelled(value: Any) -> Any:
 
 
 def _numbers(argument: str, values: Sequence[float | str]) -> tuple[float, ...]:
-    if isinstance(values, str) or not isinstance(values, Sequence):
-        raise DomainError(f"{argument}={values!r} is not a list of numbers.")
-    numbers = [float(value) if value in ("inf", "-inf") else value for value in values]
+    given = listed(values)
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise DomainError(f"{argument}={named(given)} is not a list of numbers; give numbers in increasing order.")
+    numbers = [float(value) if value in ("inf", "-inf") else plain(value) for value in given]
     for value in numbers:
         if isinstance(value, bool) or not isinstance(value, int | float) or value != value or _beyond(value):
             raise DomainError(f"{argument} holds {value!r}, which is not a number; give numbers in increasing order.")

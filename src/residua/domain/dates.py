@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 from functools import cached_property
 from typing import Any, ClassVar, Literal, cast, get_args
 
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.domain.attributes import Attribute, Label
+from residua.domain.conditions import plain_label
 from residua.errors import DomainError
 
 Unit = Literal["day", "week", "month", "quarter", "year"]
@@ -137,10 +138,8 @@ class Dates(Attribute):
 
 
 def _date(argument: str, value: object) -> date:
-    if isinstance(value, date) and not isinstance(value, datetime):
-        return value
     try:
-        return date.fromisoformat(cast(str, value))
+        return date.fromisoformat(cast(str, plain_label(value)))
     except (TypeError, ValueError):
         raise DomainError(f'{argument}={value!r} is not a date; write it as "2024-01-31".') from None
 

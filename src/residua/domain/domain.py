@@ -19,9 +19,11 @@ from residua.domain.attributes import Anonymous, Attribute, Bins, Categories, In
 from residua.domain.code_lists import CodeList
 from residua.domain.conditions import Rule, rules_of
 from residua.domain.dates import Dates
+from residua.domain.draft import DomainDraft, draft_of
+from residua.domain.given import listed
 from residua.domain.labels import values_of_settings
 from residua.domain.words import KEYS
-from residua.errors import DomainError, FileError
+from residua.errors import DomainError, FileError, named
 from residua.files import MOST_PLAN, read_regular, write_atomically
 from residua.showing import Shown
 
@@ -65,7 +67,7 @@ class Domain(Shown):
         impossible: Iterable[Mapping[str, Any] | Rule] = (),
     ) -> None:
         if not isinstance(attributes, Mapping):
-            raise DomainError(f"attributes={attributes!r} is not a mapping; pass {{name: attribute}}.")
+            raise DomainError(f"attributes={named(attributes)} is not a mapping; pass {{name: attribute}}.")
         if not attributes:
             raise DomainError("attributes is empty; declare at least one attribute.")
         declared: dict[str, Attribute] = {}
@@ -94,12 +96,27 @@ class Domain(Shown):
             ('a', 'b')
         """
         if not isinstance(sizes, Mapping | Sequence | np.ndarray) or isinstance(sizes, str):
-            raise DomainError(f"sizes={sizes!r} is not a list of sizes; pass {{name: size}} or [size, …].")
-        named = sizes if isinstance(sizes, Mapping) else {f"a{i}": size for i, size in enumerate(sizes)}
+            raise DomainError(f"sizes={named(sizes)} is not a list of sizes; pass {{name: size}} or [size, …].")
+        each = sizes if isinstance(sizes, Mapping) else {f"a{i}": size for i, size in enumerate(sizes)}
         return cls(
-            {name: Anonymous(int(size) if isinstance(size, np.integer) else size) for name, size in named.items()},
+            {name: Anonymous(int(size) if isinstance(size, np.integer) else size) for name, size in each.items()},
             impossible,
         )
+
+    @staticmethod
+    def draft(frame: Any) -> DomainDraft:
+        """What the types of a frame's columns say of a domain, and what is left to declare; no value is read.
+
+        Example:
+            >>> import pandas as pd
+            >>> frame = pd.DataFrame({"member": [True, False], "age": [30, 40]})
+            >>> print(Domain.draft(frame))
+            member: Categories(unknown='error', missing='error', values=('false', 'true'))  # truth values
+            age: '?'  # int64: declare what it may hold
+            >>> Domain(Domain.draft(frame).declared(age=Integers(0, 120))).sizes.tolist()
+            [2, 121]
+        """
+        return draft_of(frame)
 
     @classmethod
     def load(cls, path: str | Path) -> Domain:
@@ -156,7 +173,7 @@ class Domain(Shown):
         if isinstance(names, str):
             raise DomainError(f"{names!r} is a name, not a set of attributes; write ({names!r},).")
         if not isinstance(names, Iterable):
-            raise DomainError(f"{names!r} is not a set of attributes; list their names.")
+            raise DomainError(f"{named(names)} is not a set of attributes; list their names.")
         names = tuple(names)
         positions = tuple(self.position(name) for name in names)
         if len(set(positions)) < len(positions):
@@ -164,10 +181,8 @@ class Domain(Shown):
         return positions
 
     def listed(self, names: Iterable[str]) -> tuple[str, ...]:
-        """These attributes' names, once it is known that they are names: a text alone is not taken for its letters."""
-        if not isinstance(names, str) and isinstance(names, Iterable):
-            names = tuple(names)
-        return tuple(self.names[i] for i in self.positions(names))
+        """These attributes' names, once it is known that they are names; a name alone stands for itself."""
+        return tuple(self.names[i] for i in self.positions((names,) if isinstance(names, str) else names))
 
     def cells(self, names: Iterable[str]) -> int:
         """How many cells the marginal on these attributes has."""
@@ -196,6 +211,9 @@ class Domain(Shown):
     def __hash__(self) -> int:
         return hash((tuple(self.attributes.items()), self.impossible))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (dict(self.attributes), self.impossible)
+
     def __repr__(self) -> str:
         shown = [f"{name}: {self[name].size}" for name in self.names[:8]]
         return f"Domain({', '.join(shown)}{', …' if len(self) > 8 else ''})"
@@ -204,10 +222,10 @@ class Domain(Shown):
 def _attribute(name: str, declared: object) -> Attribute:
     if isinstance(declared, Attribute):
         return declared
-    if isinstance(declared, str) or not isinstance(declared, Sequence):
-        raise DomainError(f"attribute {name!r} is declared as {declared!r}; use {_DECLARATIONS}.")
+    if isinstance(declared, str) or not isinstance(listed(declared), Sequence):
+        raise DomainError(f"attribute {name!r} is declared as {named(declared)}; use {_DECLARATIONS}.")
     try:
-        return Categories(tuple(declared))
+        return Categories(declared)  # type: ignore[arg-type]
     except DomainError as problem:
         raise DomainError(f"attribute {name!r}: {problem}") from None
 

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from residua.domain.given import listed
 from residua.domain.words import interval_labels
 from residua.errors import DomainError
 
@@ -144,6 +145,7 @@ def _grouped(
     if not isinstance(groups, Mapping) or not groups:
         edges = ", or a list of edges" if cells.starts is not None else ""
         raise DomainError(f"level {name!r} is {groups!r}; give a mapping from groups to lists of members{edges}.")
+    groups = {group: listed(members) for group, members in groups.items()}
     if all(_is_list(members) for members in groups.values()):
         pairs = [(member, group) for group, members in groups.items() for member in members]
     else:

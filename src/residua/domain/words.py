@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, Self, cast
@@ -40,10 +40,18 @@ class Named:
     description: Mapping[str, str] = field(default_factory=_nothing)
     code: str = ""
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        values = (getattr(self, each.name) for each in fields(self))
+        return _restored, (type(self), [dict(value) if isinstance(value, Mapping) else value for value in values])
+
     def settings(self) -> dict[str, Any]:
         """As plain values, for files; nothing where nothing is said."""
         texts = {"title": _plain(self.title), "description": _plain(self.description), "code": self.code}
         return {key: value for key, value in texts.items() if value}
+
+
+def _restored(kind: type[Any], values: list[Any]) -> Any:
+    return kind(*(MappingProxyType(value) if isinstance(value, dict) else value for value in values))
 
 
 @dataclass(frozen=True)

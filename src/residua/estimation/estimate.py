@@ -101,11 +101,12 @@ class Estimated(Exported, Tabled):
         return self.fitted.total
 
     def _members(self, attributes: Sequence[str]) -> tuple[Members, list[int]]:
-        positions = list(self.domain.positions(self.domain.listed(attributes)))
-        cells = self.domain.cells(list(attributes))
+        names = self.domain.listed(attributes)
+        positions = list(self.domain.positions(names))
+        cells = self.domain.cells(names)
         if cells > MOST_CELLS or len(positions) > MOST_ATTRIBUTES:
             raise PlanError(
-                f"the table on {tuple(attributes)!r} has {cells:,} cells of {len(positions)} attributes; ask for at "
+                f"the table on {names!r} has {cells:,} cells of {len(positions)} attributes; ask for at "
                 f"most {MOST_CELLS:,} cells of {MOST_ATTRIBUTES} attributes."
             )
         return tuple(sorted(positions)), positions
@@ -124,7 +125,9 @@ class Estimated(Exported, Tabled):
         """How accurate the table of these attributes is estimated to be, and what it rests on."""
         members, _ = self._members(attributes)
         interactions = self._tables.interactions(members)
-        return accuracy_of(self.domain, tuple(attributes), interactions, self.fitted.concentrations, self.total)
+        return accuracy_of(
+            self.domain, self.domain.listed(attributes), interactions, self.fitted.concentrations, self.total
+        )
 
     def table(
         self,

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from residua.domain import Domain
-from residua.errors import DomainError, PlanError, WorkloadError
+from residua.errors import DomainError, PlanError, WorkloadError, named
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Group
 from residua.machine import csr_array
@@ -67,7 +67,7 @@ def require_workload(workload: object, *, plain: bool = False) -> Workload:
     if isinstance(workload, Workload) and (workload.plain or not plain):
         return workload
     what, makers = ("of marginals", "rs.marginals") if plain else ("", "rs.marginals, rs.product or rs.queries")
-    raise PlanError(f"workload={workload!r} is not a workload {what}".rstrip() + f"; make one with {makers}.")
+    raise PlanError(f"workload={named(workload)} is not a workload {what}".rstrip() + f"; make one with {makers}.")
 
 
 def require_same_domain(domain: Domain, workload: object) -> None:

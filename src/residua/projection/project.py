@@ -106,7 +106,7 @@ class Projected(Exported, Tabled):
         Raises:
             PlanError: the projection does not answer this marginal.
         """
-        positions = self.domain.positions(attributes)
+        positions = self.domain.positions(self.domain.listed(attributes))
         members = tuple(sorted(positions))
         if not self.fit.supports(members):
             raise PlanError(

@@ -291,7 +291,8 @@ class Tabled(Quotable):
         if not self.nonnegative:
             raise PlanError("only tables of non-negative numbers can be rounded; project with nonnegative=True.")
         rounding = controlled_rounding(self.estimates(attributes))
-        return CountTable(self.domain, tuple(attributes), rounding.counts, rounding.margin_error, self._counted)
+        names = self.domain.listed(attributes)
+        return CountTable(self.domain, names, rounding.counts, rounding.margin_error, self._counted)
 
     def answers(self, workload: Workload | None = None, *, confidence: float | None = 0.95) -> ProjectedTable:
         """The answers to every query of a workload, by default of the one the release was planned for.

@@ -219,7 +219,8 @@ def groups_of(domain: Domain, by: By = (), where: Where | None = None, *, argume
     Raises:
         PlanError: not names, an attribute named twice, an unknown level or label.
     """
-    if isinstance(by, str) or not isinstance(by, Iterable):
+    by = (by,) if isinstance(by, str) else by
+    if not isinstance(by, Iterable):
         raise PlanError(f"{argument}={by!r} is not a list of attributes; write {argument}=[{str(by)!r}].")
     axes: list[Axis] = []
     rows: dict[int, Floats | None] = {}

@@ -387,3 +387,14 @@ class Release(Answered):
         from residua.release.folder import load_release
 
         return load_release(Path(path), Release)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from residua.release.folder import files_of, release_of_files
+
+        return release_of_files, (files_of(self), Release)  # what is saved, and nothing else
+
+    def __deepcopy__(self, memo: object) -> Release:
+        return self  # it cannot be changed
+
+    def __copy__(self) -> Release:
+        return self

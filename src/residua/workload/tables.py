@@ -84,6 +84,8 @@ def _listed(domain: Domain, sets: Iterable[Sequence[str]]) -> tuple[list[NDArray
         raise WorkloadError(f"sets={sets!r} is not a list of attribute sets, such as [('age', 'sex')].")
     places: dict[tuple[int, ...], int] = {}
     for names in sets:
+        if isinstance(names, str):  # two names could be two tables, or one of both
+            raise WorkloadError(f"sets: {names!r} is a name, not a set of attributes; write ({names!r},).")
         row = tuple(sorted(positions_of(domain, names, "sets")))
         if row in places:
             twice = tuple(domain.names[i] for i in row)
@@ -260,8 +262,7 @@ def hierarchy(
 
 def _each(domain: Any, attribute: str | Sequence[str], by: Sequence[str], kind: str) -> dict[str, AskedRows]:
     require_domain(domain)
-    if isinstance(by, str):
-        raise WorkloadError(f"by={by!r} is one name; list attributes, such as [{by!r}].")
+    by = (by,) if isinstance(by, str) else by
     for argument, given in (("attribute", attribute), ("by", by)):
         if not isinstance(given, Iterable):
             raise WorkloadError(f"{argument}={given!r} is not a name or a list of names; name attributes.")

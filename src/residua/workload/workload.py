@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.domain import Domain
-from residua.errors import DomainError, WorkloadError
+from residua.errors import DomainError, WorkloadError, named
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.linalg.lattice import SetFamily, closure
 from residua.showing import Shown, printable
@@ -358,7 +358,7 @@ def _asked_by_all(families: Sequence[Family], lattice: SetFamily) -> NDArray[np.
 def require_domain(domain: object) -> None:
     """Refuses what is no domain."""
     if not isinstance(domain, Domain):
-        raise WorkloadError(f"domain={domain!r} is not a Domain; declare one with rs.Domain.")
+        raise WorkloadError(f"domain={named(domain)} is not a Domain; declare one with rs.Domain.")
 
 
 def positions_of(domain: Domain, names: Iterable[str], argument: str) -> tuple[int, ...]:

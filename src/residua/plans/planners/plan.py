@@ -46,7 +46,7 @@ _ROUNDS_SAVED = 5  # by a baseline, which is written down and not searched for
 class _Options(TypedDict, total=False):
     """What every overload of `plan` takes as well."""
 
-    minimise: Objective | None
+    minimise: Objective | str | None
     targets: Targets | None
     stddev: Targets | None
     margin: Targets | None
@@ -79,7 +79,7 @@ def plan(
     workload: Workload,
     guarantee: Guarantee | None = None,
     *,
-    minimise: Objective | None = None,
+    minimise: Objective | str | None = None,
     targets: Targets | None = None,
     stddev: Targets | None = None,
     margin: Targets | None = None,
@@ -240,9 +240,14 @@ def independent(workload: Workload, guarantee: Guarantee, *, unit: Unit = _RECOR
     return plan
 
 
-def _objective(minimise: Objective | None, targets: Targets | None) -> Objective:
+_BY_NAME: dict[str, type[TotalVariance | MaxVariance]] = {"total": TotalVariance, "max": MaxVariance}
+
+
+def _objective(minimise: Objective | str | None, targets: Targets | None) -> Objective:
+    if isinstance(minimise, str) and minimise in _BY_NAME:
+        minimise = _BY_NAME[minimise]()
     if minimise is not None and (isinstance(minimise, type) or not isinstance(minimise, Objective)):
-        raise PlanError(f"minimise={minimise!r} is not an objective; use one such as rs.MaxVariance().")
+        raise PlanError(f"minimise={minimise!r} is not an objective; use one such as rs.MaxVariance() or 'max'.")
     if targets is None:
         return TotalVariance() if minimise is None else minimise
     if minimise is not None and not isinstance(minimise, MaxVariance):
