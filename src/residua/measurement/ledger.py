@@ -40,12 +40,11 @@ class Ledger(Shown):
     mu-GDP, hence `mu²/2`-zCDP, however adaptively they were chosen. Laplace noise of `epsilon` counts as pcost
     `epsilon²` under a ZCDP budget and as the `mu²` of the GDP it has under the others; a ledger whose budget is
     PureDP counts epsilons, which add up too, and takes no Gaussian noise. `meaning` says what a total stands for.
-    A cost need not be the pcost of the mechanism alone: a caller who keeps more of Γ in `detail` may debit the
-    increment of the maximum, and passes `after=ledger.head` so that the debit fails if another came in between.
+    A caller who keeps more of Γ in `detail` may debit the increment of the maximum alone, with `after=ledger.head`.
 
-    Guarantee: a debit that returned is on disk, and survives the end of the process and a loss of power. A debit
-    cut short leaves the ledger readable. What was spent never exceeds the budget, however many processes and
-    threads debit at once. An edited, removed, inserted or moved line is noticed.
+    Guarantee: a debit that returned is on disk, and survives the end of the process and a loss of power. A debit cut
+    short leaves the ledger readable. What was spent never exceeds the budget, however many processes and threads
+    debit at once. An edited, removed, inserted or moved line is noticed.
 
     What it cannot notice: the chain has no secret, so anyone who may write the file can rewrite all of it, or
     cut its last lines off (go back to a copy). Keep `head` with every release and ask `contains(head)` later;
@@ -63,7 +62,7 @@ class Ledger(Shown):
         population: who the people are, in words that may be public, fixed at creation; the file's name if left out.
 
     Raises:
-        FileError: when the path cannot be used, or holds no ledger, or one of another version.
+        FileError: when the path cannot be used, or holds no ledger.
         LedgerError: when the file has another budget, unit, population or dataset, or was changed.
 
     Reference: Smith and Thakurta (2022), arXiv:2210.17520 (filter for GDP); Whitehouse, Ramdas, Rogers and Wu
@@ -305,8 +304,8 @@ class Ledger(Shown):
         if currency != amounts.currency_of(self._header.budget):
             detail = {**detail, "pure_epsilon": amounts.text_of(given)}
         _require_text("purpose", purpose, "say what the budget is spent on")
-        if dataset is None and "allotted" not in detail:
-            raise LedgerError("dataset must be a fingerprint, a text, not None; give the source's own.")
+        if "allotted" not in detail:
+            _require_text("dataset", dataset, "give the source's own fingerprint")
         with self._held() as (handle, contents):
             if after is not None and after != contents.head:
                 raise LedgerMovedError(
