@@ -53,7 +53,7 @@ GROUPS: tuple[tuple[str, str], ...] = (
         "Quote: numbers people quote, from releases, sessions, projections and plans",
         "quoting:Quotable quoting:Quoted published:Flagged plans.quotes:Forecasts",
     ),
-    ("Project: tables that could be true", "project Projected for_mbi"),
+    ("Project: tables that agree and are not negative", "project Projected projection:Realisable for_mbi"),
     (
         "Estimate: tables that borrow strength",
         "estimate Estimated estimation:EstimatedTable estimation:TableAccuracy estimation:SyntheticRows plan_estimates",

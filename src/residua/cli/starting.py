@@ -69,7 +69,7 @@ def run_demo(folder: Path | None) -> None:
         f"{command} table {target}/release race --csv       the same as CSV",
         f"{command} mean {target}/release age --by sex      what people quote: also share, median, quantile, top",
         f"{command} report {target}/release                 one page for people, with pictures",
-        f"{command} project {target}/release --out {target}/projected   no negative counts, tables that could be true",
+        f"{command} project {target}/release --out {target}/projected   no negative counts, tables that agree",
         f"{command} ledger {target}/adult.ledger            what was spent, and what is left",
         f"{command} audit {target}/release                  its price, and whether the guarantee covers it",
         f"{command} plan {target}/adult.toml                what was known before any data was read",

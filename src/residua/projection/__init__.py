@@ -1,7 +1,8 @@
-"""From noisy answers to answers that could be true: projection onto what is known, without touching data."""
+"""From noisy answers to answers that agree and meet what is known: projection, without touching data."""
 
 from residua.projection.accuracy import Bound, SimulatedError
 from residua.projection.project import Projected, project
+from residua.projection.realisable import Realisable
 from residua.projection.synthetic import for_mbi
 from residua.projection.tables import CountTable, ProjectedTable
 
@@ -10,6 +11,7 @@ __all__ = [
     "CountTable",
     "Projected",
     "ProjectedTable",
+    "Realisable",
     "SimulatedError",
     "for_mbi",
     "project",

@@ -46,6 +46,12 @@ class ConsistentTables(Fit):
         """Whether the marginal on these attributes can be read off."""
         return self.layout.lattice.number(members) >= 0
 
+    @property
+    def largest(self) -> tuple[tuple[int, ...], ...]:
+        """The sets within no other."""
+        lattice = self.layout.lattice
+        return tuple(lattice.members(int(number)) for number in np.flatnonzero(lattice.is_maximal))
+
     def residual(self, members: Sequence[int]) -> Floats:
         """The residual of one set (positions, increasing)."""
         start = self.layout.starts[self.layout.lattice.number(members)]

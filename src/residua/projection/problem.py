@@ -107,6 +107,11 @@ class Fit(ABC):
         """The marginal on these attributes (positions, increasing)."""
 
     @property
+    def largest(self) -> tuple[tuple[int, ...], ...]:
+        """The sets of attributes whose tables hold all others, none within another; empty where it has no tables."""
+        return ()
+
+    @property
     def histogram(self) -> Floats:
         """The counts of all cells of its attributes, one axis each.
 
@@ -143,6 +148,11 @@ class Histogram(Fit):
         """The marginal on these attributes (positions, increasing)."""
         rest = tuple(axis for axis, i in enumerate(self.attributes) if i not in members)
         return np.asarray(self.array.sum(axis=rest))
+
+    @property
+    def largest(self) -> tuple[tuple[int, ...], ...]:
+        """The one table that it is."""
+        return (self.attributes,)
 
     @property
     def histogram(self) -> Floats:

@@ -1,4 +1,4 @@
-"""`rs.project`: from a release to the nearest tables that could be true; and what it gives, all consistent."""
+"""`rs.project`: from a release to the nearest tables that agree, are not negative, and meet public facts."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from residua.projection.folder import load_projection, save_projection
 from residua.projection.intervals import safe_ends
 from residua.projection.problem import Fit, Metric, Progress, Terms
 from residua.projection.problems import kind_of, metric_of, problem_of
+from residua.projection.realisable import Realisable, realisable
 from residua.projection.tables import Tabled
 from residua.projection.total import estimated_total
 from residua.published.replicates import Replicates, check_count
@@ -142,6 +143,20 @@ class Projected(Exported, Tabled):
         """
         return self.fit.histogram
 
+    def realisable(self) -> Realisable:
+        """Whether some dataset has these tables, with a proof: a histogram that has them, or an inequality.
+
+        Tables that agree and are not negative need not belong to any dataset, unless their attributes form a tree. It
+        is not known for more than 100,000 cells of all attributes together, and for projections that hold no tables.
+
+        Returns:
+            True, False or None as `verdict`, with the `reason` in words; the `histogram` of the nearest dataset found;
+            weights of the tables' cells (`inequality`) whose sum no dataset can have; and by how much every dataset
+            must miss some cell (`missed`).
+        """
+        names, sets = self.domain.names, self.fit.largest
+        return realisable(self.domain, {each: self.estimates([names[i] for i in each]) for each in sets})
+
     # ---- accuracy
 
     @with_bar("simulating")
@@ -223,7 +238,10 @@ def project(
     simulations: int | None = None,
     progress: Progress | bool | None = None,
 ) -> Projected:
-    """The tables nearest to a release that some dataset could have given: not negative, consistent, facts met.
+    """The tables nearest to a release that agree with each other, are not negative, and meet the facts.
+
+    Tables of several attributes each can do so and still belong to no dataset; `projected.realisable()` tells. One
+    histogram (of a plan of one matrix, of one ordered attribute) is a dataset.
 
     Reads the release alone: no data is touched, nothing is spent, and it can be done on any machine, later.
 

@@ -100,7 +100,7 @@ def _(release: Release, title: str | None, beside: None) -> Page:
 
 @_page.register
 def _(projected: Projected, title: str | None, beside: None) -> Page:
-    lead = "Tables that could be true: consistent, and not negative where that was asked."
+    lead = "Tables that agree with each other, and are not negative where that was asked."
     errors = _accurate(projected.plan, accuracy(projected.plan), biased=WARNING, projection=True)
     note = "Thin lines and bands are 95 % intervals, each by itself. The estimates within them are biased."
     return _without_bars(projected, title or "Projection", lead, WARNING, "projected", note, errors)

@@ -92,7 +92,7 @@ def _(release: Release) -> str:
 
 @fragment.register
 def _(projected: Projected) -> str:
-    return _measured("Projection", projected.plan, projected.receipt, f"Tables that could be true; {BIASED}.")
+    return _measured("Projection", projected.plan, projected.receipt, f"Tables that agree with each other; {BIASED}.")
 
 
 @fragment.register

@@ -1,0 +1,105 @@
+"""Whether some dataset has projected tables: proofs that are checked here without the solver."""
+
+from itertools import combinations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import residua as rs
+from residua.projection.realisable import is_tree, realisable
+
+PAIRS = ((0, 1), (0, 2), (1, 2))
+THREE = rs.Domain.of_sizes({"a": 2, "b": 2, "c": 2})
+
+
+def margins(histogram, sets):
+    return {each: histogram.sum(axis=tuple(i for i in range(histogram.ndim) if i not in each)) for each in sets}
+
+
+def check(domain, tables, answer):
+    """What an answer claims, recomputed: the dataset's tables, or that no cell allows what the weights find."""
+    if answer.verdict:
+        if answer.histogram is not None:
+            assert answer.histogram.min() >= 0
+            for members, table in margins(answer.histogram, tables).items():
+                assert np.abs(table - tables[members]).max() <= answer.distance + 1e-12
+        return
+    assert answer.verdict is False
+    names = domain.names
+    weights = {members: answer.inequality[tuple(names[i] for i in members)] for members in tables}
+    found = sum(float((weights[members] * table).sum()) for members, table in tables.items())
+    total = next(iter(tables.values())).sum()
+    size = sum(np.abs(each).sum() for each in weights.values())
+    cells = np.ndindex(*domain.sizes)
+    least = min(sum(weights[members][tuple(cell[i] for i in members)] for members in tables) for cell in cells)
+    assert total * least - found >= 0.999 * answer.missed * size > 0
+
+
+def test_pairs_that_always_differ_belong_to_no_dataset():
+    table = np.array([[0.0, 5.0], [5.0, 0.0]])
+    tables = dict.fromkeys(PAIRS, table)
+    answer = realisable(THREE, tables)
+    assert answer.verdict is False
+    assert not answer
+    assert answer.missed == pytest.approx(5 / 3, rel=1e-6)  # two of three pairs differ at most
+    check(THREE, tables, answer)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_tables_of_a_dataset_are_recognised(seed):
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(2, 5, 4).tolist()
+    domain = rs.Domain.of_sizes(sizes)
+    tables = margins(rng.poisson(2.0, sizes).astype(float), list(combinations(range(4), 2)))
+    answer = realisable(domain, tables)
+    assert answer.verdict is True
+    check(domain, tables, answer)
+
+
+def test_projections_of_pairs_are_told_apart_with_proofs(tmp_path):
+    """Some fit a dataset and some none (of forty, about half): each answer is proven, none is left open."""
+    rows = np.array([(0, 1, 0), (1, 0, 1), (0, 1, 1), (1, 0, 0), (0, 0, 1), (1, 1, 0)] * 40)
+    data = pa.table({name: rows[:, i] for i, name in enumerate("abc")})
+    plan = rs.plan(rs.marginals(THREE, ways=2), rs.ZCDP(0.1))
+    ledger = rs.Ledger(tmp_path / "l", rs.ZCDP(100.0))
+    verdicts = []
+    for _ in range(40):
+        projected = rs.project(rs.measure(plan, data, ledger=ledger), total=240.0)
+        answer = projected.realisable()
+        tables = {each: projected.estimates([THREE.names[i] for i in each]) for each in PAIRS}
+        check(THREE, tables, answer)
+        verdicts.append(answer.verdict)
+    # Each fits none with a chance of about one half; that all forty agree has one of less than one in 10⁹.
+    assert set(verdicts) == {True, False}
+
+
+def test_a_tree_of_tables_always_belongs_to_a_dataset():
+    assert is_tree([(0,), (1,), (2,)])
+    assert is_tree([(0, 1), (1, 2), (2, 3)])
+    assert is_tree([(0, 1, 2), (1, 2, 3), (3, 4)])
+    assert not is_tree(list(PAIRS))
+    domain = rs.Domain.of_sizes([100] * 30)
+    chain = {(i, i + 1): np.full((100, 100), 1.0) for i in range(29)}
+    assert realisable(domain, chain).verdict is True
+    ring = chain | {(0, 29): np.full((100, 100), 1.0)}
+    answer = realisable(domain, ring)
+    assert answer.verdict is None
+    assert "not known" in answer.reason
+
+
+def test_structural_zeros_and_negative_cells_count():
+    domain = rs.Domain({"a": ["x", "y"], "b": ["u", "v"]}, impossible=[{"a": "x", "b": "u"}])
+    single = {(0,): np.array([5.0, 5.0]), (1,): np.array([8.0, 2.0])}
+    answer = realisable(domain, single)  # x goes with v alone, of which there are too few
+    assert answer.verdict is False
+    assert answer.missed > 0.5
+    assert realisable(THREE, {(0, 1): np.array([[-1.0, 2.0], [3.0, 4.0]])}).verdict is False
+
+
+def test_a_histogram_is_a_dataset(tmp_path):
+    domain = rs.Domain.of_sizes({"a": 3, "b": 2})
+    plan = rs.plan(rs.explicit(domain, np.tril(np.ones((6, 6)))), rs.ZCDP(0.5))
+    data = pa.table({"a": [0, 1, 2, 2], "b": [0, 1, 1, 0]})
+    projected = rs.project(rs.measure(plan, data, ledger=rs.Ledger(tmp_path / "l", rs.ZCDP(0.5))), total=4.0)
+    assert projected.realisable().verdict is True
