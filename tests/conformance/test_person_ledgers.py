@@ -97,7 +97,7 @@ def test_to_one_ledger_a_person_is_always_the_same(tmp_path: Path) -> None:
     plan = rs.plan(rs.marginals(domain, ways=1), rs.GDP(0.5), unit=unit)
     ledger = rs.Ledger(tmp_path / "a.ledger", rs.GDP(1.0), unit=unit)
     release = rs.measure(plan, rs.Source.frame(data, person="patient"), ledger=ledger)
-    assert "A person is who has one `patient`." in privacy_statement(release)
+    assert "All records with the same `patient` are one person's." in privacy_statement(release)
     for other in ({"person": "row"}, {"person": ["patient", "row"]}, {"person": "patient", "no_person": "drop"}):
         with pytest.raises(LedgerError, match=r"a person is who has one .patient.[^;]*; .*Nothing was spent"):
             rs.measure(plan, rs.Source.frame(data, **other), ledger=ledger)

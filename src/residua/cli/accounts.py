@@ -74,7 +74,8 @@ def print_ledger(path: Path, *, as_json: bool) -> None:
     for known in ledger.accepted:
         out.print(f"Same people by declaration of {known.time}: {known.why}")
     out.print(f"Spent  {_in_words(ledger, spent)}")
-    out.print(f"Left   {name} {float(remaining / half):.6g} of {float(whole / half):.6g}")
+    left = f"{float(remaining / half):.6g}" if remaining * 10**9 > whole else "0 (less than a billionth)"
+    out.print(f"Left   {name} {left} of {float(whole / half):.6g}")
     out.print(f"Means  {ledger.meaning}")
 
 

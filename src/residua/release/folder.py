@@ -310,7 +310,7 @@ def _of_persons(release: Release) -> list[str]:
         return []
     columns = printable(str(release.receipt.get("person", "")))
     said = [
-        *([f"A person is who has one `{columns}`."] if columns else []),
+        *([f"All records with the same `{columns}` are one person's."] if columns else []),
         f"The bound on each person's records was enforced: every table {what_is_counted(unit)}.",
         "They were chosen at random from that person's own, by a secret kept with the ledger. Numbers are lower",
         "than the true ones by what was left out, which no error bar shows.",

@@ -228,10 +228,10 @@ class ResidualEstimator(FamilyEstimator):
         over = f"over {len(self.plan.domain)} attributes"
         asked, queries = (0, 0) if workload is None else (len(workload), workload.queries)
         if measurements.plain:
-            wanted = f"; {asked:,} table{' was' if asked == 1 else 's were'} asked for" if asked else ""
+            wanted = f"{asked:,} table{' was' if asked == 1 else 's were'} asked for, read off " if asked else ""
             number = len(measurements.measured)
             residuals = f"{number:,} residual{'s' * (number != 1)} of marginals {over}"
-            return f"{residuals}, {measurements.cells:,} noisy integers in all{wanted}.{self.beside}"
+            return f"{wanted}{measurements.cells:,} noisy integers ({residuals}).{self.beside}"
         shaped = [
             name for name, one in zip(self.plan.domain.names, measurements.strategies, strict=True) if not one.plain
         ]
