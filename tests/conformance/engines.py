@@ -187,6 +187,45 @@ def csv_utf16(table: pa.Table, folder: Path) -> Any:
     return partial(Source.csv, folder / "w.csv", encoding="utf-16")
 
 
+def excel(table: pa.Table, folder: Path) -> Any:
+    """The sheet of a workbook; text that looks like a number is text, and there is another sheet."""
+    import openpyxl
+
+    book = openpyxl.Workbook()
+    sheet = book.create_sheet("people")
+    sheet.append(table.column_names)
+    for row in table.to_pylist():
+        sheet.append([*row.values()])
+    book.save(folder / "a.xlsx")
+    return partial(Source.excel, folder / "a.xlsx", sheet="people")
+
+
+def _without_truth_values(table: pa.Table) -> pd.DataFrame:
+    """Which neither SPSS nor Stata nor SAS has: they are text."""
+    return table.set_column(4, "flag", table["flag"].cast(pa.string())).to_pandas()
+
+
+def spss(table: pa.Table, folder: Path) -> Any:
+    import pyreadstat
+
+    pyreadstat.write_sav(_without_truth_values(table), folder / "a.sav", compress=True)
+    return folder / "a.sav"
+
+
+def stata(table: pa.Table, folder: Path) -> Any:
+    import pyreadstat
+
+    pyreadstat.write_dta(_without_truth_values(table), folder / "a.dta")
+    return folder / "a.dta"
+
+
+def sas(table: pa.Table, folder: Path) -> Any:
+    import pyreadstat
+
+    pyreadstat.write_xport(_without_truth_values(table), folder / "a.xpt")
+    return folder / "a.xpt"
+
+
 def parquet_one(table: pa.Table, folder: Path) -> Any:
     pq.write_table(table, folder / "a.parquet", row_group_size=100)
     return folder / "a.parquet"
@@ -374,6 +413,10 @@ ENGINES: list[Callable[[pa.Table, Path], Any]] = [
     csv_pandas,
     csv_office,
     csv_utf16,
+    excel,
+    spss,
+    stata,
+    sas,
     parquet_one,
     parquet_many,
     parquet_folder,

@@ -40,9 +40,9 @@ def open_source(spec: Spec, *, show_values: bool = False) -> Source:
     options: SourceOptions = {"show_values": show_values or err.is_terminal}
     options.update({name: settings[name] for name in ("counts", "person", "no_person") if name in settings})  # type: ignore[typeddict-item]
     options["weights"] = spec.weights
-    notation = {name: settings[name] for name in Notation.__annotations__ if name in settings}
+    notation = {name: settings[name] for name in (*Notation.__annotations__, "sheet") if name in settings}
     if notation and not given & {"path", "tables"}:
-        raise SpecError(f"[source] {next(iter(notation))} belongs to delimited text; give a path, or remove it.")
+        raise SpecError(f"[source] {next(iter(notation))} belongs to files; give a path, or remove it.")
     for number, owner in (("version", "delta"), ("snapshot", "iceberg")):
         if number in settings and owner not in given:
             raise SpecError(f"[source] {number} belongs to {owner}; name the table with {owner}, or remove it.")
@@ -168,7 +168,11 @@ def _files(folder: Path, key: str, paths: Any, notation: Mapping[str, Any], opti
     if not isinstance(listed, list) or not listed or not all(isinstance(path, str) for path in listed):
         raise SpecError(f"[source] {key} = {shown_value(paths)} is not a path or a list of paths; name the file.")
     located = [_under(folder, path) for path in listed]
-    return Source.csv(located, **notation, **options) if notation else source_of(located, **options)
+    if "sheet" in notation and len(notation) > 1:
+        raise SpecError("[source] sheet is of a workbook, and the others are of delimited text; remove one of them.")
+    if not notation:
+        return source_of(located, **options)
+    return (Source.excel if "sheet" in notation else Source.csv)(located, **notation, **options)
 
 
 def _under(folder: Path, path: str) -> str:

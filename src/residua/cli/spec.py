@@ -1,13 +1,12 @@
 """A specification: one TOML file that says source, domain, workload, privacy or targets, and objective.
 
-[source]          path = "adult.csv" (CSV, Parquet, Feather, JSON lines, a glob, a list, a folder of Parquet, here or at
-                  s3://, gs://, abfss://, https://), with a query over the table `data` if you like; or database and
-                  query; or uri and query; or [source.tables] and query; or delta = "folder", version = 3; or
-                  iceberg = "catalogue.table", snapshot = 7; or spark = "db.table";
+[source]          path = "adult.csv" (CSV, Parquet, Feather, JSON lines, Excel, SPSS, Stata, SAS, a glob, a list, a folder
+                  of Parquet, here or at s3://, gs://, abfss://, https://), with a query over the table `data` if you
+                  like; or database and query; or uri and query; or [source.tables] and query; or delta = "folder",
+                  version = 3; or iceberg = "catalogue.table", snapshot = 7; or spark = "db.table";
                   delimiter = ";", encoding = "cp1252", decimal = ",", date_format = "%d.%m.%Y" of delimited text;
-                  counts = "n" (how many records each row stands for, if the data is aggregated);
-                  weights = { column = "w", most = 50, step = 0.5 } (survey weights, clipped);
-                  person = "id" (a column, or a list of them), with no_person = "refuse" | "drop" |
+                  sheet = "Tabelle1" of a workbook; counts = "n" (how many records each row stands for, if the data is
+                  aggregated); person = "id" (a column, or a list of them), with no_person = "refuse" | "drop" |
                   "apart" for records that are nobody's
 [domain.NAME]     values = […] | values = { file, column } | low, high | edges, labels | intervals | first, last, unit |
                   size; unknown, missing; levels; expression = SQL over the columns of one record
@@ -56,7 +55,7 @@ from residua.workload import Workload, added, hierarchy, marginals, prefixes, pr
 _SECTIONS = {
     "source": {
         *("path", "tables", "database", "uri", "delta", "version", "iceberg", "snapshot", "spark", "query"),
-        *("delimiter", "encoding", "decimal", "date_format", "counts", "weights", "person", "no_person"),
+        *("delimiter", "encoding", "decimal", "date_format", "sheet", "counts", "weights", "person", "no_person"),
     },
     "privacy": {*SPENDING, "records", "replace", "one_per", "per", "left_out", "left_out_most", "sampling"},
     "objective": {"minimise", *NUMBERS, "tolerance", "dense", "axis"},

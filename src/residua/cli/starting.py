@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from itertools import count
 from pathlib import Path
 from string import Template
+from typing import Any
+
+import tomli_w
 
 from residua.cli.show import command_name, out, print_table
 from residua.cli.sources import refuse_credentials
@@ -34,6 +37,7 @@ _MEANT = {
     "delimiter": "of delimited text, if it is not a comma (or, in .tsv, a tab)",
     "encoding": "if it is not UTF-8",
     "decimal": "1.234,5 is 1234.5",
+    "sheet": "of the workbook",
     "date_format": "day %d, month %m (or its name, %b), year %Y (or %y); a list of several",
 }
 _SHOWN = (["sex"], ["sex", "income"], ["education"])
@@ -99,16 +103,23 @@ def write_draft(data: str, path: Path) -> None:
         first=_quoted(names[0]),
         notation=_notation(draft),
     )
-    tables = "".join(
-        f"\n[domain.{_quoted(name)}]\n{_TODO.format(_HINTS[kind])}\n" for name, kind in draft.kinds.items()
-    )
+    tables = "".join(_table(name, kind, draft.declared.get(name, {})) for name, kind in draft.kinds.items())
     write_atomically(path, (head + tables).encode())
     out.print(f"Drafted {path} with {len(names)} columns.")
     if draft.notation:
         said = ", ".join(f"{name} = {_written_as(value)}" for name, value in draft.notation.items())
         out.print(f"Recognised from the head of the file: {said}. Correct it under [source] where it is wrong.")
+    if labelled := [name for name, said in draft.declared.items() if "values" in said]:
+        out.print(f"The labels in the file declare {len(labelled)} of them; check that they are the public code lists.")
     out.print("Declare what each may hold, from public knowledge and never from the data, then run:")
     out.print(f"  residua plan {path}")
+
+
+def _table(name: str, kind: str, declared: Mapping[str, Any]) -> str:
+    """The table of a column: what its file declares, or what is left to do."""
+    todo = "" if "values" in declared else _TODO.format(_HINTS[kind]) + "\n"
+    said = tomli_w.dumps({"domain": {name: declared}}).partition("\n")[2] if declared else ""
+    return f"\n[domain.{_quoted(name)}]\n{todo}{said}"
 
 
 def _written(data: str, path: Path) -> str:

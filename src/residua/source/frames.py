@@ -185,7 +185,7 @@ class LakeSource(FrameSource):
     """One snapshot of a table, read by its own library."""
 
     def _read(self, columns: Sequence[str]) -> Iterator[Any]:
-        with _read_by_library(str(self)):
+        with read_by_library(str(self)):
             yield from super()._read(columns)
 
 
@@ -198,13 +198,13 @@ def delta_source(path: object, version: object = None, options: Options = NO_OPT
     try:
         from deltalake import DeltaTable
     except ImportError:
-        raise _absent("Delta tables", "deltalake", "delta") from None
+        raise absent("Delta tables", "deltalake", "delta") from None
     if not isinstance(path, str | Path) or not str(path):
         raise SourceError(f"path={shown_value(path)} is no path of a Delta table; give its folder or its URI.")
     _check_whole("version", version)
     given = str(path)
     shown = str(parse_uri(given)) if is_uri(given) else given
-    with _read_by_library(f"the Delta table {shown!r}"):
+    with read_by_library(f"the Delta table {shown!r}"):
         table = DeltaTable(given, version=cast("int | None", version))
         name = f"the Delta table {shown!r} at version {table.version()}"
         protocol = table.protocol()
@@ -230,7 +230,7 @@ def iceberg_source(table: Any, snapshot: object = None, options: Options = NO_OP
         from pyiceberg.catalog import load_catalog
         from pyiceberg.table import StaticTable, Table
     except ImportError:
-        raise _absent("Iceberg tables", "pyiceberg", "iceberg") from None
+        raise absent("Iceberg tables", "pyiceberg", "iceberg") from None
     _check_whole("snapshot", snapshot)
     if isinstance(table, Table):
         opened, shown = table, "the Iceberg table " + repr(".".join(table.name()))
@@ -243,13 +243,13 @@ def iceberg_source(table: Any, snapshot: object = None, options: Options = NO_OP
         given = str(table)
         remote = is_uri(given) and not given.startswith("file://")
         shown = f"the Iceberg table {str(parse_uri(given)) if remote else given!r}"
-        with _read_by_library(shown):
+        with read_by_library(shown):
             if given.endswith(".metadata.json"):
                 opened = StaticTable.from_metadata(given)
             else:
                 catalogue, _, name = given.partition(".")
                 opened = load_catalog(catalogue).load_table(name)
-    with _read_by_library(shown):
+    with read_by_library(shown):
         return _pinned(opened, snapshot, shown, options)
 
 
@@ -278,11 +278,14 @@ def _check_whole(name: str, value: object) -> None:
         raise SourceError(f"{name}={value!r} is not a number of a {name}; give one, or leave it out for the latest.")
 
 
-def _absent(what: str, library: str, extra: str) -> SourceError:
+def absent(what: str, library: str, extra: str) -> SourceError:
+    """What is said where an optional library is not installed."""
     return SourceError(f"{what} are read by {library}, which is not installed; run: pip install 'residua[{extra}]'")
 
 
-def _read_by_library(shown: str) -> AbstractContextManager[None]:
+def read_by_library(shown: str) -> AbstractContextManager[None]:
+    """Turns whatever a library says of data into one sentence, which names the kind of the problem and no value."""
+
     def sentence(problem: Exception) -> str | None:
         kind = type(problem).__name__
         return None if isinstance(problem, MemoryError) else f"{shown} cannot be read ({kind}); {_WORDS}."

@@ -25,6 +25,8 @@ _SUFFIXES: dict[str, tuple[str, ...]] = {
     "tsv": (".tsv",),
     "feather": (".feather", ".arrow", ".ipc"),
     "jsonl": (".jsonl", ".ndjson"),
+    "excel": (".xlsx", ".xlsb", ".xlsm", ".xls", ".ods"),
+    "spss": (".sav", ".zsav", ".por", ".dta", ".sas7bdat", ".xpt"),
 }
 _PACKED = (".gz", ".bz2", ".zst")
 _DATABASES = (".duckdb", ".db", ".ddb")
@@ -110,6 +112,27 @@ class Source(Records):
         from residua.source.text_files import JsonLinesSource
 
         return _source(JsonLinesSource(paths, options_of(options)))
+
+    @staticmethod
+    def excel(paths: Paths, *, sheet: str | None = None, **options: Unpack[SourceOptions]) -> Source:
+        """A sheet of Excel or OpenDocument workbooks, one file or many; its first row names the columns.
+
+        Needs the library: `pip install 'residua[excel]'`. A workbook of several sheets needs the name of one.
+        """
+        from residua.source.office_files import ExcelSource
+
+        return _source(ExcelSource(paths, options_of(options), sheet=sheet))
+
+    @staticmethod
+    def spss(paths: Paths, **options: Unpack[SourceOptions]) -> Source:
+        """Files of SPSS (`.sav`, `.zsav`, `.por`), Stata (`.dta`) or SAS (`.sas7bdat`, `.xpt`), by their suffix.
+
+        Needs the library: `pip install 'residua[spss]'`. Values are codes, not their labels; codes that the file
+        declares to be missing are absent. `residua init` drafts a domain from the file's labels.
+        """
+        from residua.source.office_files import DictionarySource
+
+        return _source(DictionarySource(paths, options_of(options)))
 
     @staticmethod
     def delta(path: str | Path, *, version: int | None = None, **options: Unpack[SourceOptions]) -> Source:
@@ -230,9 +253,9 @@ def source_of(data: Any, **options: Unpack[SourceOptions]) -> Source:
     """The source that anything readable stands for.
 
     Args:
-        data: a source (returned unchanged), a path, pattern or list of paths (CSV, TSV, Parquet, Feather or JSON lines
-            by their suffix), a folder of Parquet files, a frame (`Source.frame`), a DuckDB relation, a Spark frame,
-            an ibis table or expression, or a pair (database, query).
+        data: a source (returned unchanged), a path, pattern or list of paths (CSV, TSV, Parquet, Feather, JSON lines,
+            Excel, SPSS, Stata or SAS, by their suffix), a folder of Parquet files, a frame (`Source.frame`), a
+            DuckDB relation, a Spark frame, an ibis table or expression, or a pair (database, query).
         options: counts, person, no_person, show_values (`Source`); a source brings its own.
 
     Raises:
@@ -302,8 +325,9 @@ def _file_source(paths: Sequence[Any], options: SourceOptions) -> Source:
     kinds = {_kind(str(path)) for path in paths}
     if len(kinds) > 1:
         raise SourceError("source mixes files of different kinds; pass files of one kind.")
-    readers = {"parquet": Source.parquet, "feather": Source.feather, "jsonl": Source.jsonl}
-    return readers.get(kinds.pop(), Source.csv)(paths, **options)
+    named = {"tsv": "csv"}
+    reader = getattr(Source, named.get(kind := kinds.pop(), kind))
+    return cast("Source", reader(paths, **options))
 
 
 def _kind(path: str) -> str:

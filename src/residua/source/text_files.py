@@ -211,7 +211,7 @@ class JsonLinesSource(FilesSource):
 
     def _read_one(self, path: File, columns: Sequence[str]) -> Iterator[Any]:
         for rows in _rows(path):
-            arrays = [_array([row.get(name) for row in rows], name, path) for name in columns]
+            arrays = [typed_array([row.get(name) for row in rows], name, path) for name in columns]
             yield pa.RecordBatch.from_arrays(arrays, names=list(columns))
 
     def digested(self, columns: Sequence[str], digest: Digest) -> Iterator[Any]:
@@ -222,8 +222,8 @@ class JsonLinesSource(FilesSource):
                 keys = dict.fromkeys(chain.from_iterable(rows))
                 there.update(keys)
                 others = [name for name in keys if name.strip() and name not in columns]
-                arrays = [_array([row.get(name) for row in rows], name, path) for name in columns]
-                arrays += [_array([_flat(row.get(name)) for row in rows], name, path) for name in others]
+                arrays = [typed_array([row.get(name) for row in rows], name, path) for name in columns]
+                arrays += [typed_array([_flat(row.get(name)) for row in rows], name, path) for name in others]
                 batch = pa.RecordBatch.from_arrays(arrays, names=[*columns, *others])
                 digest.add(batch)
                 yield batch.select(list(columns))
@@ -247,8 +247,8 @@ def _rows(path: File) -> Iterator[list[dict[str, Any]]]:
             yield rows
 
 
-def _array(values: list[Any], name: str, path: File) -> Any:
-    """The values as one type: truth values, whole numbers or numbers where they are all that, else text."""
+def typed_array(values: list[Any], name: str, path: File) -> Any:
+    """Values as one type: truth values, whole numbers or numbers where they are all that, else text."""
     kinds = {type(value) for value in values} - {type(None)}
     if kinds & {dict, list}:
         raise SourceError(f"{str(path)!r}: the key {name!r} holds lists or objects; flatten them first.")
