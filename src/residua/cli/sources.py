@@ -42,7 +42,8 @@ def open_source(spec: Spec, *, show_values: bool = False) -> Source:
     options["weights"] = spec.weights
     notation = {name: settings[name] for name in (*Notation.__annotations__, "sheet") if name in settings}
     if notation and not given & {"path", "tables"}:
-        raise SpecError(f"[source] {next(iter(notation))} belongs to files; give a path, or remove it.")
+        kind = "a workbook" if "sheet" in notation else "delimited text"
+        raise SpecError(f"[source] {next(iter(notation))} belongs to {kind}; give a path, or remove it.")
     for number, owner in (("version", "delta"), ("snapshot", "iceberg")):
         if number in settings and owner not in given:
             raise SpecError(f"[source] {number} belongs to {owner}; name the table with {owner}, or remove it.")

@@ -1,7 +1,7 @@
 """A specification: one TOML file that says source, domain, workload, privacy or targets, and objective.
 
-[source]          path = "adult.csv" (CSV, Parquet, Feather, JSON lines, Excel, SPSS, Stata, SAS, a glob, a list, a folder
-                  of Parquet, here or at s3://, gs://, abfss://, https://), with a query over the table `data` if you
+[source]          path = "adult.csv" (CSV, Parquet, Feather, JSON lines, Excel, SPSS, Stata, SAS, a glob, a list, a
+                  folder of Parquet, here or at s3://, gs://, abfss://, https://), with a query over the table `data` if you
                   like; or database and query; or uri and query; or [source.tables] and query; or delta = "folder",
                   version = 3; or iceberg = "catalogue.table", snapshot = 7; or spark = "db.table";
                   delimiter = ";", encoding = "cp1252", decimal = ",", date_format = "%d.%m.%Y" of delimited text;
