@@ -1,9 +1,9 @@
 """A specification: one TOML file that says source, domain, workload, privacy or targets, and objective.
 
 [source]          path = "adult.csv" (CSV, Parquet, Feather, JSON lines, Excel, SPSS, Stata, SAS, a glob, a list, a
-                  folder of Parquet, here or at s3://, gs://, abfss://, https://), with a query over the table `data` if you
-                  like; or database and query; or uri and query; or [source.tables] and query; or delta = "folder",
-                  version = 3; or iceberg = "catalogue.table", snapshot = 7; or spark = "db.table";
+                  folder of Parquet, here or at s3://, gs://, abfss://, https://), with a query over the table `data`
+                  if you like; or database and query; or uri and query; or [source.tables] and query;
+                  or delta = "folder", version = 3; or iceberg = "catalogue.table", snapshot = 7; or spark = "db.table";
                   delimiter = ";", encoding = "cp1252", decimal = ",", date_format = "%d.%m.%Y" of delimited text;
                   sheet = "Tabelle1" of a workbook; counts = "n" (how many records each row stands for, if the data is
                   aggregated); person = "id" (a column, or a list of them), with no_person = "refuse" | "drop" |
