@@ -6,13 +6,10 @@ Declare a domain, ask a workload, plan the best noise for a budget or for accura
 
 Importing does nothing: each name of `__init__.pyi` is looked up in its package when it is first used, and so are the
 libraries behind it.
-Where a system has no locks (Windows), it says so.
 """
 
 import re
-import warnings
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 from residua import showing as _showing
@@ -45,11 +42,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted([*__all__, "__version__"])
-
-
-if find_spec("fcntl") is None:
-    warnings.warn(
-        "this system has no lock that keeps two processes from spending one budget, so ledgers and sessions do not "
-        "work here; planning, and reading releases, do.",
-        stacklevel=2,
-    )

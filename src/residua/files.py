@@ -16,19 +16,12 @@ from typing import IO, Any
 
 import msgspec
 
+from residua.disk import BINARY, NO_LINK, REGULAR, patiently, sync_folder
 from residua.errors import FileError
 
 MOST_DOCUMENT = 2**24  # bytes of a document
 MOST_PLAN = 2**29  # of a plan, which may hold a matrix; more would not fit into memory once decoded
 _HEAD = 2**16
-
-
-def _flag(name: str) -> int:
-    """A flag of `os.open`, nothing where the system has none of that name."""
-    return int(getattr(os, name, 0))
-
-
-_OPEN = os.O_RDONLY | _flag("O_CLOEXEC") | _flag("O_BINARY")
 
 
 def is_uri(path: object) -> bool:
@@ -65,7 +58,7 @@ def open_regular(path: Path, *, follow: bool = False) -> io.BufferedReader:
         FileError: missing, not a regular file, or not for us to read.
     """
     require_path(path)
-    flags = _OPEN | _flag("O_NONBLOCK") | (0 if follow else _flag("O_NOFOLLOW"))
+    flags = os.O_RDONLY | REGULAR | (0 if follow else NO_LINK)
     try:
         handle = os.open(path, flags)
     except OSError as problem:
@@ -125,13 +118,13 @@ def whole_file(
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     mode = 0o600 if confidential else 0o666  # less the umask, which mkstemp ignores
     try:
-        handle = os.open(temporary, _OPEN | os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        handle = os.open(temporary, BINARY | os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         try:
             with os.fdopen(handle, "wb") as file:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
-            temporary.replace(path)
+            patiently(temporary.replace, path)
         finally:
             temporary.unlink(missing_ok=True)
         sync_folder(path.parent)
@@ -165,17 +158,6 @@ def check_replaceable(path: Path, ours: Callable[[bytes], bool] | None) -> None:
             f"{str(path)!r} exists and is something else, which would be lost; choose another name, or remove it "
             "yourself. Nothing was written."
         )
-
-
-def sync_folder(folder: Path) -> None:
-    """Makes the names in a folder survive a crash; Windows opens no folder, and keeps names by itself."""
-    if os.name == "nt":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def digest_of(content: bytes) -> str:

@@ -28,8 +28,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from residua.disk import patiently, sync_folder
 from residua.errors import FileError
-from residua.files import open_regular, require_path, sync_folder
+from residua.files import open_regular, require_path
 
 _STATED = {  # between what the numbers of a receipt must lie
     **dict.fromkeys(("pcost", "epsilon"), (0.0, 1e300)),
@@ -155,7 +156,7 @@ def whole_folder(path: Path, what: str) -> Iterator[Path]:
         try:
             yield partial
             sync_folder(partial)
-            partial.rename(path)
+            patiently(partial.rename, path)
             sync_folder(path.parent)
         except FileError:
             raise
@@ -178,7 +179,7 @@ def sync_files(folder: Path) -> None:
         os.sync()
         return
     for path in files:
-        with path.open("rb") as file:
+        with path.open("r+b") as file:  # Windows flushes no file that is open only to be read
             os.fsync(file.fileno())
 
 

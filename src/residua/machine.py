@@ -1,18 +1,15 @@
-"""What the machine has: processors, threads, compiled loops, SciPy, memory that is free, locks, room on disks."""
+"""What the machine has: processors, threads, compiled loops, SciPy, memory that is free."""
 
 from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
-
-from residua.errors import FileError
 
 # SciPy is loaded when first used: whoever only reads tables does not wait for it.
 if TYPE_CHECKING:
@@ -126,66 +123,3 @@ def _container() -> int | None:
     except (OSError, ValueError):
         return None
     return int(limit) - used + int(cache[1] if cache else 0) if limit.isdigit() else None
-
-
-try:
-    import fcntl
-except ModuleNotFoundError:  # Windows
-    fcntl = None  # type: ignore[assignment]
-
-_ROOM = b"\0" * 2**20
-
-
-def require_locks() -> None:
-    """Refuses a system on which two processes could spend one budget.
-
-    Raises:
-        FileError: there are no locks here.
-    """
-    if fcntl is None:
-        raise FileError(
-            f"this system ({sys.platform}) has no lock that keeps two processes from spending one budget, so ledgers "
-            "and sessions do not work here; nothing was spent: measure on Linux or macOS, or under WSL on Windows."
-        )
-
-
-def lock(handle: int, *, shared: bool = False, wait: bool = True) -> None:
-    """Holds an open file against all other openings of it, in this process or another.
-
-    Raises:
-        BlockingIOError: somebody else holds it, and we are not to wait.
-        FileError: there are no locks here.
-    """
-    require_locks()
-    fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
-
-
-def unlock(handle: int) -> None:
-    """Gives it back, also for a child that was forked meanwhile and would keep what only closing ends."""
-    fcntl.flock(handle, fcntl.LOCK_UN)
-
-
-def sync(handle: int) -> None:
-    """Returns when the disk has the bytes; fsync on macOS would return when the disk's own memory has them."""
-    whole = getattr(fcntl, "F_FULLFSYNC", None)
-    if whole is None:
-        os.fsync(handle)
-        return
-    try:
-        fcntl.fcntl(handle, whole)
-    except OSError:  # a file system that does not know it
-        os.fsync(handle)
-
-
-def keep_room(handle: int, size: int) -> None:
-    """Makes sure that a new file can hold so many bytes, by writing them where the system cannot promise them.
-
-    Raises:
-        OSError: there is no room.
-    """
-    if hasattr(os, "posix_fallocate"):
-        os.posix_fallocate(handle, 0, size)
-        return
-    for start in range(0, size, len(_ROOM)):  # macOS
-        os.write(handle, _ROOM[: size - start])
-    os.fsync(handle)

@@ -368,6 +368,9 @@ def ui(
 
 def main() -> None:
     """Runs the command; a mistake is one sentence on standard error, and the exit code says of which kind."""
+    if sys.platform == "win32":  # which writes into files and pipes in an encoding that lacks most letters
+        for stream in (sys.stdout, sys.stderr):
+            stream.reconfigure(encoding="utf-8", newline="\n")  # type: ignore[union-attr]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", GapWarning)  # the plan prints its gap

@@ -22,10 +22,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from residua.disk import lock, sync_folder
 from residua.errors import FileError, LedgerError, LedgerMovedError
-from residua.files import digest_of, read_document, sync_folder, write_document
+from residua.files import digest_of, read_document, write_document
 from residua.folders import DAMAGE
-from residua.machine import lock
 from residua.measurement.ledger import Entry, Ledger
 from residua.noise.correlated import Drawn
 from residua.plans.contract import Plan

@@ -50,7 +50,7 @@ class Ledger(Shown):
     cut its last lines off (go back to a copy). Keep `head` with every release and ask `contains(head)` later;
     a Ledger does so itself for what it has seen. The dataset's fingerprint is kept hashed with a random salt:
     two ledgers of one dataset show nothing in common, but whoever has the ledger can test a guess of the
-    fingerprint. The lock is flock's: keep the ledger on a local disk, where it and fsync do what they say.
+    fingerprint. Keep the ledger on a local disk, where locks and fsync do what they say.
 
     Args:
         path: the file; one per population.

@@ -28,8 +28,8 @@ import contextlib
 import errno
 import json
 import os
+import secrets
 import stat
-import tempfile
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -37,9 +37,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+from residua.disk import BINARY, REGULAR, lock, name_once, read_at, require_locks, sync, sync_folder, unlock, write_at
 from residua.errors import FileError, LedgerError
-from residua.files import digest_of, sync_folder
-from residua.machine import lock, require_locks, sync, unlock
+from residua.files import digest_of
 from residua.measurement.ledger_entries import Acceptance, Contents, Entry, Header, fraction_of, text_of
 from residua.plans.statements import unit_of_body, unit_to_body
 from residua.privacy import Guarantee, PureDP
@@ -191,11 +191,18 @@ def create_file(path: Path, header: Header) -> None:
     try:
         if path.exists():
             return
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".ledger.", buffering=0) as temporary:
-            _write(temporary.fileno(), _sealed(0, _header_body(header), "") + b"\n", 0)
-            os.fchmod(temporary.fileno(), 0o600)  # it holds a digest of the data: for the curator only
-            sync(temporary.fileno())
-            os.link(temporary.name, path)  # never replaces a file, as a rename would
+        temporary = path.with_name(f".ledger.{secrets.token_hex(8)}")
+        try:
+            # It holds a digest of the data: for the curator only.
+            handle = os.open(temporary, BINARY | os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            try:
+                _write(handle, _sealed(0, _header_body(header), "") + b"\n", 0)
+                sync(handle)
+            finally:
+                os.close(handle)
+            name_once(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
         sync_folder(path.parent)
     except FileExistsError:
         return
@@ -210,7 +217,7 @@ def create_file(path: Path, header: Header) -> None:
 def locked(path: Path, *, write: bool = False) -> Iterator[int]:
     """A handle on the ledger, locked against every other process and thread; waits for its turn.
 
-    Readers share the lock. The file is opened afresh, because flock belongs to an opening, not to a process:
+    Readers share the lock. The file is opened afresh, because a lock belongs to an opening, not to a process:
     two threads exclude each other too.
     """
     require_locks()
@@ -233,7 +240,7 @@ def read_file(handle: int, path: Path) -> bytes:
     """All bytes of a ledger; refuses early what does not begin like one, for it may be huge."""
     content = bytearray()
     try:
-        while part := os.pread(handle, 1 << 20, len(content)):
+        while part := read_at(handle, 1 << 20, len(content)):
             content += part
             if not content.startswith(OPENING):
                 break
@@ -288,12 +295,14 @@ def _undone(handle: int, kept: int) -> str:
 
 
 def _open(path: Path, write: bool) -> int:
+    no_file = f"{str(path)!r} is not a file, so no ledger; give the path of a file."
     try:
-        # Without O_NONBLOCK, opening a pipe would wait forever.
-        handle = os.open(path, (os.O_RDWR if write else os.O_RDONLY) | os.O_NONBLOCK | os.O_CLOEXEC)
+        handle = os.open(path, (os.O_RDWR if write else os.O_RDONLY) | REGULAR)
     except FileNotFoundError:
         raise FileError(f"there is no ledger {str(path)!r}; give a budget to create it, or the right path.") from None
     except OSError as problem:
+        if path.is_dir():  # which Windows does not open
+            raise FileError(no_file) from None
         doing = "write to" if write else "open"
         raise FileError(
             f"cannot {doing} the ledger {str(path)!r}: {problem.strerror}; nothing was spent: "
@@ -301,7 +310,7 @@ def _open(path: Path, write: bool) -> int:
         ) from None
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        raise FileError(f"{str(path)!r} is not a file, so no ledger; give the path of a file.")
+        raise FileError(no_file)
     return handle
 
 
@@ -316,5 +325,5 @@ def _write(handle: int, content: bytes, start: int) -> int:
     """Writes all of it, for a nearly full disk takes a part; returns its length."""
     written = 0
     while written < len(content):
-        written += os.pwrite(handle, content[written:], start + written)
+        written += write_at(handle, content[written:], start + written)
     return written

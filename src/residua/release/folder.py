@@ -30,10 +30,10 @@ import tomli_w
 from numpy.typing import NDArray
 
 from residua import folders
+from residua.disk import keep_room, patiently, sync_folder
 from residua.domain import settings_of_domain
 from residua.errors import FileError
-from residua.files import MOST_DOCUMENT, MOST_PLAN, read_document, sync_folder, write_document
-from residua.machine import keep_room
+from residua.files import MOST_DOCUMENT, MOST_PLAN, read_document, write_document
 from residua.plans.contract import Plan
 from residua.plans.measurements import Measurements
 from residua.plans.tolerances import nearness
@@ -102,10 +102,10 @@ class Reserved:
 
     def _appear(self) -> None:
         try:
-            self.partial.rename(self.final)
+            patiently(self.partial.rename, self.final)
         except OSError as problem:  # the name was taken meanwhile; measuring again would cost again
             kept = self.final.with_name(f"{self.final.name}-{self.partial.name[-8:]}")
-            self.partial.rename(kept)
+            patiently(self.partial.rename, kept)
             raise FileError(
                 f"the release cannot be named {str(self.final)!r} ({folders.reason(problem)}); "
                 f"it is whole in {str(kept)!r}: use that."
@@ -236,7 +236,7 @@ def _write_parts(folder: Path, starts: Sequence[int], integers: Integers) -> dic
             file.truncate()
         digests[part_name(part)] = hashlib.sha256(content).hexdigest()
     for name in digests:  # once all are on their way to the disk
-        with (folder / name).open("rb") as written:
+        with (folder / name).open("r+b") as written:
             os.fsync(written.fileno())
     return digests
 

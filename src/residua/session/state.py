@@ -28,11 +28,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from residua.disk import BINARY, NO_LINK, patiently, require_locks, sync_folder, unlock
+from residua.disk import lock as hold
 from residua.errors import FileError, ResiduaError, SessionError
-from residua.files import read_document, require_path, sync_folder, write_document
+from residua.files import read_document, require_path, write_document
 from residua.folders import DAMAGE, whole_folder
-from residua.machine import lock as hold
-from residua.machine import require_locks, unlock
 from residua.measurement import Ledger
 from residua.plans.contract import Plan
 from residua.plans.measurements import Measurements
@@ -176,7 +176,7 @@ class Folder:
                 shutil.rmtree(partial, ignore_errors=True)
             else:
                 if not final.exists():
-                    partial.rename(final)
+                    patiently(partial.rename, final)
                     sync_folder(final.parent)
         for partial in (self.path / "choices").glob(".*.partial-*"):
             shutil.rmtree(partial, ignore_errors=True)
@@ -199,7 +199,7 @@ def lock(path: Path) -> Iterator[None]:
     """Holds the folder of a session, or says that another process or thread does."""
     require_locks()
     try:
-        handle = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        handle = os.open(path / "lock", os.O_RDWR | os.O_CREAT | BINARY | NO_LINK, 0o600)
     except OSError as problem:
         raise SessionError(
             f"the session {str(path)!r} cannot be locked ({problem.strerror}); give a folder that you may write to."

@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from residua.disk import read_at, write_at
 from residua.domain.values import is_null, is_text, laid_out
 from residua.errors import SourceError
 from residua.source.accumulate import Columns, Weights, taken
@@ -134,16 +135,17 @@ def place() -> Path:
 
 def _write(file: IO[bytes], content: memoryview, offset: int) -> None:
     while content:
-        written = os.pwrite(file.fileno(), content, offset)
+        written = write_at(file.fileno(), content, offset)
         content, offset = content[written:], offset + written
 
 
 def _read(file: IO[bytes], into: memoryview, offset: int) -> None:
     while into:
-        read = os.preadv(file.fileno(), [into], offset)
+        read = read_at(file.fileno(), len(into), offset)
         if not read:
             raise OSError(None, "the file ends early")
-        into, offset = into[read:], offset + read
+        into[: len(read)] = read
+        into, offset = into[len(read) :], offset + len(read)
 
 
 def _no_room(problem: Exception) -> str:
