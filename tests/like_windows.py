@@ -1,9 +1,9 @@
 """A system that lacks what Windows lacks and refuses what Windows refuses; on Windows itself, nothing is changed.
 
 No fcntl, no pread, pwrite, fchmod or posix_fallocate; no folder is opened; only what may be written is flushed; a
-rename replaces nothing; a file that this process has open, or mapped, is neither renamed, replaced nor removed, nor is a
-folder with such a file in it. LockFileEx locks by openings and answers with the codes of Windows; it takes only the byte
-that stands for a file, for any other would keep others from reading.
+rename replaces nothing; a file that this process has open, or mapped, is neither renamed, replaced nor removed, nor is
+a folder with such a file in it. LockFileEx locks by openings and answers with the codes of Windows; it takes only the
+byte that stands for a file, for any other would keep others from reading.
 
 What it does not have: the time Windows takes, other processes' open files, names without case, access lists, a disk
 that loses power. `scripts/windows` runs the same laws with the Python of Windows.

@@ -250,7 +250,8 @@ def test_what_is_written_is_utf_8_with_the_same_bytes_everywhere(tmp_path: Path)
 def test_the_command_prints_every_letter_into_a_pipe(tmp_path: Path) -> None:
     domain = rs.Domain({"πόλη": ["Αθήνα", "Łódź"]})
     plan = rs.plan(rs.marginals(domain, ways=[1]), rs.ZCDP(rho=0.5))
-    rs.measure(plan, pa.table({"πόλη": ["Αθήνα"] * 9}), out=tmp_path / "release", ledger=tmp_path / "a.ledger")
+    ledger = rs.Ledger(tmp_path / "a.ledger", rs.ZCDP(rho=0.5))
+    rs.measure(plan, pa.table({"πόλη": ["Αθήνα"] * 9}), out=tmp_path / "release", ledger=ledger)
     asked = [sys.executable, "-m", "residua", "table", str(tmp_path / "release"), "πόλη", "--csv"]
     done = subprocess.run(asked, input=b"", capture_output=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
