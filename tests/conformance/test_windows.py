@@ -256,5 +256,5 @@ def test_the_command_prints_every_letter_into_a_pipe(tmp_path: Path) -> None:
     done = subprocess.run(asked, input=b"", capture_output=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
     header, first, _ = done.stdout.decode("utf-8").splitlines()
-    assert (header.split(",")[0], first.split(",")[0]) == ("πόλη", "Αθήνα")
+    assert (header.split(",")[0], first.split(",")[0]) == ('"πόλη"', '"Αθήνα"')
     assert b"\r" not in done.stdout
