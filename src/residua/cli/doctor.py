@@ -16,8 +16,9 @@ from pathlib import Path
 
 from residua import __version__
 from residua.cli.show import out, print_json
+from residua.disk import keep_room, lock, sync, unlock
 from residua.errors import ResiduaError
-from residua.machine import free_bytes, keep_room, lock, processors, sync, unlock
+from residua.machine import free_bytes, processors
 from residua.screen import PlainTable
 
 _FOR_DEVELOPERS = ("docs", "test", "bench")
