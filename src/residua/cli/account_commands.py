@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from residua import cli
-from residua.cli.options import AsJson, ShowValues, SpecPath
+from residua.cli.options import AsJson, ShowValues, SpecPath, writing
 
 app = typer.Typer()
 
@@ -42,7 +42,7 @@ def verify(
         raise typer.Exit(1)
 
 
-@app.command()
+@writing(app)
 def sign(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A release folder.")],
     key: Annotated[Path, typer.Option(help="Your private key: Ed25519, as PEM.")],

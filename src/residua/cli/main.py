@@ -30,6 +30,7 @@ from residua.cli.options import (
     Spreadsheet,
     WhatIf,
     grouped,
+    writing,
 )
 from residua.errors import FileError, GapWarning, ResiduaError, VerificationError
 
@@ -58,7 +59,7 @@ def common(
     """Publish tables of counts under differential privacy."""
 
 
-@app.command()
+@writing(app)
 def demo(
     out: Annotated[Path | None, typer.Option(help="Folder to write; residua-demo by default.")] = None,
 ) -> None:
@@ -66,7 +67,7 @@ def demo(
     cli.starting.run_demo(out)
 
 
-@app.command()
+@writing(app)
 def init(
     data: Annotated[str, typer.Argument(metavar="DATA.csv", help="A CSV file or its URI; only its header is read.")],
     out: Annotated[Path, typer.Option(help="The specification to write.")] = Path("spec.toml"),
@@ -148,7 +149,7 @@ def table(
     cli.tables.print_marginal(folder, attributes or [], form, rounded=rounded, **asked)
 
 
-@app.command()
+@writing(app)
 def tables(
     folder: ReleasePath,
     out: Annotated[
@@ -203,7 +204,7 @@ def answers(
     cli.tables.print_answers(folder, form, confidence=confidence, simultaneous=simultaneous)
 
 
-@app.command()
+@writing(app)
 def project(
     folder: ReleasePath,
     out: Annotated[Path, typer.Option(help="The projection folder to write; it must not exist.")],
@@ -235,7 +236,7 @@ def project(
     cli.deriving.run_projection(folder, out, total, known or [], metric=metric, shrink=shrink, simulations=simulate)
 
 
-@app.command()
+@writing(app)
 def estimate(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A release folder.")],
     out: Annotated[Path, typer.Option(help="The folder of estimates to write; it must not exist.")],
@@ -249,7 +250,7 @@ def estimate(
     cli.deriving.run_estimation(folder, out, total, known or [])
 
 
-@app.command()
+@writing(app)
 def replicates(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A projection, from residua project.")],
     out: Annotated[Path, typer.Option(help="The Parquet file to write; it must not exist.")],
@@ -262,7 +263,7 @@ def replicates(
     cli.deriving.write_replicates(folder, out, n)
 
 
-@app.command()
+@writing(app)
 def rows(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of estimates, from residua estimate.")],
     out: Annotated[Path, typer.Option(help="The file to write: .parquet or .csv. It must not exist.")],
@@ -311,7 +312,7 @@ quoting_commands.add_commands(app)
 # ---- plans and releases side by side, persons, ledgers, and the page
 
 
-@app.command()
+@writing(app)
 def report(
     subject: Annotated[
         Path, typer.Argument(metavar="DIR", help="A release or projection folder, a saved plan, or a specification.")
@@ -356,6 +357,7 @@ def ui(
         typer.Argument(metavar="SPEC.toml", help="Opened, and saved to; the bundled example if left out."),
     ] = None,
     browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
+    json: AsJson = False,
 ) -> None:
     """Plan on a page in the browser. Reads no data.
 
@@ -363,7 +365,7 @@ def ui(
     """
     from residua.ui.serve import serve
 
-    serve(spec, browser=browser, say=cli.show.out.print)
+    serve(spec, browser=browser, say=cli.show.print_json if json else cli.show.out.print)
 
 
 def main() -> None:

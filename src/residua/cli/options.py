@@ -125,3 +125,22 @@ def declared(command: Command, parameters: Iterable[Parameter]) -> Command:
     command.__signature__ = inspect.Signature(alike)  # type: ignore[attr-defined]
     command.__annotations__ = {one.name: one.annotation for one in alike}
     return command
+
+
+def writing(app: typer.Typer) -> Callable[[Command], Command]:
+    """A command that says in lines what it wrote; with --json the lines are one JSON document."""
+
+    def added(command: Command) -> Command:
+        own = inspect.signature(command, eval_str=True).parameters.values()
+
+        def run(json: bool, **given: Any) -> None:
+            from residua.cli.show import gathered
+
+            with gathered(json):
+                command(**given)
+
+        as_json = Parameter("json", Parameter.KEYWORD_ONLY, annotation=AsJson, default=False)
+        app.command()(declared(cast("Command", update_wrapper(run, command)), [*own, as_json]))
+        return command
+
+    return added

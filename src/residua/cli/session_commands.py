@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from residua import cli
-from residua.cli.options import AsJson, ReportPath, ReportTitle, ShowValues
+from residua.cli.options import AsJson, ReportPath, ReportTitle, ShowValues, writing
 
 app = typer.Typer(
     help="Look before you choose, and top up what was released.", no_args_is_help=True, rich_markup_mode=None
@@ -29,11 +29,11 @@ By = Annotated[str, typer.Option(help="Recommend by the 'estimate', or its 'lowe
 
 
 @app.command("open")
-def open_(spec: PlansPath) -> None:
+def open_(spec: PlansPath, json: AsJson = False) -> None:
     """Make the session and its ledger, or check that they are there. Spends nothing."""
     with cli.sessions.opened(cli.sessions.read_session_spec(spec), create=True) as session:
         pass
-    cli.sessions.print_status(session)
+    cli.sessions.print_status(session, as_json=json)
 
 
 @app.command()
@@ -87,7 +87,7 @@ def step(
     cli.looking.print_choice(session, following, rule, as_json=json, verdicts=verdicts)
 
 
-@app.command()
+@writing(app)
 def finish(
     spec: PlansPath,
     name: Annotated[str | None, typer.Argument(help="The candidate; left out with --groups.")] = None,
@@ -107,14 +107,14 @@ def finish(
 
 
 @app.command()
-def stop(spec: PlansPath, number: Number = None) -> None:
+def stop(spec: PlansPath, number: Number = None, json: AsJson = False) -> None:
     """Close the open choice without finishing a candidate. Spends nothing more."""
     with cli.sessions.opened(cli.sessions.read_session_spec(spec)) as session:
         cli.looking.open_choice(session, number).stop()
-    cli.sessions.print_status(session)
+    cli.sessions.print_status(session, as_json=json)
 
 
-@app.command()
+@writing(app)
 def release(
     spec: PlansPath,
     name: Annotated[str, typer.Argument(help="The plan.")],
@@ -130,7 +130,7 @@ def release(
     cli.sessions.write_release(session, released, out)
 
 
-@app.command()
+@writing(app)
 def adapt(
     spec: PlansPath,
     name: Annotated[str, typer.Argument(help="The plan whose tables and budget are meant.")],
@@ -154,7 +154,7 @@ def status(spec: PlansPath, json: AsJson = False) -> None:
     cli.sessions.print_status(session, as_json=json)
 
 
-@app.command()
+@writing(app)
 def report(
     spec: PlansPath,
     out: ReportPath = Path("report.html"),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
+import re
 import shutil
 import signal
 import sys
@@ -59,6 +61,25 @@ def print_published(
         accuracy = getattr(table, "accuracy", None)
         if bias:
             err.print(f"({accuracy}; {bias})" if accuracy else f"({bias})")
+
+
+@contextmanager
+def gathered(as_json: bool) -> Iterator[None]:
+    """Prints what is said as lines; or, once all is done, as one JSON document: which files were written, all lines."""
+    if not as_json:
+        yield
+        return
+    shown = out.console
+    out.console = Console(
+        file=io.StringIO(), markup=False, emoji=False, highlight=False, soft_wrap=True, width=ANY_WIDTH
+    )
+    try:
+        yield
+        lines = out.console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    finally:
+        out.console = shown
+    wrote = [match[1] for match in map(re.compile("(?:Wrote|Made|Signed) (.+?)(?:: |; )").match, lines) if match]
+    print_json({"wrote": wrote, "said": [line.rstrip() for line in lines if line.strip()]})
 
 
 def print_json(facts: Any) -> None:
