@@ -5,8 +5,9 @@ import pytest
 
 import residua as rs
 from residua.errors import PlanError
-from residua.plans.tails import width
+from residua.plans.tails import mixed_reach, width
 from residua.release import Release
+from residua.testing.measured import measured_exactly
 
 DOMAIN = rs.Domain({"age": rs.Integers(0, 3, levels={"half": [0, 2, 3]}), "sex": ["F", "M"]})
 PLAN = rs.plan(rs.marginals(DOMAIN, ways=[1, 2]), rs.ZCDP(0.5))
@@ -48,6 +49,26 @@ def test_relative_changes_without_bounds_say_so_and_facts_make_changes_surer():
     assert np.isfinite(surer["relative_upper"]).all()
 
 
+def test_relative_intervals_are_those_of_independent_numbers():
+    """Each end r of Fieller's interval solves `(a − r b)² = z² (v + r² w)`: no covariance."""
+    counts = measured_exactly(PLAN.measurements, (4, 2), np.arange(100, 500, 50))
+    this, last = release(PLAN, 5, counts), release(PLAN, 6, counts)
+    changed = rs.change(this, last, by=["age"])
+    tables = [each.table(["age"]) for each in (this, last)]
+    (a, b), (v, w) = ([each["estimate"] for each in tables], [each["stddev"] ** 2 for each in tables])
+    for name in ("relative_lower", "relative_upper"):
+        r = np.asarray(changed[name]) + 1
+        assert (a - r * b) ** 2 == pytest.approx(width(0.95, 1.0) ** 2 * (v + r**2 * w), rel=1e-6)
+
+
+@pytest.mark.parametrize(("this", "last"), [(PLAN, PURE), (PURE, PLAN), (PURE, PURE)])
+def test_intervals_with_laplace_noise_reach_as_far_as_any_sum_of_such_noise(this, last):
+    changed = rs.change(release(this, 1), release(last, 2), by=["sex"])
+    reach = float(mixed_reach(np.ones(1), 0.05)[0])
+    assert changed["upper"] - changed["estimate"] == pytest.approx(reach * changed["stddev"])
+    assert reach > 1.01 * width(0.95, 1.0)
+
+
 @pytest.mark.parametrize(("this", "last"), [(PLAN, OTHER), (PURE, PURE), (PLAN, PURE)])
 def test_intervals_hold_the_truth_at_least_as_often_as_they_say(this, last):
     """Each cell by itself: 5 standard deviations of 400 draws are 0.055, and of 64 draws 0.136; seeds are fixed."""
@@ -68,6 +89,8 @@ def test_what_has_no_change_is_refused():
         rs.change(one, one)
     with pytest.raises(PlanError, match="last=3"):
         rs.change(one, 3)
+    with pytest.raises(PlanError, match="no intervals"):
+        rs.change(one, release(PLAN.replaced(bias=0.1), 2))
     other = rs.Domain({"age": rs.Integers(0, 3), "sex": ["M", "F"]})
     plan = rs.plan(rs.marginals(other, ways=[1]), rs.ZCDP(0.5))
     with pytest.raises(PlanError, match="'sex' are not the same"):

@@ -84,6 +84,8 @@ def facts_of(name):
     rows = np.vstack([np.arange(table.size) % 3 - 1.0, own.rows(own.plan.workload)[:1]])
     for what, row in zip(("a sum", "a query"), rows, strict=True):
         tried[what] = [(rs.explicit(domain, row[None]), [row @ x])]
+    nearly = np.vstack([np.ones(table.size), 1.0 + 0.01 * rows[1]])  # the second adds a ten-thousandth of its variance
+    tried["the total, and nearly so"] = [(rs.explicit(domain, nearly), nearly @ x)]
     return tried
 
 
@@ -194,6 +196,17 @@ def test_facts_that_mean_nothing_or_contradict_are_refused_in_a_sentence(adults,
         adults.given(facts)
 
 
+def test_nodes_that_contradict_each_other_are_refused():
+    release = measured("tree, crossed")[1]
+    counts = dict(zip(release.domain["t"].labels, [10.0] * 6, strict=True))
+    assert release.given({"t": counts, "t.g": {"x": 30.0}}).facts
+    for other in (31.0, 29.0):
+        with pytest.raises(PlanError, match="contradict each other"):
+            release.given({"t": {**counts}, "t.g": {"x": other}})
+        with pytest.raises(PlanError, match="contradict each other"):
+            release.given({"t": {label: counts[label] for label in "012"}, "t.g": {"x": other}})
+
+
 def test_structural_zeros_are_facts_by_themselves(adults):
     table = adults.given({}).table(["age", "work"])
     assert table[{"age": 0, "work": "yes"}][0]["stddev"] == pytest.approx(0, abs=1e-7)
@@ -234,7 +247,7 @@ def test_facts_that_were_altered_are_refused(adults, tmp_path):
     with pytest.raises(FileError):
         rs.Given.load(tmp_path / "known")
     body = json.loads(text)["body"]
-    for field, altered in (("at", [9]), ("values", ["x"]), ("values", [float("nan")]), ("asked", None)):
+    for field, altered in (("at", [9]), ("values", ["x"]), ("values", [1e999]), ("asked", None)):
         write_document(facts, "residua facts", 1, {"facts": [{**body["facts"][0], field: altered}]})
         with pytest.raises(FileError):
             rs.Given.load(tmp_path / "known")
