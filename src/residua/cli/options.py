@@ -12,6 +12,8 @@ from typing import Annotated, Any, TypeVar, cast, get_type_hints
 
 import typer
 
+from residua import cli
+
 Command = TypeVar("Command", bound=Callable[..., None])
 SpecPath = Annotated[Path, typer.Argument(metavar="SPEC.toml", help="The specification file.")]
 ReleasePath = Annotated[Path, typer.Argument(metavar="DIR", help="A release folder (or a projection's).")]
@@ -134,9 +136,7 @@ def writing(app: typer.Typer) -> Callable[[Command], Command]:
         own = inspect.signature(command, eval_str=True).parameters.values()
 
         def run(json: bool, **given: Any) -> None:
-            from residua.cli.show import gathered
-
-            with gathered(json):
+            with cli.show.gathered(json):
                 command(**given)
 
         as_json = Parameter("json", Parameter.KEYWORD_ONLY, annotation=AsJson, default=False)

@@ -106,7 +106,7 @@ def weighted(
     *,
     form: OutputForm,
 ) -> None:
-    """Show totals of the population, of a release of survey weights.
+    """Show totals of the population, by survey weights.
 
     With intervals for noise and sampling error together, and which share of the variance privacy adds.
     """
