@@ -101,8 +101,7 @@ def _plain(value: Any) -> Any:
 def print_table(table: Columns, *, rows: int | None = ROWS_SHOWN) -> None:
     """Published numbers, with error bars where there are any, and what the bars mean."""
     count = len(table) if rows is None else min(len(table), rows)
-    cells = zip(*(column[:count] for column in table.columns.values()), strict=True)
-    texts = ((as_text(cell, table.decimals, thousands=",") for cell in row) for row in cells)
+    texts = ((as_text(cell, table.decimals, thousands=",") for cell in row) for row in table.for_people(count))
     out.print(PlainTable(table.keys, list(table.columns)[len(table.keys) :], texts))
     if count < len(table):
         out.print(f"… {len(table) - count:,} more rows (--all shows them, --csv writes them)")

@@ -18,10 +18,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypedDict, Unpack, get_args
 
-from residua.domain.given import listed, plain
-from residua.domain.labels import values_of_file
+from residua.domain.label_files import values_of_file
 from residua.domain.levels import OTHER, DeclaredCells, Level, levels_of, settings_of_levels
-from residua.domain.words import Described, Words, interval_labels
+from residua.domain.words import Described, Words, interval_labels, listed, plain
 from residua.errors import DomainError, named
 
 Policy = Literal["error", "other", "drop"]
@@ -168,13 +167,25 @@ class Categories(Attribute):
         object.__setattr__(self, "values", values)
 
     @classmethod
-    def from_file(cls, path: str | Path, column: str | None = None, **policies: Unpack[LeveledPolicies]) -> Categories:
+    def from_file(
+        cls,
+        path: str | Path,
+        column: str | None = None,
+        *,
+        names: str | None = None,
+        encoding: str | None = None,
+        **policies: Unpack[LeveledPolicies],
+    ) -> Categories:
         """The categories that a file lists: text with one per line, or a column of a CSV file (the first if not named).
 
-        The file must be public knowledge, such as a code list, and never the data. Policies (unknown, missing) and
+        The file must be public knowledge, such as a code list, and never the data. `names` is the column of what they
+        are called, which people are shown; of a file of two columns it is the second. Policies (unknown, missing) and
         levels are those of every attribute.
         """
-        return cls(tuple(values_of_file(path, column)), **policies)
+        values = values_of_file(path, column, names, encoding)
+        return cls(tuple(values), **policies).described(
+            meanings={value: name for value, name in values.items() if name}
+        )
 
     @property
     def declared_labels(self) -> Sequence[Label]:

@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.domain.attributes import Attribute, Label, Policies
+from residua.domain.label_files import columns_of_file, levels_of_parents
 from residua.domain.labels import (
     LabelArray,
-    columns_of_file,
     labels_of,
-    levels_of_parents,
     packed_codes,
     packed_labels,
     unpacked_codes,

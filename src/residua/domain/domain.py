@@ -20,9 +20,8 @@ from residua.domain.code_lists import CodeList
 from residua.domain.conditions import Rule, rules_of
 from residua.domain.dates import Dates
 from residua.domain.draft import DomainDraft, draft_of
-from residua.domain.given import listed
-from residua.domain.labels import values_of_settings
-from residua.domain.words import KEYS
+from residua.domain.label_files import values_of_settings
+from residua.domain.words import KEYS, listed
 from residua.errors import DomainError, FileError, named
 from residua.files import MOST_PLAN, read_regular, write_atomically
 from residua.showing import Shown
@@ -303,7 +302,10 @@ def _attribute_of_settings(name: str, declared: object, folder: Path) -> Attribu
         raise DomainError(f"attribute {name!r} has the keys {sorted(settings)}; use {_KINDS}.")
     try:
         if isinstance(settings.get("values"), Mapping):
-            settings["values"] = values_of_settings(settings["values"], folder)
+            names, given = values_of_settings(settings["values"], folder), words.get("meanings", {})
+            settings["values"] = list(names)
+            listed_names = {value: name for value, name in names.items() if name}
+            words["meanings"] = {**listed_names, **given} if isinstance(given, Mapping) else given
         if "codes" in settings:
             settings["codes"] = (settings["codes"], folder)
         attribute = reader(**settings, **policy)

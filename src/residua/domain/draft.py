@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from residua.domain.attributes import Attribute, Categories, Integers
-from residua.domain.given import listed
+from residua.domain.words import listed
 from residua.errors import DomainError
 
 _BYTES = {"int8": (-128, 127), "uint8": (0, 255)}

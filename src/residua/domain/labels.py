@@ -1,19 +1,13 @@
-"""Labels: millions as one array of bytes, looked up by a sorted index and packed for files; lists of them in files.
-
-A file has one value per line or in a column, a column per level, or every code with its parent.
-"""
+"""Labels: millions as one array of bytes, looked up by a sorted index and packed for files."""
 
 from __future__ import annotations
 
 import base64
-import csv
 import hashlib
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +22,6 @@ Bytes = NDArray[np.bytes_]
 _MOST_BYTES = 2**31  # of all labels together
 _MOST_PACKED = 2**31  # that text from a file may unpack to
 _CHUNK = 2**16
-_TABLES = (".csv", ".tsv", ".parquet")
 
 
 class LabelArray(Sequence[str]):
@@ -54,7 +47,7 @@ class LabelArray(Sequence[str]):
         ordered = self.array[self._order]
         twice = np.flatnonzero(ordered[1:] == ordered[:-1])
         if len(twice):
-            raise DomainError(f"{_text(ordered[twice[0]])!r} is listed twice; list every code once.")
+            raise DomainError(f"{text_of(ordered[twice[0]])!r} is listed twice; list every code once.")
         if last is not None and self.codes(np.array([last.encode()]))[0] >= 0:
             raise DomainError(f"{last!r} is the name of the cell for other values; rename it.")
 
@@ -104,11 +97,11 @@ class LabelArray(Sequence[str]):
         if isinstance(place, slice):
             return [self[i] for i in range(*place.indices(len(self)))]
         place = range(len(self))[place]
-        return self.last if self.last is not None and place == len(self.array) else _text(self.array[place])
+        return self.last if self.last is not None and place == len(self.array) else text_of(self.array[place])
 
     def __iter__(self) -> Iterator[str]:
         for start in range(0, len(self.array), _CHUNK):
-            yield from map(_text, self.array[start : start + _CHUNK].tolist())
+            yield from map(text_of, self.array[start : start + _CHUNK].tolist())
         if self.last is not None:
             yield self.last
 
@@ -147,7 +140,8 @@ def _require_text(labels: Bytes) -> None:
         raise DomainError("a label is not encoded in UTF-8; save the codes as UTF-8.") from None
 
 
-def _text(label: bytes) -> str:
+def text_of(label: bytes) -> str:
+    """A label as text."""
     return bytes(label).decode()
 
 
@@ -240,139 +234,3 @@ def _unpacked(text: str, size: int) -> bytes:
     if len(raw) != size:
         raise ValueError("a list of labels is not as long as it says")
     return raw
-
-
-_KEYS = {"file", "column"}
-
-
-def values_of_file(path: str | Path, column: str | None = None) -> list[str]:
-    """The values that a file lists, as text, in its order; blank lines are skipped.
-
-    Args:
-        path: text with one value per line, or a table (`.csv`, `.tsv`, `.parquet`) with a header.
-        column: which column of a table; the first by default.
-
-    Raises:
-        DomainError: a file that cannot be read, or has no such column.
-    """
-    if Path(str(path)).suffix.lower() in _TABLES:
-        return [text for text in map(_text, columns_of_file(path, [column], blank=True)[0]) if text.strip()]
-    if column is not None:
-        raise DomainError(f"values: {str(path)!r} has one value per line and no columns; leave column out.")
-    with _opened(path) as file:
-        return [line.strip("\r\n") for line in file if line.strip()]
-
-
-def values_of_settings(declared: Mapping[str, Any], folder: Path) -> list[str]:
-    """The values that `values = { file = "codes.csv", column = "code" }` lists."""
-    if "file" not in declared or set(declared) - _KEYS:
-        raise DomainError(f'values has the keys {sorted(declared)}; write {{ file = "codes.csv", column = "code" }}.')
-    file, column = declared["file"], declared.get("column")
-    if not isinstance(file, str) or not isinstance(column, str | None):
-        raise DomainError(f"values: file = {file!r}, column = {column!r} are not text; name the file and the column.")
-    return values_of_file(folder / file, column)
-
-
-def columns_of_file(path: str | Path, wanted: Sequence[str | None], *, blank: bool = False) -> list[Bytes]:
-    """Columns of a CSV or Parquet file as labels; None for the column at that place.
-
-    Args:
-        path: the file.
-        wanted: the columns.
-        blank: whether a label may be absent; it is empty then.
-
-    Raises:
-        DomainError: a file that cannot be read, has no such column, or blanks where there may be none.
-    """
-    table = _table(path)
-    columns = []
-    for place, name in enumerate(wanted):
-        if name is None and place < table.num_columns:
-            name = table.column_names[place]
-        if name not in table.column_names:
-            there = ", ".join(repr(each) for each in table.column_names[:8]) or "none"
-            raise DomainError(f"{str(path)!r} has no column {name!r}; it has {there}.")
-        column = table.column(name)
-        if column.null_count and not blank:
-            raise DomainError(f"column {name!r} of {str(path)!r} has blanks; give every code a group.")
-        columns.append(labels_of(column.fill_null("") if column.null_count else column, f"column {name!r}"))
-    return columns
-
-
-@contextmanager
-def _opened(path: str | Path) -> Iterator[TextIO]:
-    """A file of public text.
-
-    Raises:
-        DomainError: it cannot be opened or, while it is read, turns out not to be sound.
-    """
-    if not isinstance(path, str | Path) or not str(path) or "\0" in str(path):
-        raise DomainError(f"file = {path!r} is not a path; name the file.")
-    if not Path(path).is_file():
-        raise DomainError(f"{str(path)!r} is not a file; check the path.")
-    try:
-        with Path(path).open(encoding="utf-8-sig", newline="") as file:
-            yield file
-    except UnicodeDecodeError:
-        raise DomainError(f"{str(path)!r} is not encoded in UTF-8; save it as UTF-8.") from None
-    except OSError as problem:
-        raise DomainError(f"cannot read {str(path)!r}: {problem.strerror or problem}; check the path.") from None
-    except (ValueError, NotImplementedError, csv.Error):  # Arrow's errors among them
-        raise DomainError(f"{str(path)!r} is not a sound text or Parquet file; convert or repair it.") from None
-
-
-def _table(path: str | Path) -> Any:
-    import pyarrow as pa
-    import pyarrow.csv
-    import pyarrow.parquet as pq
-
-    with _opened(path) as file:
-        suffix = Path(path).suffix.lower()
-        if suffix == ".parquet":
-            return pq.read_table(path)
-        first = file.readline()
-        delimiter = "\t" if suffix == ".tsv" else ";" if ";" in first and "," not in first else ","
-        header = next(csv.reader([first], delimiter=delimiter), [])
-        text = pa.csv.ConvertOptions(  # codes are text, whatever they look like: 01 is not 1
-            column_types=dict.fromkeys(header, pa.string()), strings_can_be_null=True, null_values=[""]
-        )
-        return pa.csv.read_csv(path, parse_options=pa.csv.ParseOptions(delimiter=delimiter), convert_options=text)
-
-
-def levels_of_parents(children: Bytes, parents: Bytes, depth: int) -> tuple[Bytes, list[Bytes]]:
-    """The codes that are nobody's parent, and the group of each on every level, finest first.
-
-    Raises:
-        DomainError: a parent that is not listed although others of its level are, or codes at different depths.
-    """
-    width = max(children.dtype.itemsize, parents.dtype.itemsize)
-    children, parents = children.astype(f"S{width}"), parents.astype(f"S{width}")
-    listed = LabelArray(children)
-    above = np.where(parents == b"", -1, listed.codes(parents))
-    is_parent = np.zeros(len(children), dtype=bool)
-    is_parent[above[above >= 0]] = True
-    leaves = np.flatnonzero(~is_parent)
-    if not len(leaves):
-        raise DomainError("codes: every code is the parent of another; the file goes round in circles.")
-    at, groups = leaves, []
-    for step in range(depth):
-        ends = parents[at] == b""
-        if ends.any():
-            raise DomainError(
-                f"codes: {children[leaves[np.flatnonzero(ends)[0]]].decode()!r} has {step} levels above it, not "
-                f"{depth}; "
-                "name as many levels as there are, and let all codes lie equally deep."
-            )
-        groups.append(parents[at])
-        unlisted = above[at] < 0
-        if unlisted.any() and (step < depth - 1 or not unlisted.all()):
-            missing = parents[at[np.flatnonzero(unlisted)[0]]].decode()
-            raise DomainError(f"codes: the parent {missing!r} is not listed as a code itself; add a row for it.")
-        if not unlisted.any():
-            at = above[at]
-        elif step == depth - 1:
-            return children[leaves], groups
-    if (parents[at] != b"").any():
-        deeper = children[leaves[np.flatnonzero(parents[at] != b"")[0]]].decode()
-        raise DomainError(f"codes: {deeper!r} has more than {depth} levels above it; name them all.")
-    return children[leaves], groups

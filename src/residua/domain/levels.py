@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.domain.given import listed
-from residua.domain.words import interval_labels
+from residua.domain.words import interval_labels, listed
 from residua.errors import DomainError
 
 OTHER = "(other)"

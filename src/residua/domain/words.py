@@ -7,11 +7,14 @@ for the other. Reports, notebooks and the formats of statistical offices show th
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 from types import MappingProxyType
 from typing import Any, Self, cast
+
+import numpy as np
 
 from residua.errors import DomainError
 
@@ -120,6 +123,13 @@ def title_of(attribute: Described, label: object, language: str | None = None) -
     return (said(named.title, language) if named else "") or str(label)
 
 
+def names_of(attribute: Described) -> dict[str, str]:
+    """Label, as text → its declared title; with the label where two values have the same."""
+    titles = {label: title for label, named in attribute.words.meanings.items() if (title := said(named.title))}
+    times = Counter(titles.values())
+    return {label: title if times[title] == 1 else f"{title} ({label})" for label, title in titles.items()}
+
+
 def said(text: Mapping[str, str], language: str | None = None) -> str:
     """A text in a language; in the first that there is, if not in that one."""
     return text.get(language or "") or next(iter(text.values()), "")
@@ -173,3 +183,22 @@ def interval_labels(edges: Sequence[float]) -> tuple[str, ...]:
     """Labels such as `[0, 10)` of the intervals between edges, the last closed on both sides."""
     last = len(edges) - 2
     return tuple(f"[{a:.15g}, {b:.15g}{']' if i == last else ')'}" for i, (a, b) in enumerate(pairwise(edges)))
+
+
+def listed(given: Any) -> Any:
+    """The plain values of an array, a column or a category type; whatever is none of these, as it is.
+
+    Example:
+        >>> listed(np.linspace(0, 1, 3)), listed(("a", "b"))
+        ([0.0, 0.5, 1.0], ('a', 'b'))
+    """
+    for name in ("tolist", "to_list", "to_pylist"):
+        if callable(read := getattr(given, name, None)) and not isinstance(given, np.generic | type):
+            return read()
+    categories = getattr(given, "categories", None)  # of pandas' CategoricalDtype, Polars' Enum
+    return given if categories is None else listed(categories)
+
+
+def plain(value: Any) -> Any:
+    """A number, text or truth value of NumPy as Python's own."""
+    return value.item() if isinstance(value, np.generic) and not isinstance(value, np.datetime64) else value

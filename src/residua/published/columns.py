@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from residua.domain.words import names_of
 from residua.errors import PlanError, ResiduaError
 from residua.files import write_atomically
 from residua.published.quality import COLUMN, FLAGS, THRESHOLDS, Flag, checked, qualities, shortened
@@ -98,6 +99,16 @@ class Columns(Shown, ABC):
             self._require(name)
             chosen &= np.fromiter((value == label for value in self.columns[name]), dtype=bool, count=len(self))
         return [self._row(int(i)) for i in np.flatnonzero(chosen)]
+
+    def for_people(self, rows: int) -> Iterator[list[Any]]:
+        """The first rows, cell by cell, with names in place of codes where the domain gives them.
+
+        Machine formats keep the codes.
+        """
+        domain = getattr(self, "domain", None)
+        names = {} if domain is None else {key: names_of(domain[key]) for key in self.keys if key in domain}
+        for row in zip(*(column[:rows] for column in self.columns.values()), strict=True):
+            yield [names.get(key, {}).get(str(cell), cell) for key, cell in zip(self.columns, row, strict=True)]
 
     @property
     def note(self) -> str:
@@ -223,9 +234,7 @@ class Columns(Shown, ABC):
     def __repr__(self) -> str:
         names = list(self.columns)
         rows = [[printable(name) for name in names]]
-        for i in range(min(len(self), _SHOWN)):
-            cells = [self.columns[name][i] for name in names]
-            rows.append([shown(cell, self.decimals) for cell in cells])
+        rows += ([shown(cell, self.decimals) for cell in row] for row in self.for_people(_SHOWN))
         widths = [max(len(row[j]) for row in rows) for j in range(len(names))]
         lines = ["  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in rows]
         rest = [f"… {len(self) - _SHOWN:,} more rows"] if len(self) > _SHOWN else []
@@ -307,6 +316,11 @@ class Flagged(Columns):
     def keys(self) -> tuple[str, ...]:
         """The columns that say what a row is."""
         return self.table.keys
+
+    @property
+    def domain(self) -> Any:
+        """Where the labels come from, if that is known."""
+        return getattr(self.table, "domain", None)
 
     @property
     def note(self) -> str:

@@ -130,7 +130,8 @@ class Question:
         whole = replace(figures, remarks=tuple(dict.fromkeys(filter(None, said))))
         confidence = None if note else self.level(1).probability
         named = self.groups.axes if axes is None else axes
-        return Quoted(what, named, whole, confidence, self.simultaneous == "table", keys or {}, extra or {}, dates)
+        together, keys, extra = self.simultaneous == "table", keys or {}, extra or {}
+        return Quoted(what, named, whole, confidence, together, keys, extra, dates, self.domain)
 
 
 @dataclass(frozen=True, eq=False)

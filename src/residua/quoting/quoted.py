@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from residua.domain import Domain
 from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Floats
 from residua.published.columns import Columns
@@ -39,6 +40,7 @@ class Quoted(Columns):
         given: further columns that say what a row is, one value per row.
         extra: further columns of numbers, one value per row.
         dates: whether the numbers are days since 1970-01-01, shown as dates.
+        domain: where the labels come from, which may give them names.
     """
 
     what: str
@@ -49,6 +51,7 @@ class Quoted(Columns):
     given: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     extra: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     dates: bool = False
+    domain: Domain | None = None
 
     def __post_init__(self) -> None:
         names = [*self.keys, *self.extra, *_NUMBERS]
@@ -147,7 +150,9 @@ class Quoted(Columns):
             raise PlanError("a list in an order has no rows to pick by label; read its columns.")
         kept = tuple(axis for axis in self.axes if axis[0] not in labels)
         figures = self.figures.mapped(lambda part: np.array(part[tuple(at)]))
-        return Quoted(self.what, kept, figures, self.confidence, self.simultaneous, dates=self.dates)
+        return Quoted(
+            self.what, kept, figures, self.confidence, self.simultaneous, dates=self.dates, domain=self.domain
+        )
 
 
 def _plain(numbers: Floats) -> Any:

@@ -131,8 +131,8 @@ def _(ledger: Ledger) -> str:
 def _(table: Columns) -> str:
     names = list(table.columns)
     rows = [
-        tuple(_cell(cell, table.decimals) if isinstance(cell, float) else str(cell) for cell in row.values())
-        for row in table[: 2 * SHOWN]
+        tuple(_cell(cell, table.decimals) if isinstance(cell, float) else str(cell) for cell in row)
+        for row in table.for_people(2 * SHOWN)
     ]
     drawn = picture(table) if getattr(table, "attributes", ()) and hasattr(table, "estimates") else None
     heading = getattr(table, "title", "") or " × ".join(table.keys) or "Total"

@@ -13,9 +13,8 @@ import io
 import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
 from itertools import islice
 from typing import Any, TypedDict
 
@@ -61,6 +60,9 @@ _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF32_LE, "utf-32"), (codecs.B
           (codecs.BOM_UTF16_BE, "utf-16"), (codecs.BOM_UTF32_BE, "utf-32"))  # fmt: skip
 
 
+Rewriter = tuple[str, Callable[[str], str | None]]
+
+
 class Notation(TypedDict, total=False):
     """How delimited text is written, by name; `Dialect` says what it means."""
 
@@ -89,6 +91,8 @@ class Dialect:
     encoding: str = "utf-8"
     decimal: str = "."
     date_format: str | Sequence[str] = ()
+    is_utf8: bool = field(init=False)  # whether bytes need not be decoded
+    rewriters: tuple[Rewriter, ...] = field(init=False, compare=False)  # patterns, and what becomes of such fields
 
     def __post_init__(self) -> None:
         one = self.delimiter
@@ -110,16 +114,10 @@ class Dialect:
         if len({_shape(each) for each in given}) < len(given):
             raise SourceError("date_format lists two forms that the same text may have; give one of them.")
 
-    @property
-    def is_utf8(self) -> bool:
-        """Whether bytes need not be decoded."""
-        return codecs.lookup(self.encoding).name in ("utf-8", "utf-8-sig", "ascii")
-
-    @cached_property
-    def _rewriters(self) -> tuple[tuple[str, Callable[[str], str | None]], ...]:
-        """Patterns, and what becomes of a field that matches one wholly."""
-        dates = tuple((_pattern(form), _dated(form)) for form in self.date_format)
-        return dates if self.decimal == "." else (*dates, (_COMMA, _pointed))
+        plain = codecs.lookup(self.encoding).name in ("utf-8", "utf-8-sig", "ascii")
+        object.__setattr__(self, "is_utf8", plain)
+        dates = [(_pattern(form), _dated(form)) for form in given]
+        object.__setattr__(self, "rewriters", (*dates, *([] if self.decimal == "." else [(_COMMA, _pointed)])))
 
     def notation(self, usual: str) -> dict[str, Any]:
         """What must be said to read it, as plain values; `usual` is the delimiter where nothing is said."""
@@ -134,8 +132,6 @@ class Dialect:
 
     def read(self, batch: Any) -> Any:
         """A batch of text whose numbers and dates are written as everywhere else."""
-        if not self._rewriters:
-            return batch
         import pyarrow as pa
 
         return pa.RecordBatch.from_arrays([self._column(column) for column in batch.columns], schema=batch.schema)
@@ -144,7 +140,7 @@ class Dialect:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        for pattern, rewritten in self._rewriters:
+        for pattern, rewritten in self.rewriters:
             matching = pc.match_substring_regex(column, rf"^\s*(?:{pattern})\s*$")
             if pc.any(matching).as_py():  # every different text once, of those alone that are so written
                 coded = column.filter(matching).dictionary_encode()
@@ -211,6 +207,9 @@ def _pointed(text: str) -> str | None:
     whole, _, fraction = text.partition(",")
     digits = re.sub(r"[^\d+-]", "", whole)
     return f"{digits}.{fraction}" if fraction else digits
+
+
+COMMAS, TABS = Dialect(), Dialect("\t")  # what is usual
 
 
 def recognised(head: bytes) -> tuple[Dialect, dict[str, str]]:

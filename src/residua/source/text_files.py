@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
+from dataclasses import replace
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -16,7 +17,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from residua.errors import SourceError
-from residua.source.dialect import Dialect, Notation, recognised
+from residua.source.dialect import COMMAS, TABS, Dialect, Notation, recognised
 from residua.source.files import File, FilesSource, Paths, opened, size_of
 from residua.source.options import NO_OPTIONS, Options, explained
 from residua.source.records import BATCH_ROWS, Draft, Records, distinct, listed, require_columns
@@ -40,7 +41,8 @@ class DelimitedSource(FilesSource):
     def __init__(self, paths: Paths, options: Options = NO_OPTIONS, **notation: Unpack[Notation]) -> None:
         super().__init__(paths, options)
         given = {name: value for name, value in notation.items() if value is not None}
-        self.dialect = Dialect(**{"delimiter": usual_delimiter(self.files[0]), **given})  # type: ignore[arg-type]
+        usual = usual_dialect(self.files[0])
+        self.dialect = replace(usual, **given) if given else usual  # type: ignore[arg-type]
         self._columns: tuple[str, ...] | None = None
 
     def columns(self) -> tuple[str, ...]:
@@ -67,7 +69,9 @@ class DelimitedSource(FilesSource):
         same = copy(self)
         same.dialect, same._columns = dialect, None
         names = same.columns()
-        return Draft({name: kinds.get(name, "") for name in names}, dialect.notation(usual_delimiter(self.files[0])))
+        return Draft(
+            {name: kinds.get(name, "") for name in names}, dialect.notation(usual_dialect(self.files[0]).delimiter)
+        )
 
     def check(self, columns: Sequence[str]) -> None:
         """Refuses columns that are not there; the files have the same ones."""
@@ -115,7 +119,7 @@ class DelimitedSource(FilesSource):
                 for batch in reader:
                     if held is not None:
                         yield held
-                    held = self.dialect.read(batch)
+                    held = self.dialect.read(batch) if self.dialect.rewriters else batch
             if stream.quotes % 2:
                 raise SourceError(
                     f"{str(path)!r} has a quote that is never closed; repair the file (it may be truncated)."
@@ -141,9 +145,9 @@ class _QuoteCounter(io.RawIOBase):
         return content
 
 
-def usual_delimiter(path: File) -> str:
-    """What separates fields where nothing is said: a tab in `.tsv`, else a comma."""
-    return "\t" if ".tsv" in {suffix.lower() for suffix in path.suffixes} else ","
+def usual_dialect(path: File) -> Dialect:
+    """How a file is written where nothing is said: with tabs in `.tsv`, else with commas."""
+    return TABS if ".tsv" in {suffix.lower() for suffix in path.suffixes} else COMMAS
 
 
 def _header(path: File, dialect: Dialect) -> tuple[str, ...]:
