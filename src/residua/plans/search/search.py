@@ -24,6 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from residua.linalg.arrays import Floats
+from residua.plans.search.signed import FEW_CELLS, signed_rows
 from residua.plans.search.strategies import (
     Judged,
     Told,
@@ -75,7 +76,11 @@ def search(asked: Judged, workload: Floats, profile: Floats, told: Told) -> list
 def _plain(asked: Judged, workload: Floats, profile: Floats, told: Told) -> Iterator[tuple[str, Floats]]:
     n = asked.cells
     yield "identity", np.eye(n)
-    yield "identity plus", identity_plus(asked, told)
+    plus = identity_plus(asked, told)
+    yield "identity plus", plus
+    signed = signed_rows(asked, asked.loss(plus)) if n in FEW_CELLS and not asked.worst else None
+    if signed is not None:
+        yield "signed rows", signed
     if len(workload) <= _TALL * n:
         yield "workload", workload
     yield "L2 optimum", profile
