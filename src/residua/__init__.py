@@ -28,6 +28,7 @@ _showing.register(
     write_report="report.contents",
     export="formats.export",
     given="release.given",
+    rounded="projection.rounded",
 )
 
 

@@ -22,7 +22,7 @@ from functools import wraps
 from html import escape
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -90,6 +90,7 @@ class Exported(Reported):
         confidence: float | None = None,
         language: str | None = None,
         title: str | None = None,
+        suppress: Literal["use with caution", "unreliable"] | None = None,
         spark: Any = None,
         progress: Callable[..., None] | bool | None = None,
     ) -> list[Path]:
@@ -102,6 +103,8 @@ class Exported(Reported):
             confidence: how often an interval holds the truth, 0.95 if left out.
             language: in which language titles are written, where the domain declares several; the first if left out.
             title: what the whole is called.
+            suppress: numbers of this quality or worse are left blank, and so are counts below zero. Of numbers without
+                standard errors the width of the interval decides.
             spark: a Spark session whose executors rebuild and write the tables of a release that they measured, as one
                 dataset of Parquet files, in a folder that they share; see docs/spark.md. Parquet only.
             progress: with `spark`: `True` draws a bar; or a function, called with the step, how many files are
@@ -115,9 +118,23 @@ class Exported(Reported):
             PlanError: an unknown format, queries that make no tables, or a confidence for a projection.
         """
         written: list[Path] = shown_by("export")(
-            self, folder, format, confidence=confidence, language=language, title=title, spark=spark, progress=progress
-        )
+            self, folder, format, confidence=confidence, language=language, title=title, suppress=suppress, spark=spark,
+            progress=progress,
+        )  # fmt: skip
         return written
+
+    def rounded(self) -> Any:
+        """The same tables in whole numbers that add up across all tables; see docs/uncertainty.md.
+
+        Guarantee: margins of every table are the tables of their attributes; the rounding follows from what is
+        published, so that it is the same whenever and in whatever order tables are asked for; intervals allow for it.
+
+        Raises:
+            PlanError: a plan with a bias.
+
+        Example: `release.rounded().table(["age", "sex"])`, `projected.rounded().export("tables")`.
+        """
+        return shown_by("rounded")(self)
 
 
 # Controls, formats (among them those that turn the direction of writing), lone surrogates, line and paragraph ends.

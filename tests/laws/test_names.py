@@ -26,7 +26,7 @@ OF_RELEASES: list[Callable[[Any, Any], object]] = [
     lambda release, names: release.table(names, queries={"ab": "prefixes"}),
     lambda release, names: release.estimates(names),
 ]
-OF_PROJECTIONS = [*OF_RELEASES, lambda projected, names: projected.rounded(names)]
+OF_PROJECTIONS = [*OF_RELEASES, lambda projected, names: projected.rounded().table(names)]
 OF_WORKLOADS: list[Callable[[], object]] = [
     lambda: rs.marginals(DOMAIN, "ab"),
     lambda: rs.marginals(DOMAIN, ["ab"]),

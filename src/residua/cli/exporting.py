@@ -22,7 +22,7 @@ ROWS_LISTED = 500  # tables that are written are listed on the terminal, up to s
 
 def write_tables(
     folder: Path, target: Path | None, format: str | None, confidence: float | None, *, on_executors: bool,
-    spreadsheet: bool, full: bool, known: Sequence[Path] | None = None, **words: str | None,
+    spreadsheet: bool, full: bool, known: Sequence[Path] | None = None, rounded: bool = False, **words: str | None,
 ) -> None:  # fmt: skip
     """Lists all tables that were asked for, and writes them in a format if a folder is named, all or none.
 
@@ -33,7 +33,8 @@ def write_tables(
         spreadsheet, full: how CSV is wanted.
         on_executors: whether Spark's executors write them.
         known: files of known facts.
-        confidence: as for `Release.export`; so are the words, `title` and `language`.
+        rounded: whole numbers that add up.
+        confidence: as for `Release.export`; so are the words, `title`, `language` and `suppress`.
 
     Raises:
         FileError: the folder exists or cannot be made.
@@ -46,7 +47,9 @@ def write_tables(
         require_free(target, "folder of tables")
     if on_executors and spreadsheet:
         raise PlanError("--spreadsheet is for CSV, and executors write parquet; leave one of the two out.")
-    published, sure = opened(folder, confidence=confidence, known=known)
+    if target is None and (rounded or words.get("suppress")):
+        raise PlanError("--rounded and --suppress say how tables are written; say where, with --out DIR.")
+    published, sure = opened(folder, confidence=confidence, known=known, rounded=rounded)
     described = {"full": full, **words, **sure}
     if target is None:
         _list_tables(published, sure)
@@ -62,11 +65,13 @@ def write_tables(
 
 
 def _write_tables(published: object, target: Path, format: str, **described: Any) -> None:
-    shown = PlainTable(["table", "file"], ["rows"])
+    shown, moves = PlainTable(["table", "file"], ["rows"]), list[tuple[float, float, int]]()
     with progress_bar() as show:
 
         def list_table(cube: Cube, path: Path) -> None:
             show("writing tables", cube.number, None)
+            if cube.table.moved is not None:
+                moves.append((float(cube.table.moved.max()), float(cube.table.moved.sum()), len(cube)))
             if cube.number <= ROWS_LISTED:
                 shown.add_row(cube.title, str(path), f"{len(cube):,}")
 
@@ -77,6 +82,9 @@ def _write_tables(published: object, target: Path, format: str, **described: Any
     out.print(shown)
     if written > ROWS_LISTED:
         out.print(f"… {written - ROWS_LISTED:,} more tables; {target} holds all {written:,}.")
+    if moves:
+        most, moved, cells = zip(*moves, strict=True)
+        out.print(f"Rounded: numbers moved by {max(most):.2f} at most, by {sum(moved) / sum(cells):.2f} on average.")
 
 
 def _list_tables(published: Any, sure: dict[str, Any]) -> None:

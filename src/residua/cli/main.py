@@ -24,10 +24,12 @@ from residua.cli.options import (
     ReleasePath,
     ReportPath,
     ReportTitle,
+    Rounded,
     ShowValues,
     Simultaneous,
     SpecPath,
     Spreadsheet,
+    Suppress,
     WhatIf,
     grouped,
     writing,
@@ -140,7 +142,7 @@ def table(
     confidence: Confidence = None,
     simultaneous: Simultaneous = None,
     known: Known = None,
-    rounded: Annotated[bool, typer.Option("--rounded", help="Whole numbers, of a projection.")] = False,
+    rounded: Rounded = False,
     *,
     form: OutputForm,
 ) -> None:
@@ -166,6 +168,8 @@ def tables(
     ] = None,
     confidence: Confidence = None,
     known: Known = None,
+    rounded: Rounded = False,
+    suppress: Suppress = None,
     spreadsheet: Spreadsheet = False,
     full: Full = False,
     on_executors: OnExecutors = False,
@@ -173,7 +177,7 @@ def tables(
     """List or write all tables that were asked for. Of a hierarchy there is one per level."""
     cli.exporting.write_tables(
         folder, out, format, confidence, on_executors=on_executors, spreadsheet=spreadsheet, full=full, known=known,
-        title=title, language=language,
+        title=title, language=language, rounded=rounded, suppress=suppress,
     )  # fmt: skip
 
 

@@ -35,6 +35,10 @@ Spreadsheet = Annotated[
     bool, typer.Option("--spreadsheet", help="CSV whose text cannot start a formula: ' before =, +, - and @.")
 ]
 Full = Annotated[bool, typer.Option("--full", help="CSV with every digit, not only those that the error justifies.")]
+Rounded = Annotated[bool, typer.Option("--rounded", help="Whole numbers, which add up across all tables.")]
+Suppress = Annotated[
+    str | None, typer.Option(help="Leave numbers blank from this flag on: 'use with caution' or 'unreliable'.")
+]
 OnExecutors = Annotated[bool, typer.Option("--on-executors", help="By Spark's executors, into a folder they share.")]
 ShowValues = Annotated[
     bool,
@@ -52,9 +56,7 @@ class OutputForm:
     """How a table is wanted: as text for people, CSV or JSON; `spreadsheet` and `full` are as for `Columns.to_csv`."""
 
     quality: Annotated[bool, typer.Option("--quality", help="Flag numbers by coefficient of variation.")] = False
-    suppress: Annotated[
-        str | None, typer.Option(help="Leave numbers blank from this flag on: 'use with caution' or 'unreliable'.")
-    ] = None
+    suppress: Suppress = None
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False
     json: AsJson = False
     everything: Everything = False

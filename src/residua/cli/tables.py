@@ -12,21 +12,16 @@ from residua.cli.quoting import split_attribute
 from residua.cli.show import err, out, print_json, print_published
 from residua.errors import PlanError
 from residua.plans.targets import USUAL_CONFIDENCE
-from residua.release import Answered, Release, squares_folder, weighted
+from residua.release import Release, squares_folder, weighted
 from residua.workload import queries
 
 
 def print_marginal(folder: Path, attributes: Sequence[str], form: OutputForm, *, rounded: bool, **asked: Any) -> None:
     """One table, with error bars if it is a release's."""
-    published, sure = opened(folder, **asked)
-    if rounded and isinstance(published, Answered):
-        raise PlanError("--rounded is for projections and estimates; run residua project on the release first.")
+    published, sure = opened(folder, rounded=rounded, **asked)
     split = [split_attribute(published.domain, text) for text in attributes]
     names, queries = [name for name, _ in split], {name: rows for name, rows in split if rows is not None}
-    if rounded and queries:
-        raise PlanError("--rounded is for the cells of a table, not its prefixes, ranges or levels; leave one out.")
-    table = published.rounded(names) if rounded else published.table(names, queries=queries, **sure)
-    print_published(table, form, bias=_bias(published))
+    print_published(published.table(names, queries=queries, **sure), form, bias=published.biased)
 
 
 def print_weighted(
@@ -70,7 +65,7 @@ def _drawn(text: str) -> tuple[str, int]:
 def print_answers(folder: Path, form: OutputForm, **asked: Any) -> None:
     """The answers to everything that was asked."""
     published, sure = opened(folder, **asked)
-    print_published(published.answers(**sure), form, bias=_bias(published))
+    print_published(published.answers(**sure), form, bias=published.biased)
 
 
 def print_count(folder: Path, condition: str | None, *, as_json: bool, **asked: Any) -> None:
@@ -88,22 +83,18 @@ def print_count(folder: Path, condition: str | None, *, as_json: bool, **asked: 
     said = [f"standard deviation {facts['stddev']:,.1f}"] if "stddev" in facts else []
     said.append(held if facts["lower"] == facts["lower"] else "no interval: the release is biased")  # NaN
     out.print(f"{title}: {facts['estimate']:,.1f} ({'; '.join(said)})")
-    if _bias(published):
-        err.print(f"({_bias(published)})")
+    if published.biased:
+        err.print(f"({published.biased})")
 
 
-def _bias(published: Any) -> str:
-    """What is said below every table of a projection or of estimates; nothing of a release."""
-    return getattr(published, "biased", "")
-
-
-def opened(folder: Path, **asked: Any) -> tuple[Any, dict[str, Any]]:
-    """What a folder holds, and how sure its intervals are to be.
+def opened(folder: Path, *, rounded: bool = False, **asked: Any) -> tuple[Any, dict[str, Any]]:
+    """What a folder holds, in whole numbers if these are wanted, and how sure its intervals are to be.
 
     Raises:
         PlanError: intervals that hold together where numbers are biased.
     """
     published = load_published(folder, asked.pop("known", None))
-    if _bias(published) and asked.pop("simultaneous", None) is not None:
+    published = published.rounded() if rounded else published
+    if published.biased and asked.pop("simultaneous", None) is not None:
         raise PlanError("intervals of biased numbers are each by itself; ask the release for --simultaneous.")
     return published, asked | ({"confidence": USUAL_CONFIDENCE} if asked["confidence"] is None else {})

@@ -11,15 +11,21 @@ from residua.plans.contract import Plan
 from residua.privacy import PureDP, describe
 from residua.privacy.costs import printed, stated
 from residua.published.quality import FLAGS, meaning
-from residua.published.table import protects, what_is_counted
+from residua.published.table import LEFT_OUT, protects
 
 MEASURES = {
     "estimate": "Estimated count, with random noise; unbiased, and below zero where noise took it there",
     "stddev": "Standard error: the standard deviation of the noise in the estimate",
     "lower": "Lower end of the interval",
     "upper": "Upper end of the interval",
+    "left_out": "Records that the bound on each person's left out of the number, with noise of their own",
+    "left_out_lower": "Lower end of the interval of the records left out",
+    "left_out_upper": "Upper end of the interval of the records left out",
 }
-TITLES = {"estimate": "Estimate", "stddev": "Standard error", "lower": "Lower", "upper": "Upper"}
+TITLES = {
+    "estimate": "Estimate", "stddev": "Standard error", "lower": "Lower", "upper": "Upper",
+    "left_out": "Left out", "left_out_lower": "Left out: lower", "left_out_upper": "Left out: upper",
+}  # fmt: skip
 BIASED = "Estimated count, made consistent and not negative; biased, without a standard error"
 
 
@@ -39,7 +45,9 @@ class About:
         version: of residua.
         language: in which titles are written; None for the first that there is.
         counts: the unit of the numbers.
-        counted: what is counted, where the unit of protection bounds it; nothing where every record is.
+        counted: what is counted, where that is not every record, and how much that leaves out; else nothing.
+        left_out: whether tables have columns of what was left out.
+        changed: what was done to the numbers besides, a sentence each: rounding, suppression.
     """
 
     title: str
@@ -54,6 +62,8 @@ class About:
     language: str | None = None
     counted: str = ""
     counts: str = "records"
+    left_out: bool = False
+    changed: tuple[str, ...] = ()
 
     @property
     def protection(self) -> str:
@@ -69,7 +79,7 @@ class About:
             least = " at least" if self.biased else ""
             holds = f", which holds the count without noise with a probability of{least} {100 * self.confidence:.10g} %"
             words |= {name: MEASURES[name] + holds for name in ("lower", "upper")}
-        return words
+        return words | {name: MEASURES[name] for name in LEFT_OUT if self.left_out}
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -84,7 +94,7 @@ class About:
         maker = f"Made with residua {self.version}" + (f"; measured {when}" if when else "") + "."
         quality = () if self.biased else (f"Quality of a number: {flags}.",)
         unit = f"Unit: {self.counts}" + (f"; each table {self.counted}." if self.counted else ".")
-        return (self.protection, numbers, *quality, unit, maker)
+        return (self.protection, numbers, *self.changed, *quality, unit, maker)
 
     def metadata(self, title: str, **more: Any) -> dict[str, str]:
         """The same for files that hold metadata: JSON under the key `residua`, and a title under `title`."""
@@ -120,6 +130,9 @@ def about(
     biased: bool,
     language: str | None,
     counts: str = "records",
+    counted: str = "",
+    left_out: bool = False,
+    changed: tuple[str, ...] = (),
 ) -> About:
     """What stands beside the tables of a release or a projection."""
     from residua import __version__
@@ -137,6 +150,5 @@ def about(
     guarantee = stated(plan.guarantee, receipt)
     noise = "Laplace" if laplace else "normal"
     level = None if plan.bias else confidence
-    counted = what_is_counted(plan.unit)
-    words = (receipt, __version__, language, counted, counts)
+    words = (receipt, __version__, language, counted, counts, left_out, changed)
     return About(title, guarantee, protects(plan.unit, receipt), costs, noise, level, biased, *words)

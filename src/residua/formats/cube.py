@@ -17,7 +17,7 @@ from residua.formats.about import MEASURES
 from residua.linalg.arrays import Floats
 from residua.published.quality import COLUMN, FLAGS, grades, shortened, shortened_to
 from residua.published.streaming import axis_labels, batches, decimals, ends_of, stddevs_of
-from residua.published.table import Table
+from residua.published.table import LEFT_OUT, Table
 from residua.showing import printable
 
 _CODE = re.compile(r"[A-Za-z0-9_@$-]{1,64}")
@@ -92,11 +92,12 @@ class Cube:
     @cached_property
     def measure_names(self) -> tuple[str, ...]:
         """The columns of numbers that say something."""
-        return tuple(name for name in MEASURES if not self._unknown(name))
+        own = (name for name in MEASURES if name not in LEFT_OUT and not self._unknown(name))
+        return (*own, *(name for name in LEFT_OUT if name in self.table.beside))
 
     @cached_property
     def measures(self) -> dict[str, Floats]:
-        """Column → numbers, flat: estimate, and where there are any stddev, lower, upper."""
+        """Column → numbers, flat: estimate, and where there are any stddev, lower, upper and what was left out."""
         columns = self.table.columns if self.full else shortened(self.table.columns)
         # An infinite standard error says that a number is not told, like no number at all.
         return {name: np.where(np.isinf(columns[name]), np.nan, columns[name]) for name in self.measure_names}

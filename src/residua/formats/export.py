@@ -23,7 +23,9 @@ from residua.formats.about import about
 from residua.formats.cube import Cube, Dimension, cube_of
 from residua.formats.long import NAMES, numbered, write_long
 from residua.formats.writer import Writer
+from residua.projection.rounded import Rounded
 from residua.projection.tables import Tabled
+from residua.published.quality import Flag, check_flag
 from residua.release import Answered, Release
 from residua.release.tables import MOST_ROWS, refusal, require_listable, too_long
 from residua.workload import Workload
@@ -53,6 +55,7 @@ def export(
     confidence: float | None = None,
     language: str | None = None,
     title: str | None = None,
+    suppress: Flag | None = None,
     full: bool = False,
     spreadsheet: bool = False,
     listing: Callable[[Cube, Path], None] | None = None,
@@ -62,8 +65,8 @@ def export(
     """Writes every table that was asked for; see `Exported.export`.
 
     Args:
-        published: a release, a projection or estimates.
-        folder, format, confidence, language, title: as there.
+        published: a release, a projection or estimates, rounded or not.
+        folder, format, confidence, language, title, suppress: as there.
         full: every digit.
         spreadsheet: CSV whose text cannot start a formula.
         listing: called with every table and its file.
@@ -78,19 +81,22 @@ def export(
     _check_language(published.domain, language)
     plan = published.planned if isinstance(published, Answered) else published.plan
     _pass_over(plan.workload)
-    tables = _tables(published, confidence)
-    biased = isinstance(published, Tabled)
+    if suppress is not None:
+        check_flag(suppress)
+    release: Answered = published.release if isinstance(published, Tabled) else published
     level = 0.95 if confidence is None else confidence
-    name = title or (f"{type(published).__name__} tables" if biased else "Tables of counts")
+    name = title or (f"{type(published).__name__} tables" if published.biased else "Tables of counts")
     told_about = about(
-        plan, published.receipt, title=name, confidence=level, biased=biased, language=language,
-        counts=unit_of(plan.workload),
+        plan, published.receipt, title=name, confidence=level, biased=bool(published.biased), language=language,
+        counts=unit_of(plan.workload), counted=published.counted, left_out=release.left_out is not None,
+        changed=_changed(published, suppress),
     )  # fmt: skip
     target = Path(folder)
     if spark is not None:
-        if not isinstance(published, Release) or format not in ("parquet", "long"):  # for executors the same
+        in_parquet = suppress is None and format in ("parquet", "long")  # for executors the same
+        if not isinstance(published, Release) or not in_parquet:
             raise PlanError(
-                "executors write the tables of a release, as parquet; leave spark= away, or --on-executors."
+                "executors write the tables of a release as they are, as parquet; leave spark= away, or --on-executors."
             )
         from residua.formats.on_spark import export_on_executors
 
@@ -99,7 +105,7 @@ def export(
         )
     if format in NAMES:
         with whole_folder(target, "folder of tables") as partial:
-            write_long(published, partial / NAMES[format], told_about)
+            write_long(published, partial / NAMES[format], told_about, suppress)
             sync_files(partial)
         return [target / NAMES[format]]
     make = writer_of(format)
@@ -108,8 +114,9 @@ def export(
     with whole_folder(target, "folder of tables") as partial:
         writer = make(partial, told_about, format=format, spreadsheet=spreadsheet)
         try:
-            for i, table in enumerate(tables, start=1):
-                cube = cube_of(table, i, language, full=full, known=known)
+            for i, table in enumerate(_tables(published, level), start=1):
+                shown = table if suppress is None else table.suppressed(suppress)
+                cube = cube_of(shown, i, language, full=full, known=known)
                 path = target / writer.add(cube).name
                 written.append(path)
                 if listing is not None:
@@ -120,6 +127,13 @@ def export(
             writer.abandon()
             raise
     return written
+
+
+def _changed(published: Any, suppress: Flag | None) -> tuple[str, ...]:
+    """What was done to the numbers besides, a sentence each."""
+    rounded = "Numbers are rounded to whole ones, once for all tables, so that they add up; intervals allow for it."
+    blank = f"Numbers that are {suppress!r} or worse are left blank, and so are counts below zero."
+    return (*([rounded] if isinstance(published, Rounded) else []), *([blank] if suppress else []))
 
 
 def _pass_over(workload: Workload | None) -> None:
@@ -162,13 +176,12 @@ def writer_of(format: str) -> Callable[..., Writer]:
     return writer
 
 
-def _tables(published: Any, confidence: float | None) -> Iterator[Any]:
+def _tables(published: Any, confidence: float) -> Iterator[Any]:
     """Every table that was asked for, then what was asked as single queries."""
-    options = {"confidence": 0.95 if confidence is None else confidence}
     workload = published.plan.workload
     alone = workload is not None and workload.tables is None  # queries, and no table beside them
-    tables = () if alone else published.tables(**options, most=MOST_ROWS)
-    return chain(tables, answered(published, **options))
+    tables = () if alone else published.tables(confidence=confidence, most=MOST_ROWS)
+    return chain(tables, answered(published, confidence=confidence))
 
 
 def answered(published: Any, **options: Any) -> Iterator[Any]:

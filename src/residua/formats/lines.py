@@ -120,7 +120,7 @@ def _lines(cube: Cube, header: bytes, axes: Sequence[Texts]) -> Iterator[memoryv
     ahead = len(header)
     doubtful, first = cube.table.doubtful, 0
     for codes, exact in code_batches(cube.table, rows):
-        columns = [*codes, *(in_units(name, values, places) for name, values in exact.items())]
+        columns = [*codes, *(in_units(name, exact[name], places) for name in cube.measure_names)]
         if bars:
             own = slice(first, first := first + len(exact["estimate"]))
             columns.append(

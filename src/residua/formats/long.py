@@ -1,16 +1,17 @@
 """Many tables as rows of one file, or of some: a row for each cell, a row group for each batch of tables, labels once.
 
 Columns: `table` (its title, such as `age × sex` or `date: month`), `attribute_1`, `value_1`, …, `estimate`, then
-`stddev` of a release and, where intervals are wanted, `lower`, `upper` and a flag; of a projection `lower` and `upper`.
+`stddev` of a release and, where intervals are wanted, `lower`, `upper` and a flag; of a projection `lower` and `upper`;
+`left_out` and its interval, where a bound on persons left records out.
 Attributes, values and titles of tables are dictionaries. Releases of many marginals are rebuilt in batches of tables of
 one shape and written as they come; no more than a batch, or one table and a batch of its rows, is in memory.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -27,9 +28,13 @@ from residua.formats.lines import texts_of
 from residua.formats.writer import Behind
 from residua.linalg.arrays import Floats
 from residua.linalg.lattice import batches
-from residua.published.quality import COLUMN, FLAGS, grades, shortened
-from residua.published.streaming import axis_labels, codes_along, ends_of
+from residua.plans.targets import USUAL_CONFIDENCE
+from residua.projection.rounded import Rounded
+from residua.published.quality import COLUMN, FLAGS, Flag, grades, shortened
+from residua.published.streaming import axis_labels, codes_along
+from residua.published.table import LEFT_OUT
 from residua.release import Answered
+from residua.release.left_out import left_out_columns
 from residua.release.tables import MOST_ROWS, rebuilt_batches
 from residua.workload import Workload
 
@@ -55,8 +60,9 @@ class LongCells:
         labels: of one table whose rows are not its attributes' values, the labels along each axis.
         title: of one table, which it is where its attributes alone do not say so.
         widths: how many standard deviations the intervals of each table reach; None if they are not wanted.
-        ends: of the intervals of one table of a projection, flat, by column.
+        ends: of the intervals of one table of a projection, or of rounded numbers, flat, by column.
         lacks: which share of itself each number lacks (`Release.lacks`).
+        beside: what was left out of each number, flat, by column; nothing where that was not measured.
     """
 
     members: NDArray[Any]
@@ -67,6 +73,7 @@ class LongCells:
     widths: Floats | None = None
     ends: Mapping[str, Floats] = field(default_factory=dict)
     lacks: float = 0.0
+    beside: Mapping[str, Floats] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,8 +84,9 @@ class LongRows:
         domain: whose labels are written.
         ways: the most attributes that a table has.
         about: what readers must know.
-        numbers: which of `NUMBERS` there are; all of them come with a flag.
+        numbers: which of `NUMBERS` there are, all of them with a flag, and of `LEFT_OUT`.
         full: every digit, in place of as many as each table's standard deviation justifies.
+        flagged: whether numbers with intervals have flags.
     """
 
     domain: Domain
@@ -86,6 +94,7 @@ class LongRows:
     about: About
     numbers: tuple[str, ...]
     full: bool = True
+    flagged: bool = True
 
     @cached_property
     def schema(self) -> pyarrow.Schema:
@@ -96,7 +105,7 @@ class LongRows:
         fields = [("table", text)]
         fields += [(f"{kind}_{j}", text) for j in range(1, self.ways + 1) for kind in ("attribute", "value")]
         fields += [(name, pyarrow.float64()) for name in self.numbers]
-        if self.numbers == NUMBERS:
+        if self.flagged and self.numbers == NUMBERS:
             fields.append((COLUMN, pyarrow.dictionary(pyarrow.int8(), pyarrow.string())))
         return pyarrow.schema(fields, metadata=self.about.metadata(self.about.title))
 
@@ -147,18 +156,29 @@ class LongRows:
             columns += [_dictionary(which, _texts(names)), _dictionary(codes, known)]
         blank = pyarrow.nulls(len(table), self.schema.field("table").type)
         columns += [blank] * (2 * (self.ways - members.shape[1]))
-        return pyarrow.record_batch([*columns, *self._numbers(cells, part, rows, table)], schema=self.schema)
+        left_out = [self._left_out(cells, part, rows, name) for name in self.numbers if name in LEFT_OUT]
+        return pyarrow.record_batch([*columns, *self._numbers(cells, part, rows, table), *left_out], schema=self.schema)
+
+    def _left_out(self, cells: LongCells, part: slice, rows: slice, name: str) -> Any:
+        """What was left out of the numbers of some rows; blank where that was not measured."""
+        import pyarrow
+
+        own = len(cells.estimates[part]) * (rows.stop - rows.start)
+        if name not in cells.beside:
+            return pyarrow.nulls(own, pyarrow.float64())
+        return _array(cells.beside[name].reshape(len(cells.members), -1)[part, rows].flatten())
 
     def _numbers(self, cells: LongCells, part: slice, rows: slice, table: NDArray[np.int32]) -> list[Any]:
         """Estimates and, where they are wanted, error bars and flags of some rows."""
         # A copy: the rows are written while what the estimates are kept in is used again.
         estimates = cells.estimates[part].reshape(-1, cells.estimates[0].size)[:, rows].flatten()
         if cells.stddevs is None:
-            return [_array(estimates), *(_array(each[rows]) for each in cells.ends.values())]
+            return [_told(estimates), *(_told(each[rows]) for each in cells.ends.values())]
         alike = cells.stddevs.size == len(cells.members)
         stddevs = cells.stddevs[part][table] if alike else cells.stddevs.reshape(-1)[rows]
         if cells.widths is None:
-            return [_array(estimates), _array(stddevs)]
+            tell = _told if self.about.changed else _array
+            return [tell(estimates), tell(stddevs), *(tell(each[rows]) for each in cells.ends.values())]
         reach = cells.widths[part][table] * stddevs
         numbers = dict(zip(NUMBERS, (estimates, stddevs, estimates - reach, estimates + reach), strict=True))
         doubtful = cells.lacks * np.abs(estimates) > reach if cells.lacks else None
@@ -209,6 +229,14 @@ def _array(numbers: NDArray[Any]) -> Any:
     return pyarrow.Array.from_buffers(pyarrow.from_numpy_dtype(numbers.dtype), len(numbers), [None, content])
 
 
+def _told(numbers: Floats) -> Any:
+    """Numbers as an Arrow array, blank where they are suppressed."""
+    import pyarrow
+
+    hidden = np.isnan(numbers)
+    return pyarrow.array(numbers, mask=hidden) if hidden.any() else _array(numbers)
+
+
 def _texts(texts: Sequence[str]) -> Any:
     """Texts as an Arrow array."""
     import pyarrow
@@ -224,7 +252,7 @@ def _dictionary(codes: NDArray[Any], texts: Any) -> Any:
     return pyarrow.DictionaryArray.from_arrays(_array(codes), texts)
 
 
-def write_long(published: Any, path: Path, about: About) -> None:
+def write_long(published: Any, path: Path, about: About, suppress: Flag | None = None) -> None:
     """Writes every table that was asked for into one file, Parquet or CSV by its name."""
     import pyarrow.csv
 
@@ -233,20 +261,22 @@ def write_long(published: Any, path: Path, about: About) -> None:
     if workload is None:
         raise PlanError("this release was not asked for tables, so that there are none to write; use csv or parquet.")
     ways = max((len(names) for names in workload.sets), default=0)
-    bars = ("stddev",) if isinstance(published, Answered) else NUMBERS[2:]
-    rows = LongRows(published.domain, ways, about, ("estimate", *bars))
+    bars = NUMBERS[2:] if about.biased else NUMBERS[1:] if isinstance(published, Rounded) else NUMBERS[1:2]
+    names = (NUMBERS[0], *bars, *(LEFT_OUT if about.left_out else ()))
+    rows = LongRows(published.domain, ways, about, names, flagged=False)
     as_csv = path.suffix == ".csv"
     writer = pyarrow.csv.CSVWriter(path, rows.schema) if as_csv else rows.writer(path)
     with Behind(threads=1, most=2) as behind:
         try:
-            for cells in _streamed(published) if _in_batches(published) else _one_by_one(published, about):
+            batched = suppress is None and _in_batches(published)
+            for cells in _streamed(published) if batched else _one_by_one(published, about, suppress, names):
                 for batch in rows.batches(cells):
                     behind.do(writer.write_batch, batch)
             behind.wait()
             writer.close()
         except BaseException:  # what closing says after that hides why
             behind.abandon()
-            with suppress(Exception):
+            with contextlib.suppress(Exception):
                 writer.close()
             raise
     if as_csv:
@@ -265,7 +295,17 @@ def _streamed(release: Any) -> Iterator[LongCells]:
     asked = release.planned.workload
     stddevs = np.sqrt(release.plan.facts.term_variances(asked))
     for batch in rebuilt_batches(release.estimator, asked, np.arange(len(asked))):
-        yield LongCells(batch.members, batch.estimates, stddevs[batch.terms])
+        beside = _beside(release, batch.members)
+        yield LongCells(batch.members, batch.estimates, stddevs[batch.terms], beside=beside)
+
+
+def _beside(release: Any, members: NDArray[Any]) -> dict[str, Floats]:
+    """What was left out of the total, or of tables of one attribute each."""
+    if release.left_out is None or members.shape[1] > 1:
+        return {}
+    names = [tuple(release.domain.names[i] for i in row) for row in members.tolist()]
+    columns = [left_out_columns(release.left_out, each, USUAL_CONFIDENCE) for each in names]
+    return {name: np.concatenate([each[name] for each in columns]) for name in LEFT_OUT}
 
 
 def numbered(name: str, seen: Counter[str]) -> str:
@@ -274,9 +314,10 @@ def numbered(name: str, seen: Counter[str]) -> str:
     return name if seen[name] == 1 else f"{name} ({seen[name]})"
 
 
-def _one_by_one(published: Any, about: About) -> Iterator[LongCells]:
+def _one_by_one(published: Any, about: About, suppress: Flag | None, columns: Sequence[str]) -> Iterator[LongCells]:
     seen: Counter[str] = Counter()
-    for table in published.tables(confidence=about.confidence or 0.95, most=MOST_ROWS):
+    for exact in published.tables(confidence=about.confidence or USUAL_CONFIDENCE, most=MOST_ROWS):
+        table = exact if suppress is None else exact.suppressed(suppress)
         title = numbered(table.title if table.attributes else TOTAL, seen)
         order = np.argsort(published.domain.positions(table.attributes))
         given = axis_labels(table)
@@ -285,5 +326,7 @@ def _one_by_one(published: Any, about: About) -> Iterator[LongCells]:
         if errors is not None:
             errors = np.broadcast_to(errors, table.estimates.shape).transpose(order).reshape(-1)
         members = np.sort(published.domain.positions(table.attributes)).reshape(1, -1)
-        ends = {name: each.transpose(order).reshape(-1) for name, each in ends_of(table).items()}
-        yield LongCells(members, table.estimates.transpose(order)[None], errors, labels, title, ends=ends)
+        own = {name: table.columns[name].reshape(table.estimates.shape) for name in NUMBERS[2:] if name in columns}
+        ends = {name: each.transpose(order).reshape(-1) for name, each in own.items()}
+        estimates = table.estimates.transpose(order)[None]
+        yield LongCells(members, estimates, errors, labels, title, ends=ends, beside=table.beside)

@@ -34,9 +34,10 @@ from residua.formats.about import About
 from residua.formats.cube import Cube, Dimension
 from residua.formats.writer import Writer
 from residua.published.quality import CODES, FLAGS, meaning
+from residua.published.table import LEFT_OUT
 
 AGENCY, VERSION = "RESIDUA", "1.0.0"
-_ATTRIBUTES = {"stddev": "STD_ERR", "lower": "LOWER", "upper": "UPPER"}
+_ATTRIBUTES = {"stddev": "STD_ERR", "lower": "LOWER", "upper": "UPPER"} | {name: name.upper() for name in LEFT_OUT}
 _FLAG, _UNIT, _VALUE = "OBS_QUALITY", "UNIT_MEASURE", "OBS_VALUE"
 _RESERVED = {*_ATTRIBUTES.values(), _FLAG, _UNIT, _VALUE, "STRUCTURE", "STRUCTURE_ID", "ACTION"}
 

@@ -24,7 +24,7 @@ from residua.domain.facts import listed, shown
 from residua.linalg.arrays import Floats
 from residua.privacy.costs import stated
 from residua.projection.problem import Fit, Progress, ProjectionProblem
-from residua.published.table import protects, what_is_counted
+from residua.published.table import protects
 from residua.showing import printable
 
 if TYPE_CHECKING:
@@ -242,7 +242,7 @@ def projection_statement(projected: Projected) -> str:
     ]
     done = [
         *_left_out(projected),
-        *([f"Every table {counted}.", ""] if (counted := what_is_counted(projected.plan.unit)) else []),
+        *([f"Every table {counted}.", ""] if (counted := projected.counted) else []),
         *(_SHRUNK if terms.shrunk else []),
         *_nearness(projected),
     ]

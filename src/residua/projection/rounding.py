@@ -1,18 +1,22 @@
-"""Controlled rounding: whole numbers next to a table's values, whose margins are whole numbers next to its margins.
+"""Whole numbers near tables that agree with each other, so that the whole numbers agree as well.
 
-A cell may go down or up to the next whole number, and so may every margin. For one or two axes the cells are flows in
-a network with whole bounds, so that the cheapest fractional answer is whole already; a solution always exists (the
-table itself lies between the bounds). From three axes on some tables have none: then the first axis, the table of all
-the others and the total are kept within one of their values, the remaining margins as nearly as the method finds.
+**Of any sign: cumulated sums are rounded.** Let F be the sums of a table over all cells up to each one, along all axes.
+Where F is rounded, R = round(F), the mixed differences of R are whole numbers. At the last value of an axis F is that
+of the table without this axis, hence so is R: margins of rounded tables are the rounded margins. The sum over a box of
+a table of k attributes has 2^k corners, each at most 1/2 from F: it is at most 2^(k−1) from its value.
 
-Reference: Bacharach (1966), Matrix rounding problems; Cox (1987), A constructive procedure for unbiased controlled
-rounding.
+**Not negative.** One attribute: the same, as F does not decrease. Two and more: attribute by attribute, each step a
+table with given row and column sums (what is rounded so far, the next attribute by itself), which always exists.
+Several tables that share two attributes and more need not have any: they are searched for by linear programs, whose
+solutions are driven to whole numbers by the cost of the fractions that are left.
+
+Reference: Bacharach (1966), Matrix rounding problems; Fischetti, Glover and Lodi (2005), The feasibility pump.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import combinations
+from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -20,107 +24,135 @@ import numpy as np
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
 
-_LARGEST = 2.0**52
-_LINEAR_CELLS = 20_000  # above this, the margins of a table with three or more axes are not all solved for at once
+Names = tuple[str, ...]
+MOST_SEARCHED = 5_000  # cells of tables that are searched for together
+_TIE = 1e-6  # halves, which exact sums have often and floating point misses either way, are rounded down
+_WHOLE = 1e-6
+_ROUNDS = 60  # linear programs
+_WIDER = ((0, 0), (1, 0), (3, 0), (10, 0), (10, 10))  # beyond the next whole numbers: other cells, and zeros
+_FAR = 2.0  # a table with a cell this far from its value is searched for
 
 
-@dataclass(frozen=True, eq=False)
-class Rounding:
-    """A table of whole numbers.
-
-    Args:
-        counts: the whole numbers, shaped like the table.
-        margin_error: how far the sum of a margin's cell is from what it was, at most; below 1 is controlled.
-    """
-
-    counts: Integers
-    margin_error: float
-
-
-def controlled_rounding(table: Floats) -> Rounding:
-    """The nearest whole numbers (least total change) whose margins go to a next whole number, too.
-
-    Guarantee: every cell is within one of its value, a whole number (zero among them) stays, and the sum over all
-    cells is within one of its value. With one or two axes every margin is within one of its value as well; with more
-    `margin_error` says how far off the worst is.
+def cumulated(table: Floats, faces: Callable[[int], Integers]) -> Integers:
+    """The sums over all cells up to each one, rounded; where an axis ends, those of the table without that axis.
 
     Args:
-        table: non-negative numbers with any number of axes.
-
-    Raises:
-        PlanError: a negative or infinite value, or values too large to be counted.
-
-    Example:
-        >>> controlled_rounding(np.array([[0.5, 0.5, 0.0], [0.5, 0.5, 2.0]])).counts.sum(axis=1).tolist()
-        [1, 3]
+        table: the numbers.
+        faces: axis → what this gives for the table without that axis.
     """
-    values = np.asarray(table, dtype=np.float64)
-    if not np.isfinite(values).all() or values.min(initial=0.0) < 0 or values.sum() >= _LARGEST:
-        raise PlanError("only tables of finite, non-negative numbers can be rounded; project the release first.")
-    # From three axes on, a point that is whole in most cells comes first, and then first axis × all others.
-    point = _cheapest(values) if values.ndim > 2 and values.size <= _LINEAR_CELLS else values
-    matrix = point.reshape(len(point), -1) if point.ndim > 1 else point.ravel()
-    counts = np.rint(_cheapest(matrix)).reshape(values.shape).astype(np.int64)
-    return Rounding(counts, _margin_error(values, counts))
+    sums = np.asarray(table, dtype=np.float64)
+    for axis in range(sums.ndim):
+        sums = sums.cumsum(axis=axis)
+    rounded = np.ceil(sums - 0.5 - _TIE).astype(np.int64)
+    for axis in range(sums.ndim):
+        rounded[(slice(None),) * axis + (-1,)] = faces(axis)
+    return rounded
 
 
-def _cheapest(values: Floats) -> Floats:
-    """The point of least total change between the bounds of all cells and margins; whole with one or two axes."""
-    low, high = _bounds(values, values.size)
-    free = np.flatnonzero(high > low)
-    if not len(free):
-        return low
-    at = np.unravel_index(free, values.shape)
-    margins = [
-        np.ravel_multi_index([at[a] for a in axes], [values.shape[a] for a in axes])
-        for size in range(1, values.ndim)
-        for axes in combinations(range(values.ndim), size)
-    ]
-    point = low.copy()
-    point.ravel()[free] += _solve(values, low, free, margins)
-    return point
+def differences(rounded: Integers) -> Integers:
+    """The cells of which these are the sums over all up to each one."""
+    for axis in range(rounded.ndim):
+        rounded = np.diff(rounded, axis=axis, prepend=0)
+    return rounded
 
 
-def _solve(values: Floats, low: Floats, free: Integers, margins: list[Any]) -> Floats:
-    """Least total change over steps between 0 and 1 of the free cells, every margin and the total within bounds."""
-    from scipy.optimize import Bounds, LinearConstraint, milp
+def attribute_by_attribute(table: Floats, margins: Sequence[Integers]) -> Integers:
+    """Whole numbers that are not negative near a table, with these sums along each axis; zeros stay if they can."""
+    whole = margins[0]
+    for axis, margin in enumerate(margins[1:], start=1):
+        target = np.ascontiguousarray(table.sum(axis=tuple(range(axis + 1, table.ndim))).reshape(-1, len(margin)))
+        whole = _with_sums(target, whole.ravel(), margin)
+    return whole.reshape(table.shape)
+
+
+def _with_sums(target: Floats, rows: Integers, columns: Integers) -> Integers:
+    from residua.projection.rounding_kernel import transported
+
+    whole: Integers = transported(target, rows, columns)
+    filled = bool(((target <= 0) & (whole > 0)).any())
+    if whole.size > MOST_SEARCHED or not (filled or np.abs(whole - target).max(initial=0.0) > _FAR):
+        return whole
+    found = searched({("r", "c"): target}, {"r": rows, "c": columns})
+    return whole if found is None else found["r", "c"]
+
+
+def searched(tables: Mapping[Names, Floats], margins: Mapping[str, Integers]) -> dict[Names, Integers] | None:
+    """Whole numbers that are not negative near several tables, which agree in all that they share; None if none is met.
+
+    Args:
+        tables: attributes → numbers, one axis for each.
+        margins: of each attribute by itself.
+    """
+    from scipy.optimize import linprog
+    from scipy.sparse import hstack
+
+    values = np.concatenate([table.ravel() for table in tables.values()])
+    equal, sums = _equations(tables, margins)
+    low, high = np.floor(values + _WHOLE), np.ceil(values - _WHOLE)
+    low = np.minimum(low, high)
+    up, ones = 1.0 - 2.0 * (values - low), np.ones(len(low))
+    for wider, filled in _WIDER:  # y = low + x₀ + x₁ − x₂: to the next whole number, and further up or down
+        parts = 3 if wider else 1
+        further = np.where(values <= _WHOLE, filled, wider)
+        most = np.concatenate([high - low, further, np.minimum(low, wider)][:parts])
+        bounds: Any = np.column_stack([np.zeros(len(most)), most])
+        costs = np.concatenate([up, ones, ones][:parts])
+        signs = np.repeat([1.0, 1.0, -1.0][:parts], len(low))
+        matrix = hstack([equal * sign for sign in (1, 1, -1)[:parts]], format="csc")
+        for round_ in range(_ROUNDS):
+            solution = linprog(costs, A_eq=matrix, b_eq=sums - equal @ low, bounds=bounds, method="highs-ds")
+            if solution.x is None:
+                break
+            counts = low + (signs * solution.x).reshape(parts, -1).sum(axis=0)
+            nearest = np.rint(counts)
+            if (np.abs(counts - nearest) <= _WHOLE).all() and np.array_equal(equal @ nearest, sums):
+                return _split(tables, nearest)
+            costs = costs + signs * np.tile((1.0 + round_) * 10.0 * (counts - nearest), parts)
+    return None
+
+
+def _split(tables: Mapping[Names, Floats], counts: Floats) -> dict[Names, Integers]:
+    ends = np.cumsum([table.size for table in tables.values()])[:-1]
+    parts = np.split(counts.astype(np.int64), ends)
+    return {names: part.reshape(tables[names].shape) for names, part in zip(tables, parts, strict=True)}
+
+
+def _equations(tables: Mapping[Names, Floats], margins: Mapping[str, Integers]) -> tuple[Any, Floats]:
+    """What the cells of all tables, flat, must meet: shared margins agree, and single attributes are as given."""
     from scipy.sparse import csr_array, vstack
 
-    fractions: Floats = values.ravel()[free] - low.ravel()[free]
-    measurements, lower, upper = [], [], []
-    for groups in [*margins, np.zeros(len(free), dtype=np.int64)]:
-        present, rows = np.unique(groups, return_inverse=True)
-        entries = (np.ones(len(free)), (rows, np.arange(len(free))))
-        measurements.append(csr_array(entries, shape=(len(present), len(free))))
-        # The whole part of the cells is known, so that only the fractions of a margin are rounded.
-        least, most = _bounds(np.bincount(rows, weights=fractions).astype(np.float64), values.size)
-        lower.append(least)
-        upper.append(most)
-    sums, least, most = vstack(measurements, format="csr"), np.concatenate(lower), np.concatenate(upper)
-    cost = 1.0 - 2.0 * fractions  # of going up rather than down
-    nearest = np.rint(fractions.sum())
-    for total in ((nearest, nearest), (least[-1], most[-1])):  # with three axes the nearest total may be out of reach
-        least[-1], most[-1] = total
-        solution = milp(cost, constraints=LinearConstraint(sums, least, most), bounds=Bounds(0.0, 1.0))
-        if solution.x is not None:
-            return np.asarray(solution.x)
-    raise PlanError(f"the table could not be rounded ({solution.message}); round a smaller one.")
+    sizes = [table.size for table in tables.values()]
+    starts = dict(zip(tables, np.cumsum([0, *sizes[:-1]]).tolist(), strict=True))
+    shared = {tuple(n for n in a if n in b) for a, b in combinations(tables, 2)} | {(name,) for name in margins}
+    rows: list[Any] = []
+    sums: list[Any] = []
+
+    def summed(names: Names, kept: Names) -> Any:
+        at = np.unravel_index(np.arange(tables[names].size), tables[names].shape)
+        shape = [tables[names].shape[names.index(n)] for n in kept]
+        places = np.ravel_multi_index([at[names.index(n)] for n in kept], shape)
+        entries = (np.ones(len(places)), (places, starts[names] + np.arange(len(places))))
+        return csr_array(entries, shape=(int(np.prod(shape)), sum(sizes)))
+
+    for kept in sorted(shared - {()}, key=lambda each: (len(each), each)):
+        own = [summed(names, kept) for names in tables if set(kept) <= set(names)]
+        if len(kept) == 1:
+            rows.append(own[0])
+            sums.append(margins[kept[0]])
+        rows += [b - a for a, b in pairwise(own)]
+        sums += [np.zeros(own[0].shape[0])] * (len(own) - 1)
+    return vstack(rows, format="csr"), np.concatenate(sums).astype(np.float64)
 
 
-def _bounds(values: Floats, cells: int) -> tuple[Floats, Floats]:
-    """The whole numbers below and above; a value this near to a whole number is taken to be it.
+def require_few(cells: int, names: Sequence[Names]) -> None:
+    """Refuses tables that would have to be searched for together and are too large.
 
-    All that is taken together is less than one half, so that bounds of whole numbers which the values meet up to that
-    are met by whole numbers (Hoffman's condition compares whole numbers).
+    Raises:
+        PlanError: they are.
     """
-    near = min(1e-6, 0.1 / max(cells, 1))
-    nearest = np.rint(values)
-    whole = np.abs(values - nearest) <= near
-    return np.where(whole, nearest, np.floor(values)), np.where(whole, nearest, np.ceil(values))
-
-
-def _margin_error(values: Floats, counts: Integers) -> float:
-    """The largest change of any sum over some axes; over none it is the cells' own."""
-    change = counts - values
-    over = [axes for size in range(1, values.ndim + 1) for axes in combinations(range(values.ndim), size)]
-    return max([0.0, *(float(np.abs(change.sum(axis=axes)).max(initial=0.0)) for axes in over)])
+    if cells > MOST_SEARCHED:
+        raise PlanError(
+            f"{len(names):,} tables of three attributes and more share two of them and have {cells:,} cells in all; "
+            f"whole numbers that are not negative are searched for up to {MOST_SEARCHED:,}. Round the release, which "
+            "adds up at any size and has numbers below zero, or ask for tables of two attributes."
+        )

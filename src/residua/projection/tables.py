@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -20,14 +21,17 @@ from residua.folders import whole_folder
 from residua.linalg.arrays import Floats
 from residua.plans.contract import Plan
 from residua.plans.tails import check_confidence
-from residua.projection.rounding import controlled_rounding
+from residua.plans.targets import USUAL_CONFIDENCE
 from residua.published.columns import Columns
+from residua.published.quality import Flag
 from residua.published.replicates import Replicates
 from residua.published.streaming import axis_labels, ends_of, label_columns
-from residua.published.table import domain_of_queries, what_is_counted
+from residua.published.table import domain_of_queries, how_far
 from residua.quoting import Answering, Points, Quotable
 from residua.release.base import Release
+from residua.release.left_out import left_out_columns
 from residua.release.tables import MOST_ROWS, is_listable, parts_of, require_listable, term_of, whole_part
+from residua.showing import shown_by
 from residua.workload import AskedRows, AttributeQueries, Where, Workload, applied, queries, selected
 
 
@@ -61,6 +65,8 @@ class ProjectedTable(WithoutBars):
         counted: what is counted, in words, where that is not every record.
         ends: of the intervals, the lower and the upper, each like the estimates; None where none was asked for.
         confidence: how often an interval holds the truth, at least.
+        beside: further columns of numbers, flat: how many records were left out of each cell.
+        moved: how far each number is from the estimate that it was rounded from, if it was.
     """
 
     domain: Domain
@@ -71,6 +77,8 @@ class ProjectedTable(WithoutBars):
     counted: str = ""
     ends: tuple[Floats, Floats] | None = None
     confidence: float | None = None
+    beside: Mapping[str, Floats] = field(default_factory=dict)
+    moved: Floats | None = None
 
     def __post_init__(self) -> None:
         for each in (self.estimates, *(self.ends or ())):
@@ -83,15 +91,41 @@ class ProjectedTable(WithoutBars):
     def note(self) -> str:
         """What the intervals mean, and what is counted if that is not every record."""
         if self.ends is None or self.confidence is None or np.isnan(self.ends[0]).all():
-            return self.counted
+            return "; ".join(filter(None, (how_far(self), self.counted)))
         means = f"lower to upper: {100 * self.confidence:.10g} % intervals, each by itself"
-        return "; ".join(filter(None, (means, self.counted)))
+        return "; ".join(filter(None, (means, how_far(self), self.counted)))
+
+    def rounded_to(self, counts: Floats) -> ProjectedTable:
+        """The same in whole numbers near the estimates; intervals hold these as well."""
+        ends = self.ends
+        if ends is not None:
+            ends = (np.minimum(ends[0], counts), np.maximum(ends[1], counts))
+        return replace(self, estimates=counts, ends=ends, moved=np.abs(counts - self.estimates))
+
+    @property
+    def standard_errors(self) -> Floats | None:
+        """As wide as normal noise would have them whose intervals are these; None without intervals."""
+        if self.ends is None or self.confidence is None or np.isnan(self.ends[0]).all():
+            return None
+        lower, upper = (each.ravel() for each in self.ends)
+        return (upper - lower) / (2 * NormalDist().inv_cdf(0.5 + self.confidence / 2))
+
+    def suppressed(self, flag: Flag) -> ProjectedTable:
+        """Without the numbers that have this flag or a worse one, by the width of their intervals.
+
+        Raises:
+            PlanError: there are no intervals.
+        """
+        hidden = self.poor(flag).reshape(self.estimates.shape)
+        kept = [np.where(hidden, np.nan, each) for each in (self.estimates, *(self.ends or ()))]
+        return replace(self, estimates=kept[0], ends=(kept[1], kept[2]))
 
     @cached_property
     def columns(self) -> dict[str, Any]:
         """The columns by name: labels as lists, numbers as arrays."""
         labels, numbers = label_columns(self.attributes, axis_labels(self)), {"estimate": self.estimates}
-        return labels | {name: column.ravel() for name, column in (numbers | ends_of(self)).items()}
+        numbers |= ends_of(self) | dict(self.beside)
+        return labels | {name: column.ravel() for name, column in numbers.items()}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -102,14 +136,12 @@ class CountTable(WithoutBars):
         domain: where the labels come from.
         attributes: the table's attributes, in the order asked.
         counts: one per cell, (n_1, …, n_k).
-        margin_error: how far a margin of the table is from that of the table it was rounded from, at most.
         counted: what is counted, in words, where that is not every record.
     """
 
     domain: Domain
     attributes: tuple[str, ...]
     counts: NDArray[Any]
-    margin_error: float = 0.0
     counted: str = ""
 
     def __post_init__(self) -> None:
@@ -163,11 +195,12 @@ class Tabled(Quotable):
         """What is said of its numbers."""
 
     @property
-    def _counted(self) -> str:
-        return what_is_counted(self.plan.unit)
+    def counted(self) -> str:
+        """What the tables count, in words, where that is not every record, and how much that leaves out."""
+        return self.release.counted
 
     def _answering(self) -> Answering:
-        return Points(self.domain, self.estimates, self.biased, self._counted)
+        return Points(self.domain, self.estimates, self.biased, self.counted)
 
     @abstractmethod
     def estimates(self, attributes: Sequence[str]) -> Floats:
@@ -230,8 +263,18 @@ class Tabled(Quotable):
     ) -> ProjectedTable:
         """A table of estimates and, if there are any, the ends of their intervals."""
         ends = (parts[1], parts[2]) if len(parts) > 1 else None
-        words = (labels, title, self._counted, ends, confidence)
+        words = (labels, title, self.counted, ends, confidence, self._beside(names, labels, confidence))
         return ProjectedTable(self.domain, names, parts[0], *words)
+
+    def _beside(self, names: tuple[str, ...], labels: Any, confidence: float | None) -> dict[str, Floats]:
+        """How many records were left out of each cell of a table, where that was measured."""
+        left = self.release.left_out
+        if left is None or names not in (*left.sets, ()):
+            return {}
+        by_value = labels is None or all(
+            own == self.domain[name].labels for own, name in zip(labels, names, strict=True)
+        )
+        return left_out_columns(left, names, confidence or USUAL_CONFIDENCE) if by_value else {}
 
     def tables(self, *, confidence: float | None = 0.95, most: int | None = None) -> Iterator[ProjectedTable]:
         """Every table that was asked for: one per term, and of a hierarchy one per level, each with its title.
@@ -277,22 +320,6 @@ class Tabled(Quotable):
         names, workload = tuple(self.domain.names[i] for i in sorted(self.plan.measured_attributes)), self.plan.workload
         names += ("query",) if workload is not None and workload.single_queries is not None else ()
         return Replicates(tuple(drawn), names, note)
-
-    def rounded(self, attributes: Sequence[str]) -> CountTable:
-        """The marginal on these attributes in whole numbers, by controlled rounding; zeros stay zero.
-
-        Guarantee: every cell is within one of its estimate, and so is the total; with one or two attributes every
-        margin of the table is, too. Margins of the table are sums of its cells, hence whole numbers that add up.
-        (Tables rounded apart need not agree with each other.)
-
-        Raises:
-            PlanError: unanswerable, or cells may be negative.
-        """
-        if not self.nonnegative:
-            raise PlanError("only tables of non-negative numbers can be rounded; project with nonnegative=True.")
-        rounding = controlled_rounding(self.estimates(attributes))
-        names = self.domain.listed(attributes)
-        return CountTable(self.domain, names, rounding.counts, rounding.margin_error, self._counted)
 
     def answers(self, workload: Workload | None = None, *, confidence: float | None = 0.95) -> ProjectedTable:
         """The answers to every query of a workload, by default of the one the release was planned for.
@@ -359,7 +386,7 @@ class Tabled(Quotable):
             folder: to be made; `index.csv` in it says which file holds which attributes.
             sets: which tables; by default all that were asked for.
             form: "csv" or "parquet".
-            rounded: whole counts by controlled rounding, instead of estimates.
+            rounded: whole numbers that add up (see `rounded`), instead of estimates.
 
         Returns:
             The files of the tables, in the order of the sets.
@@ -377,10 +404,11 @@ class Tabled(Quotable):
             sets = workload.sets
         named = [tuple(names) for names in sets]
         files = [f"{i:04d}{_slug(names)}.{form}" for i, names in enumerate(named, start=1)]
-        lines = ["file,attributes,cells"]
+        lines, whole = ["file,attributes,cells"], shown_by("rounded")(self) if rounded else self
         with whole_folder(Path(folder), "folder of tables") as partial:
             for names, file in zip(named, files, strict=True):
-                table = self.rounded(names) if rounded else self._unrounded(names)
+                cells = whole.estimates(names).astype(np.int64) if rounded else self.estimates(names)
+                table = CountTable(self.domain, names, cells, self.counted)
                 if form == "csv":
                     table.to_csv(partial / file, full=True)
                 else:
@@ -389,6 +417,3 @@ class Tabled(Quotable):
                 lines.append(f'{file},"{quoted}",{len(table)}')
             write_atomically(partial / "index.csv", ("\n".join(lines) + "\n").encode())
         return [Path(folder) / file for file in files]
-
-    def _unrounded(self, names: tuple[str, ...]) -> CountTable:
-        return CountTable(self.domain, names, self.estimates(names), counted=self._counted)

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from residua.domain.words import names_of
 from residua.errors import PlanError, ResiduaError
 from residua.files import write_atomically
-from residua.published.quality import COLUMN, FLAGS, THRESHOLDS, Flag, checked, qualities, shortened
+from residua.linalg.arrays import Floats
+from residua.published.quality import COLUMN, FLAGS, THRESHOLDS, Flag, check_flag, checked, grades, shortened
 from residua.showing import Shown, inert, printable
 
 if TYPE_CHECKING:
@@ -125,6 +126,23 @@ class Columns(Shown, ABC):
         """Which numbers are not reliable whatever their standard error; None if none is."""
         return None
 
+    @property
+    def standard_errors(self) -> Floats | None:
+        """What numbers are judged by; None if there is nothing."""
+        return self.columns.get("stddev")
+
+    def poor(self, flag: Flag, thresholds: tuple[float, float] = THRESHOLDS) -> NDArray[np.bool_]:
+        """Which numbers have this flag or a worse one, flat.
+
+        Raises:
+            PlanError: it is not a flag of poor numbers, or there is nothing to judge them by.
+        """
+        check_flag(flag)
+        if self.standard_errors is None:
+            raise PlanError("these numbers have no standard deviation to judge them by; flag those of the release.")
+        graded = grades(self.columns["estimate"], self.standard_errors, thresholds, self.doubtful)
+        return np.asarray(graded >= FLAGS.index(flag))
+
     def flagged(
         self,
         thresholds: Sequence[float] = THRESHOLDS,
@@ -140,7 +158,7 @@ class Columns(Shown, ABC):
             omit: leave their rows out instead.
 
         Raises:
-            PlanError: numbers without standard deviations (a projection's), or thresholds that mean nothing.
+            PlanError: numbers with neither standard deviations nor intervals, or thresholds that mean nothing.
 
         Reference: Statistics Canada's bands, 16.5 % and 33.3 %.
         """
@@ -301,9 +319,9 @@ class Flagged(Columns):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "thresholds", checked(self.thresholds))
-        if self.suppress is not None and self.suppress not in FLAGS[1:]:
-            raise PlanError(f"suppress={self.suppress!r} is not {FLAGS[1]!r} or {FLAGS[2]!r}; use one of them.")
-        if "stddev" not in self.table.columns:
+        if self.suppress is not None:
+            check_flag(self.suppress)
+        if self.table.standard_errors is None:
             raise PlanError("these numbers have no standard deviation to judge them by; flag those of the release.")
         if not isinstance(self.table.columns["estimate"], np.ndarray):
             raise PlanError(
@@ -337,15 +355,16 @@ class Flagged(Columns):
 
     @cached_property
     def _quality(self) -> NDArray[Any]:
-        flags = qualities(self.table.columns["estimate"], self.table.columns["stddev"], self.thresholds)
-        if self.table.doubtful is not None:
-            flags[self.table.doubtful & (flags == FLAGS[0])] = FLAGS[1]
-        return flags
+        errors = self.table.standard_errors
+        assert errors is not None
+        graded = grades(self.table.columns["estimate"], errors, self.thresholds, self.table.doubtful)
+        return np.asarray(np.array(FLAGS, dtype=object)[graded])
 
     @cached_property
     def _hidden(self) -> NDArray[np.bool_]:
-        worst = FLAGS[FLAGS.index(self.suppress) :] if self.suppress else ()
-        return np.isin(self._quality.astype(str), worst)
+        if self.suppress is None:
+            return np.zeros(len(self._quality), dtype=bool)
+        return self.table.poor(self.suppress, self.thresholds)
 
     @cached_property
     def columns(self) -> dict[str, Any]:

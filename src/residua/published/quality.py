@@ -67,6 +67,16 @@ def grades(
     return places if doubtful is None else np.maximum(places, doubtful.reshape(places.shape))
 
 
+def check_flag(flag: str) -> None:
+    """Refuses what is not a flag of poor numbers.
+
+    Raises:
+        PlanError: it is none.
+    """
+    if flag not in FLAGS[1:]:
+        raise PlanError(f"suppress={flag!r} is not {FLAGS[1]!r} or {FLAGS[2]!r}; use one of them.")
+
+
 def sizes_for(stddev: float) -> tuple[float, float]:
     """From which size on a count with this standard deviation is reliable, and from which to be used with caution.
 
@@ -149,5 +159,5 @@ def _cut(name: str, values: NDArray[np.float64], places: int) -> NDArray[np.floa
 
 def in_units(name: str, values: NDArray[np.float64], places: int) -> NDArray[np.float64]:
     """A column as whole numbers of units of its last decimal; the ends of intervals are rounded outwards."""
-    round_ = {"lower": np.floor, "upper": np.ceil}.get(name, np.rint)
+    round_ = {"lower": np.floor, "upper": np.ceil}.get(name.rpartition("_")[2], np.rint)
     return np.asarray(round_(values * 10.0**places))

@@ -117,14 +117,16 @@ def code_batches(table: Any, rows: int) -> Iterator[tuple[list[NDArray[Any]], di
 
 def _number_batches(table: Any, rows: int) -> Iterator[tuple[int, int, dict[str, Floats]]]:
     """The numbers of the cells from one to another, some rows at a time."""
-    estimates, stddevs = table.estimates.reshape(-1), stddevs_of(table)
+    estimates, stddevs, moved = table.estimates.reshape(-1), stddevs_of(table), table.moved
     for first, stop in pairwise([*range(0, len(estimates), rows), len(estimates)]):
         own = {"estimate": estimates[first:stop]}
         if stddevs is not None:
             each = np.full(stop - first, stddevs[0]) if len(stddevs) == 1 else stddevs[first:stop]
             reach = (table.width if not np.ndim(table.width) else np.asarray(table.width)[first:stop]) * each
+            reach = reach + (0.0 if moved is None else moved.reshape(-1)[first:stop])
             own |= {"stddev": each, "lower": own["estimate"] - reach, "upper": own["estimate"] + reach}
-        own |= {name: each.reshape(-1)[first:stop] for name, each in ends_of(table).items()}
+        more = ends_of(table) | dict(table.beside)
+        own |= {name: each.reshape(-1)[first:stop] for name, each in more.items()}
         yield first, stop, own
 
 

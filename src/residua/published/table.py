@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +14,14 @@ from residua.domain import Anonymous, Domain, Label
 from residua.linalg.arrays import Floats
 from residua.privacy import Person, Unit
 from residua.published.columns import Columns
+from residua.published.quality import THRESHOLDS, Flag
 from residua.published.streaming import axis_labels, batches, label_columns
 
 if TYPE_CHECKING:
     import pyarrow
+
+
+LEFT_OUT = ("left_out", "left_out_lower", "left_out_upper")  # columns beside the numbers
 
 
 def what_is_counted(unit: Unit) -> str:
@@ -32,6 +36,16 @@ def what_is_counted(unit: Unit) -> str:
 def protects(unit: Unit, receipt: Mapping[str, Any]) -> str:
     """Whom a release protects; where rows came with counts, it is one of the records so counted, not a row."""
     return f"{unit}" + (f" (records as counted in column {receipt['counts']!r})" if "counts" in receipt else "")
+
+
+def how_far(table: Any) -> str:
+    """How far rounding moved the numbers of a table, in words, beside their noise; nothing where it did not."""
+    if table.moved is None or not table.moved.size:
+        return ""
+    noise = getattr(table, "stddev", None)
+    beside = "" if noise is None else f"; the noise has a standard deviation of {float(np.nanmean(noise)):,.3g}"
+    most, mean = f"{table.moved.max():.3g}", f"{table.moved.mean():.2g}"
+    return f"rounded by at most {most}, on average {mean}, which is in the intervals{beside}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -53,6 +67,7 @@ class Table(Columns):
         counts: what is counted, in words, where that is not every record.
         beside: further columns of numbers, flat, such as how many records were left out of each cell.
         missing: about how many records each number lacks; infinite where that is unknown.
+        moved: how far each number is from the estimate that it was rounded from; intervals reach further by so much.
     """
 
     domain: Domain
@@ -67,6 +82,7 @@ class Table(Columns):
     counts: str = ""
     beside: Mapping[str, Floats] = field(default_factory=dict)
     missing: Floats | float = 0.0
+    moved: Floats | None = None
 
     def __post_init__(self) -> None:
         self.estimates.setflags(write=False)
@@ -80,21 +96,34 @@ class Table(Columns):
     def note(self) -> str:
         """What the intervals mean, and what is counted if that is not every record."""
         if self.confidence is None or np.isnan(self.width).any():
-            return self.counts
+            return "; ".join(filter(None, (how_far(self), self.counts)))
         held = {None: "each by itself", "table": "all of this table together", "release": "all of the release together"}
         means = f"lower to upper: {100 * self.confidence:.10g} % intervals, {held[self.simultaneous]}"
-        return f"{means}; {self.counts}" if self.counts else means
+        return "; ".join(filter(None, (means, how_far(self), self.counts)))
+
+    def rounded_to(self, counts: Floats) -> Table:
+        """The same in whole numbers near the estimates."""
+        return replace(self, estimates=counts, moved=np.abs(counts - self.estimates))
+
+    def poor(self, flag: Flag, thresholds: tuple[float, float] = THRESHOLDS) -> NDArray[np.bool_]:
+        """Which numbers have this flag or a worse one, or are counts below zero, flat."""
+        below = self.estimates.ravel() < 0 if self.attributes != ("query",) else False  # queries may be differences
+        return super().poor(flag, thresholds) | below
+
+    def suppressed(self, flag: Flag) -> Table:
+        """Without the numbers that have this flag or a worse one, and without counts below zero."""
+        stddevs = np.broadcast_to(self.stddev, self.estimates.shape)
+        hidden = self.poor(flag).reshape(stddevs.shape)
+        return replace(
+            self, estimates=np.where(hidden, np.nan, self.estimates), stddev=np.where(hidden, np.nan, stddevs)
+        )
 
     def batches(self, rows: int = 2**19, *, compact: bool = False) -> Iterator[pyarrow.RecordBatch]:
         """The table as Arrow record batches: of a large one, no more than its estimates and a batch are in memory."""
         import pyarrow as pa
 
-        first = 0
         for keys, numbers in batches(self, rows=rows, compact=compact):
-            own = slice(first, first + len(numbers["estimate"]))
-            numbers |= {name: values[own] for name, values in self.beside.items()}
             yield pa.RecordBatch.from_arrays([*keys, *map(pa.array, numbers.values())], [*self.keys, *numbers])
-            first = own.stop
 
     def to_arrow(self, *, compact: bool = False) -> pyarrow.Table:
         """The table as a pyarrow Table; compact, with labels as dictionaries."""
@@ -111,7 +140,7 @@ class Table(Columns):
         """The columns by name: keys as lists, numbers as arrays."""
         keys = label_columns(self.attributes, axis_labels(self))
         estimates, stddevs = self.estimates.ravel(), np.broadcast_to(self.stddev, self.estimates.shape).ravel()
-        reach = self.width * stddevs
+        reach = self._reach(stddevs)
         bars = {"estimate": estimates, "stddev": stddevs, "lower": estimates - reach, "upper": estimates + reach}
         return keys | bars | dict(self.beside)
 
@@ -121,7 +150,11 @@ class Table(Columns):
         if not np.any(self.missing):
             return None
         stddevs = np.broadcast_to(self.stddev, self.estimates.shape).ravel()
-        return np.asarray(np.broadcast_to(self.missing, self.estimates.shape).ravel() > self.width * stddevs)
+        return np.asarray(np.broadcast_to(self.missing, self.estimates.shape).ravel() > self._reach(stddevs))
+
+    def _reach(self, stddevs: Floats) -> Floats:
+        """How far intervals reach either side, flat."""
+        return np.asarray(self.width * stddevs + (0.0 if self.moved is None else self.moved.ravel()))
 
 
 def domain_of_queries(count: int) -> Domain:

@@ -59,6 +59,8 @@ class Answered(Exported, Quotable, ABC):
     receipt: Mapping[str, Any]  # what the ledger recorded when it was debited
     estimator: Estimator  # how estimates are read off the measurements
     left_out: Release | None = None  # the records that a bound on each person's left out, if that was measured
+    biased = ""  # what is said of numbers that are biased
+    nonnegative = False  # noise takes small counts below zero
 
     @property
     def domain(self) -> Domain:
@@ -153,7 +155,7 @@ class Answered(Exported, Quotable, ABC):
         stddev = np.sqrt(self.plan.variance(names))
         if (stddev == stddev.flat[0]).all():  # one number, that takes no memory
             stddev = np.broadcast_to(stddev.flat[0], stddev.shape)
-        said = (confidence, simultaneous, self._counts, *self._lacks(names, estimates, confidence))
+        said = (confidence, simultaneous, self.counted, *self._lacks(names, estimates, confidence))
         return Table(self.domain, names, estimates, stddev, reach, None, "", *said)
 
     def tables(
@@ -197,14 +199,15 @@ class Answered(Exported, Quotable, ABC):
         """Tables that a term, alone in a workload, makes, with its attributes in some order."""
         shape = [asked.rows for _, asked in term]
         names = tuple(self.domain.names[term[i][0]] for i in order)
+        by_value = names if all(asked.plain for _, asked in term) else None
         estimates, variances = (np.reshape(each, shape).transpose(order) for each in self.estimator.answers(workload))
         for part in parts:
             cells, stddev = np.array(estimates[part.rows], order="C"), np.sqrt(variances[part.rows])
             reach = self.estimator.widths(workload, confidence, self._together(simultaneous, cells.size))
             if np.ndim(reach):
                 reach = np.reshape(reach, shape).transpose(order)[part.rows].ravel()
-            said = (part.labels, part.title, confidence, simultaneous, self._counts)
-            yield Table(self.domain, names, cells, stddev, reach, *said, *self._lacks(None, cells, confidence))
+            said = (part.labels, part.title, confidence, simultaneous, self.counted)
+            yield Table(self.domain, names, cells, stddev, reach, *said, *self._lacks(by_value, cells, confidence))
 
     def _streamed(self, workload: Workload, confidence: float, simultaneous: Simultaneous | None) -> Iterator[Table]:
         """What `tables` gives for marginals, rebuilt many at a time."""
@@ -215,7 +218,7 @@ class Answered(Exported, Quotable, ABC):
             if not alike or together not in widths:
                 widths[together] = self.estimator.widths(names, confidence, together)
             labels = tuple(self.domain[name].labels for name in names)
-            said = (labels, " × ".join(names) or "(total)", confidence, simultaneous, self._counts)
+            said = (labels, " × ".join(names) or "(total)", confidence, simultaneous, self.counted)
             lacks = self._lacks(names, estimates, confidence)
             yield Table(self.domain, names, estimates, stddev, widths[together], *said, *lacks)
 
@@ -237,7 +240,7 @@ class Answered(Exported, Quotable, ABC):
         tables.require_listable(workload)
         estimates, variances = self.estimator.answers(workload)
         reach = self.estimator.widths(workload, confidence, self._together(simultaneous, len(estimates)))
-        said = ((tuple(workload.query_labels()),), "queries", confidence, simultaneous, self._counts)
+        said = ((tuple(workload.query_labels()),), "queries", confidence, simultaneous, self.counted)
         lacks = self._lacks(None, estimates, confidence)
         return Table(domain_of_queries(len(estimates)), ("query",), estimates, np.sqrt(variances), reach, *said, *lacks)
 
@@ -294,7 +297,8 @@ class Answered(Exported, Quotable, ABC):
         return isinstance(self.planned.unit, Person) or "weights" in self.receipt
 
     @cached_property
-    def _counts(self) -> str:
+    def counted(self) -> str:
+        """What the tables count, in words, where that is not every record, and how much that leaves out."""
         return counts_of(self) if self._in_part else ""
 
     def _lacks(self, names: tuple[str, ...] | None, estimates: Floats, confidence: float) -> tuple[Any, Any]:

@@ -10,7 +10,7 @@ import numpy as np
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.published.quality import THRESHOLDS
-from residua.published.table import Table, what_is_counted
+from residua.published.table import LEFT_OUT, what_is_counted
 
 if TYPE_CHECKING:
     from residua.release.base import Answered
@@ -69,10 +69,16 @@ def lacking(
         confidence: of the intervals.
     """
     left = release.left_out
-    table = left.table(names, confidence=confidence) if left is not None and names in (*left.sets, ()) else None
-    named = {"left_out": "estimate", "left_out_lower": "lower", "left_out_upper": "upper"}
-    columns = {} if table is None else {name: table.columns[own] for name, own in named.items()}
-    return columns, _missing(release, table, estimates)
+    if left is None or names not in (*left.sets, ()):
+        return {}, _missing(release, None, estimates)
+    columns = left_out_columns(left, names, confidence)
+    return columns, _missing(release, columns, estimates)
+
+
+def left_out_columns(left: Answered, names: tuple[str, ...], confidence: float) -> dict[str, Floats]:
+    """The records left out of each cell of a table that was measured of them, with intervals, flat."""
+    table = left.table(names, confidence=confidence)
+    return {name: table.columns[own] for name, own in zip(LEFT_OUT, ("estimate", "lower", "upper"), strict=True)}
 
 
 def lacks_of(release: Answered) -> float:
@@ -88,12 +94,13 @@ def lacks_of(release: Answered) -> float:
     return share / (1 - share) if lower > 0 else 0.0
 
 
-def _missing(release: Answered, table: Table | None, estimates: Floats) -> Floats | float:
+def _missing(release: Answered, columns: dict[str, Floats] | None, estimates: Floats) -> Floats | float:
     """About how many records each number lacks: by its own cell, where that was measured and noise does not explain it;
     else in proportion to the numbers."""
     if math.isinf(release.lacks):
         return math.inf
     evenly = np.abs(estimates) * release.lacks
-    if table is None:
+    if columns is None:
         return evenly
-    return np.where(table.columns["lower"].reshape(estimates.shape) > 0, table.estimates, evenly)
+    left, lower, _ = (columns[name].reshape(estimates.shape) for name in LEFT_OUT)
+    return np.where(lower > 0, left, evenly)
