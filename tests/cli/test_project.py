@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -32,7 +33,7 @@ def test_a_release_is_projected_shown_and_rounded(tmp_path):
     assert cells["F", "1"] == 0
     assert sum(cells["F", str(age)] for age in range(4)) == pytest.approx(800, abs=1e-3)
     rounded = inside("table", "projected", "sex", "age", "--csv", "--rounded", cwd=tmp_path).out
-    counts = [int(row["count"]) for row in csv.DictReader(io.StringIO(rounded))]
+    counts = [int(row["estimate"]) for row in csv.DictReader(io.StringIO(rounded))]
     assert (sum(counts[:4]), sum(counts[4:])) == (800, 1200)
     answers = inside("answers", "projected", "--csv", cwd=tmp_path)
     assert len(answers.out.splitlines()) == 1 + 1 + 2 + 4 + 8
@@ -70,7 +71,7 @@ def test_mistakes_are_one_sentence_and_leave_nothing(tmp_path):
     assert "no release folder" in inside("project", "nowhere", "--out", "projected", cwd=tmp_path).err
 
 
-def test_projections_have_intervals_each_by_itself_and_releases_no_rounding(tmp_path):
+def test_projections_have_intervals_each_by_itself_and_releases_are_rounded_too(tmp_path):
     released(tmp_path)
     assert inside("project", "out", "--out", "projected", cwd=tmp_path).code == 0
     done = inside("table", "projected", "sex", "--confidence", "0.9", cwd=tmp_path)
@@ -90,7 +91,11 @@ def test_projections_have_intervals_each_by_itself_and_releases_no_rounding(tmp_
     done = inside("project", "projected", "--out", "again", cwd=tmp_path)
     assert (done.code, "is a projection already" in done.err) == (2, True)
     done = inside("table", "out", "sex", "--rounded", cwd=tmp_path)
-    assert (done.code, "is for projections" in done.err) == (2, True)
+    assert (done.code, "rounded by at most" in done.out) == (0, True), done.err
+    done = inside("table", "out", "sex", "--rounded", "--suppress", "unreliable", "--json", cwd=tmp_path)
+    assert all(
+        row["estimate"] is None or row["estimate"] == int(row["estimate"]) for row in json.loads(done.out)["rows"]
+    )
     assert "stddev" in inside("table", "out", "sex", "--confidence", "0.9", cwd=tmp_path).out
 
 

@@ -11,7 +11,7 @@ import pytest
 import residua as rs
 from residua.formats import delimited, lines, long
 from residua.formats.cube import cube_of
-from residua.projection.tables import ProjectedTable
+from residua.projection.biased_table import ProjectedTable
 
 ODD = ["a,b", 'say "no"', "two\nlines", "\r", "", "NA", "null", "é 東京 \U0001f600", " x ", "=1+1", "-5", "'"]
 DOMAIN = rs.Domain(

@@ -22,9 +22,10 @@ from residua.estimation.statement import BOUNDED, MODEL_BASED, estimation_statem
 from residua.estimation.tables import ODD, EstimatedTables, TableAccuracy, accuracy_of
 from residua.linalg.arrays import Floats
 from residua.linalg.modes import centred
+from residua.projection.biased_table import ProjectedTable
 from residua.projection.problem import Progress as Steps
 from residua.projection.problem import Terms
-from residua.projection.tables import ProjectedTable, Tabled
+from residua.projection.tables import Tabled
 from residua.projection.total import estimated_total
 from residua.published.replicates import Replicates, check_count
 from residua.release.base import Release

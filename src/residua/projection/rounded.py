@@ -78,7 +78,9 @@ class Rounded(Tabled):
     @cached_property
     def _orders(self) -> dict[str, Integers]:
         """The values of each attribute so that those of one group, of every level, follow each other."""
-        groups = {name: [level.codes for level in self.domain[name].hierarchy] for name in self.domain.names}
+        groups: dict[str, list[Any]] = {
+            name: [level.codes for level in self.domain[name].hierarchy] for name in self.domain.names
+        }
         return {name: np.lexsort([np.arange(self.domain[name].size), *codes]) for name, codes in groups.items()}
 
     def _values(self, members: Names) -> Floats:
