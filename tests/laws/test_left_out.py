@@ -1,5 +1,6 @@
 """What a bound on each person's records leaves out is measured, priced, kept and said at the numbers."""
 
+import csv
 import json
 from collections import Counter
 from dataclasses import replace
@@ -7,11 +8,14 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
+import openpyxl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import residua as rs
 from residua.errors import FileError, PlanError
+from residua.formats import FORMATS
 from residua.linalg.lattice import closure, layout_of
 from residua.measurement.left_out import left_out_of
 from residua.plans.verifier import priced
@@ -152,3 +156,65 @@ def test_of_nobody_nothing_is_left_out(tmp_path: Path, who: list[None]) -> None:
     release = rs.measure(plan, source, ledger=ledger)
     left = release.left_out.count()  # type: ignore[union-attr]
     assert abs(left.estimate) < 6 * left.stddev
+
+
+def test_projections_and_estimates_say_what_they_lack(tmp_path: Path) -> None:
+    release = released(tmp_path)
+    for published in (rs.project(release, simulations=0), rs.estimate(release), release.rounded()):
+        for table in (published.table([]), published.table(["ward"]), *published.tables()):
+            assert "leaves out about" in table.note
+            assert ("left_out" in table.columns) == (len(table.attributes) < 2)
+        np.testing.assert_allclose(published.table(["ward"])["left_out"], release.left_out.table(["ward"])["estimate"])
+        assert "left_out" not in published.table(["month"], queries={"month": "prefixes"}).columns
+    assert "leaves out about" in rs.project(release, simulations=0).statement
+
+
+@pytest.mark.parametrize("biased", [False, True])
+@pytest.mark.parametrize("format", sorted(FORMATS))
+def test_every_format_has_what_was_left_out_beside_the_numbers(tmp_path: Path, format: str, biased: bool) -> None:
+    release = released(tmp_path)
+    published = rs.project(release, simulations=0) if biased else release
+    files = published.export(tmp_path / "out", format)
+    wards = release.left_out.table(["ward"])["estimate"]
+    if format == "xlsx":
+        book = openpyxl.load_workbook(files[0], read_only=True)
+        sheet = next(each for each in book if each.title.endswith("ward") and "month" not in each.title)
+        rows = list(sheet.iter_rows(min_row=4, values_only=True))
+        shown = [row[rows[0].index("Left out")] for row in rows[1:]]
+        said = " ".join(str(cell) for row in book["Notes"].iter_rows(values_only=True) for cell in row)
+        book.close()
+    elif format in ("long", "parquet"):
+        tables = [pq.read_table(file).to_pandas() for file in files]
+        [table] = [t[t["table"] == "ward"] for t in tables] if format == "long" else [
+            t for t in tables if list(t.columns[:2]) == ["ward", "estimate"]
+        ]  # fmt: skip
+        shown, said = table["left_out"].tolist(), pq.read_schema(files[0]).metadata[b"residua"].decode()
+    else:
+        said = "".join(path.read_text() for path in sorted((tmp_path / "out").iterdir())).replace('"\n"', "")
+        shown = _shown(format, files)
+    np.testing.assert_allclose(shown, wards, atol=0.01 * float(np.ptp(wards)) + 0.1)
+    assert "leaves out about" in said
+    if format == "long":  # blank in tables of two attributes, where it was not measured
+        assert tables[0].loc[tables[0]["table"] == "month × ward", "left_out"].isna().all()
+
+
+def _shown(format: str, files: list[Path]) -> list[float]:
+    """What is written of the records left out by ward."""
+    if format == "jsonstat":
+        content = next(c for c in (json.loads(f.read_text()) for f in files) if c["id"][:-1] == ["WARD"])
+        measures = content["dimension"]["MEASURE"]["category"]["index"]
+        return content["value"][measures.index("left_out") :: len(measures)]
+    if format == "px":
+        text = next(f.read_text() for f in files if 'STUB="ward"' in f.read_text())
+        codes = text.partition('CODES("Measure")=')[2].partition(";")[0].replace('"', "").split(",")
+        rows = text.partition("DATA=\n")[2].strip(";\n").splitlines()
+        return [float(row.split()[codes.index("left_out")]) for row in rows]
+    name = "LEFT_OUT" if format == "sdmx" else "left_out"
+    for file in files:
+        rows = list(csv.DictReader(file.read_text().splitlines()))
+        if format == "long-csv":
+            rows = [row for row in rows if row["table"] == "ward"]
+        keys = {"ward", "month"} if format != "sdmx" else {"WARD", "MONTH"}
+        if format == "long-csv" or keys & set(rows[0]) == ({"ward"} if format != "sdmx" else {"WARD"}):
+            return [float(row[name]) for row in rows]
+    raise AssertionError(format)

@@ -49,7 +49,8 @@ class Rounded(Tabled):
     @property
     def plan(self) -> Plan:
         """What was asked for."""
-        return self.published.plan if self.published.biased else self.published.planned
+        plan: Plan = self.published.plan if self.published.biased else self.published.planned
+        return plan
 
     @property
     def nonnegative(self) -> bool:
@@ -228,6 +229,7 @@ def rounded(published: Answered | Tabled) -> Rounded:
     Raises:
         PlanError: numbers that are biased because the plan is.
     """
-    if published.plan.bias:
+    rounding = Rounded(published)
+    if rounding.plan.bias:
         raise PlanError("a release of a plan with a bias has no intervals, and is not rounded; publish it as it is.")
-    return Rounded(published)
+    return rounding
