@@ -89,14 +89,14 @@ def test_text_csv_and_flags(place: Path) -> None:
     assert "unreliable above 33.3 %" in inside("share", "out", "sex", "--quality", cwd=place).out
 
 
-def test_projections_have_no_intervals(place: Path) -> None:
+def test_quoted_numbers_of_projections_have_no_intervals(place: Path) -> None:
     shown = inside("mean", "projected", "age", "--by", "sex", cwd=place)
     assert shown.code == 0
     assert "stddev" not in shown.out
     assert "biased" in shown.out
     refused = inside("mean", "projected", "age", "--confidence", "0.9", cwd=place)
     assert (refused.code, "no intervals" in refused.err) == (2, True)
-    assert inside("table", "projected", "age", "--quality", cwd=place).refused
+    assert "by width of interval" in inside("table", "projected", "age", "--quality", cwd=place).out
 
 
 def test_before_any_data(place: Path) -> None:

@@ -164,6 +164,7 @@ def test_projections_and_estimates_say_what_they_lack(tmp_path: Path) -> None:
         for table in (published.table([]), published.table(["ward"]), *published.tables()):
             assert "leaves out about" in table.note
             assert ("left_out" in table.columns) == (len(table.attributes) < 2)
+            assert "reliable" not in table.flagged()["quality"]
         np.testing.assert_allclose(published.table(["ward"])["left_out"], release.left_out.table(["ward"])["estimate"])
         assert "left_out" not in published.table(["month"], queries={"month": "prefixes"}).columns
     assert "leaves out about" in rs.project(release, simulations=0).statement

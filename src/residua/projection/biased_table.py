@@ -51,6 +51,7 @@ class ProjectedTable(WithoutBars):
         ends: of the intervals, the lower and the upper, each like the estimates; None where none was asked for.
         confidence: how often an interval holds the truth, at least.
         beside: further columns of numbers, flat: how many records were left out of each cell.
+        missing: about how many records each number lacks; infinite where that is unknown.
         moved: how far each number is from the estimate that it was rounded from, if it was.
     """
 
@@ -63,6 +64,7 @@ class ProjectedTable(WithoutBars):
     ends: tuple[Floats, Floats] | None = None
     confidence: float | None = None
     beside: Mapping[str, Floats] = field(default_factory=dict)
+    missing: Floats | float = 0.0
     moved: Floats | None = None
 
     def __post_init__(self) -> None:
@@ -94,6 +96,15 @@ class ProjectedTable(WithoutBars):
             return None
         lower, upper = (each.ravel() for each in self.ends)
         return (upper - lower) / (2 * NormalDist().inv_cdf(0.5 + self.confidence / 2))
+
+    @property
+    def doubtful(self) -> NDArray[np.bool_] | None:
+        """Which numbers lack more records than their interval reaches; None where none is known to lack any."""
+        if not np.any(self.missing) or self.ends is None:
+            return None
+        return np.asarray(
+            np.broadcast_to(self.missing, self.estimates.shape) > (self.ends[1] - self.ends[0]) / 2
+        ).ravel()
 
     def suppressed(self, flag: Flag) -> ProjectedTable:
         """Without the numbers that have this flag or a worse one, by the width of their intervals.

@@ -21,10 +21,9 @@ from residua.plans.tails import check_confidence
 from residua.plans.targets import USUAL_CONFIDENCE
 from residua.projection.biased_table import CountTable, ProjectedTable
 from residua.published.replicates import Replicates
-from residua.published.table import domain_of_queries
+from residua.published.table import QUERY, domain_of_queries
 from residua.quoting import Answering, Points, Quotable
 from residua.release.base import Release
-from residua.release.left_out import left_out_columns
 from residua.release.tables import MOST_ROWS, is_listable, parts_of, require_listable, term_of, whole_part
 from residua.showing import shown_by
 from residua.workload import AskedRows, AttributeQueries, Where, Workload, applied, queries, selected
@@ -134,18 +133,10 @@ class Tabled(Quotable):
     ) -> ProjectedTable:
         """A table of estimates and, if there are any, the ends of their intervals."""
         ends = (parts[1], parts[2]) if len(parts) > 1 else None
-        words = (labels, title, self.counted, ends, confidence, self._beside(names, labels, confidence))
-        return ProjectedTable(self.domain, names, parts[0], *words)
-
-    def _beside(self, names: tuple[str, ...], labels: Any, confidence: float | None) -> dict[str, Floats]:
-        """How many records were left out of each cell of a table, where that was measured."""
-        left = self.release.left_out
-        if left is None or names not in (*left.sets, ()):
-            return {}
-        by_value = labels is None or all(
-            own == self.domain[name].labels for own, name in zip(labels, names, strict=True)
-        )
-        return left_out_columns(left, names, confidence or USUAL_CONFIDENCE) if by_value else {}
+        of_values = labels is None or (names != QUERY and list(labels) == [self.domain[n].labels for n in names])
+        by_value = names if of_values else None
+        lacking = self.release.missing_records(by_value, parts[0], confidence or USUAL_CONFIDENCE)
+        return ProjectedTable(self.domain, names, parts[0], labels, title, self.counted, ends, confidence, *lacking)
 
     def tables(self, *, confidence: float | None = 0.95, most: int | None = None) -> Iterator[ProjectedTable]:
         """Every table that was asked for: one per term, and of a hierarchy one per level, each with its title.
@@ -209,7 +200,7 @@ class Tabled(Quotable):
             raise PlanError("the projection and the workload are over different domains; declare one domain for both.")
         require_listable(workload)
         parts = self._with_ends(workload, self.answered(workload), confidence)
-        answers = self._made(("query",), parts, (tuple(workload.query_labels()),), "queries", confidence)
+        answers = self._made(QUERY, parts, (tuple(workload.query_labels()),), "queries", confidence)
         return replace(answers, domain=domain_of_queries(len(answers)))
 
     def answered(self, workload: Workload) -> Floats:

@@ -344,7 +344,10 @@ class Flagged(Columns):
     def note(self) -> str:
         """What the flags mean, after what the numbers do."""
         first, second = (f"{100 * each:g} %" for each in self.thresholds)
-        flags = f"{COLUMN}: by coefficient of variation, caution above {first}, unreliable above {second}"
+        means = (
+            "coefficient of variation" if "stddev" in self.table.columns else "width of interval, as of normal noise"
+        )
+        flags = f"{COLUMN}: by {means}, caution above {first}, unreliable above {second}"
         hidden = f"; {self._hidden.sum()} of {len(self._hidden)} rows suppressed" if self.suppress else ""
         return "; ".join(filter(None, (self.table.note, flags))) + hidden
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 
+QUERY = ("query",)  # the attribute of a table of answers
 LEFT_OUT = ("left_out", "left_out_lower", "left_out_upper")  # columns beside the numbers
 
 
@@ -107,7 +108,7 @@ class Table(Columns):
 
     def poor(self, flag: Flag, thresholds: tuple[float, float] = THRESHOLDS) -> NDArray[np.bool_]:
         """Which numbers have this flag or a worse one, or are counts below zero, flat."""
-        below = self.estimates.ravel() < 0 if self.attributes != ("query",) else False  # queries may be differences
+        below = self.estimates.ravel() < 0 if self.attributes != QUERY else False  # queries may be differences
         return super().poor(flag, thresholds) | below
 
     def suppressed(self, flag: Flag) -> Table:

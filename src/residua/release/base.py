@@ -155,7 +155,7 @@ class Answered(Exported, Quotable, ABC):
         stddev = np.sqrt(self.plan.variance(names))
         if (stddev == stddev.flat[0]).all():  # one number, that takes no memory
             stddev = np.broadcast_to(stddev.flat[0], stddev.shape)
-        said = (confidence, simultaneous, self.counted, *self._lacks(names, estimates, confidence))
+        said = (confidence, simultaneous, self.counted, *self.missing_records(names, estimates, confidence))
         return Table(self.domain, names, estimates, stddev, reach, None, "", *said)
 
     def tables(
@@ -207,7 +207,9 @@ class Answered(Exported, Quotable, ABC):
             if np.ndim(reach):
                 reach = np.reshape(reach, shape).transpose(order)[part.rows].ravel()
             said = (part.labels, part.title, confidence, simultaneous, self.counted)
-            yield Table(self.domain, names, cells, stddev, reach, *said, *self._lacks(by_value, cells, confidence))
+            yield Table(
+                self.domain, names, cells, stddev, reach, *said, *self.missing_records(by_value, cells, confidence)
+            )
 
     def _streamed(self, workload: Workload, confidence: float, simultaneous: Simultaneous | None) -> Iterator[Table]:
         """What `tables` gives for marginals, rebuilt many at a time."""
@@ -219,7 +221,7 @@ class Answered(Exported, Quotable, ABC):
                 widths[together] = self.estimator.widths(names, confidence, together)
             labels = tuple(self.domain[name].labels for name in names)
             said = (labels, " × ".join(names) or "(total)", confidence, simultaneous, self.counted)
-            lacks = self._lacks(names, estimates, confidence)
+            lacks = self.missing_records(names, estimates, confidence)
             yield Table(self.domain, names, estimates, stddev, widths[together], *said, *lacks)
 
     def answers(
@@ -241,7 +243,7 @@ class Answered(Exported, Quotable, ABC):
         estimates, variances = self.estimator.answers(workload)
         reach = self.estimator.widths(workload, confidence, self._together(simultaneous, len(estimates)))
         said = ((tuple(workload.query_labels()),), "queries", confidence, simultaneous, self.counted)
-        lacks = self._lacks(None, estimates, confidence)
+        lacks = self.missing_records(None, estimates, confidence)
         return Table(domain_of_queries(len(estimates)), ("query",), estimates, np.sqrt(variances), reach, *said, *lacks)
 
     def combination(self, combination: Mapping[Sequence[str], ArrayLike], *, confidence: float = 0.95) -> Estimate:
@@ -301,7 +303,14 @@ class Answered(Exported, Quotable, ABC):
         """What the tables count, in words, where that is not every record, and how much that leaves out."""
         return counts_of(self) if self._in_part else ""
 
-    def _lacks(self, names: tuple[str, ...] | None, estimates: Floats, confidence: float) -> tuple[Any, Any]:
+    def missing_records(self, names: tuple[str, ...] | None, estimates: Floats, confidence: float) -> tuple[Any, Any]:
+        """Columns of the records left out of each cell of a table, and about how many each number lacks.
+
+        Args:
+            names: its attributes, if its cells are their values.
+            estimates: its numbers.
+            confidence: of the intervals.
+        """
         return lacking(self, names, estimates, confidence) if self._in_part else ({}, 0.0)
 
     def _together(self, simultaneous: Simultaneous | None, cells: int) -> float:
