@@ -189,6 +189,12 @@ def test_large_tables_that_share_two_attributes_are_refused_and_the_release_is_n
         rs.estimate(released(tmp_path, WORKLOADS["one and two"])).rounded().table(["a", "b", "c"])
 
 
+@pytest.mark.parametrize("wrong", [math.nan, math.inf, 1e300])
+def test_what_cannot_be_counted_is_refused(wrong: float) -> None:
+    with pytest.raises(PlanError, match="cannot be rounded"):
+        cumulated(np.array([1.0, wrong]), lambda axis: np.int64(1))
+
+
 def test_queries_agree_with_tables_or_are_rounded_by_themselves(tmp_path: Path) -> None:
     asked = rs.queries(DOMAIN, ["a = 1 and b = 2", "a = 1"])
     rounded = released(tmp_path, WORKLOADS["one and two"]).rounded()

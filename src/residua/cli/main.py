@@ -155,17 +155,14 @@ def table(
 def tables(
     folder: ReleasePath,
     out: Annotated[
-        Path | None,
-        typer.Option(help="Also write them into this folder, as CSV by default; it must not exist."),
+        Path | None, typer.Option(help="Also write them into this folder, as CSV by default; it must not exist.")
     ] = None,
     format: Annotated[
         str | None,
         typer.Option(help="csv, parquet, long, long-csv, xlsx, jsonstat, px, sdmx, datapackage, csvw. [default: csv]"),
     ] = None,
     title: Annotated[str | None, typer.Option(help="What the whole is called, in its metadata.")] = None,
-    language: Annotated[
-        str | None, typer.Option(help="Of titles, where the domain declares several: en, de, …")
-    ] = None,
+    language: Annotated[str | None, typer.Option(help="Of titles, where the domain has several: en, de, …")] = None,
     confidence: Confidence = None,
     known: Known = None,
     rounded: Rounded = False,

@@ -26,6 +26,7 @@ from residua.linalg.arrays import Floats, Integers
 
 Names = tuple[str, ...]
 MOST_SEARCHED = 5_000  # cells of tables that are searched for together
+_LARGEST = 2.0**52
 _TIE = 1e-6  # halves, which exact sums have often and floating point misses either way, are rounded down
 _WHOLE = 1e-6
 _ROUNDS = 60  # linear programs
@@ -39,8 +40,13 @@ def cumulated(table: Floats, faces: Callable[[int], Integers]) -> Integers:
     Args:
         table: the numbers.
         faces: axis → what this gives for the table without that axis.
+
+    Raises:
+        PlanError: numbers that are not told, or too large to be counted.
     """
     sums = np.asarray(table, dtype=np.float64)
+    if not np.abs(sums).sum() < _LARGEST:
+        raise PlanError("numbers that are not told, or beyond 2^52, cannot be rounded; publish them as they are.")
     for axis in range(sums.ndim):
         sums = sums.cumsum(axis=axis)
     rounded = np.ceil(sums - 0.5 - _TIE).astype(np.int64)

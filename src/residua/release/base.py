@@ -22,13 +22,12 @@ from residua.plans.estimator import Estimator
 from residua.plans.measurements import Measurements
 from residua.plans.quotes import ReleaseAnswers
 from residua.plans.uncertainty import Uncertainty
-from residua.privacy import Person
 from residua.privacy.costs import stated
 from residua.published.table import Table, domain_of_queries, protects
 from residua.quoting import Answering, Quotable
 from residua.release import tables
 from residua.release.advice import advice_on
-from residua.release.left_out import counts_of, lacking, lacks_of, share_of
+from residua.release.left_out import Counted
 from residua.release.tables import TermTable
 from residua.showing import Exported, shown_by
 from residua.workload import AskedRows, Term, Where, Workload, queries, selected
@@ -49,7 +48,7 @@ class Estimate:
     upper: float
 
 
-class Answered(Exported, Quotable, ABC):
+class Answered(Exported, Quotable, Counted, ABC):
     """Whatever a plan was measured for, answered with error bars: a release, or one beside known facts.
 
     Shares, means, quantiles and other numbers people quote are the methods of `Quotable`; see docs/quoting.md.
@@ -282,36 +281,6 @@ class Answered(Exported, Quotable, ABC):
 
     def _answering(self) -> Answering:
         return ReleaseAnswers(self.plan, self.estimator)
-
-    @cached_property
-    def left_out_share(self) -> tuple[float, float, float] | None:
-        """Which share of all records a bound on each person's left out, and its 95 % interval; None if unknown."""
-        return share_of(self)
-
-    @cached_property
-    def lacks(self) -> float:
-        """Which share of itself each number lacks, because records were left out; infinite where that is unknown."""
-        return lacks_of(self) if self._in_part else 0.0
-
-    @property
-    def _in_part(self) -> bool:
-        """Whether numbers are of a part of the records, or of survey weights."""
-        return isinstance(self.planned.unit, Person) or "weights" in self.receipt
-
-    @cached_property
-    def counted(self) -> str:
-        """What the tables count, in words, where that is not every record, and how much that leaves out."""
-        return counts_of(self) if self._in_part else ""
-
-    def missing_records(self, names: tuple[str, ...] | None, estimates: Floats, confidence: float) -> tuple[Any, Any]:
-        """Columns of the records left out of each cell of a table, and about how many each number lacks.
-
-        Args:
-            names: its attributes, if its cells are their values.
-            estimates: its numbers.
-            confidence: of the intervals.
-        """
-        return lacking(self, names, estimates, confidence) if self._in_part else ({}, 0.0)
 
     def _together(self, simultaneous: Simultaneous | None, cells: int) -> float:
         """How many intervals must hold at once."""

@@ -3,17 +3,61 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
+from residua.plans.contract import Plan
+from residua.privacy import Person
 from residua.published.quality import THRESHOLDS
 from residua.published.table import LEFT_OUT, what_is_counted
 
 if TYPE_CHECKING:
-    from residua.release.base import Answered
+    from residua.release.base import Answered, Release
+
+
+class Counted:
+    """What the numbers of a release are numbers of: all records, or what a bound on persons or weights make of them."""
+
+    planned: Plan
+    receipt: Mapping[str, Any]
+    left_out: Release | None
+
+    @cached_property
+    def left_out_share(self) -> tuple[float, float, float] | None:
+        """Which share of all records a bound on each person's left out, and its 95 % interval; None if unknown."""
+        return share_of(cast("Answered", self))
+
+    @cached_property
+    def lacks(self) -> float:
+        """Which share of itself each number lacks, because records were left out; infinite where that is unknown."""
+        return lacks_of(cast("Answered", self)) if self.in_part else 0.0
+
+    @property
+    def in_part(self) -> bool:
+        """Whether numbers are of a part of the records, or of survey weights."""
+        return isinstance(self.planned.unit, Person) or "weights" in self.receipt
+
+    @cached_property
+    def counted(self) -> str:
+        """What the tables count, in words, where that is not every record, and how much that leaves out."""
+        return counts_of(cast("Answered", self)) if self.in_part else ""
+
+    def missing_records(
+        self, names: tuple[str, ...] | None, estimates: Floats, confidence: float
+    ) -> tuple[dict[str, Floats], Floats | float]:
+        """Columns of the records left out of each cell of a table, and about how many each number lacks.
+
+        Args:
+            names: its attributes, if its cells are their values.
+            estimates: its numbers.
+            confidence: of the intervals.
+        """
+        return lacking(cast("Answered", self), names, estimates, confidence) if self.in_part else ({}, 0.0)
 
 
 def counts_of(release: Answered) -> str:
@@ -60,14 +104,7 @@ def share_of(release: Answered) -> tuple[float, float, float] | None:
 def lacking(
     release: Answered, names: tuple[str, ...] | None, estimates: Floats, confidence: float
 ) -> tuple[dict[str, Floats], Floats | float]:
-    """Columns of the records left out of each cell of a table, if measured, and about how many each number lacks.
-
-    Args:
-        release: of which the table is.
-        names: its attributes, if its cells are their values.
-        estimates: its numbers.
-        confidence: of the intervals.
-    """
+    """See `Counted.missing_records`."""
     left = release.left_out
     if left is None or names not in (*left.sets, ()):
         return {}, _missing(release, None, estimates)
