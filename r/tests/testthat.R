@@ -1,0 +1,3 @@
+library(testthat)
+library(residua)
+test_check("residua")
