@@ -25,6 +25,9 @@ from residua.privacy import ReplaceOne
 from residua.privacy.costs import by_cells, reach_of
 from residua.workload.files import positions_of_body
 
+REFINED = ", in the refined order"  # of a plan whose privacy profile is the least, lexicographically
+_ALIKE = 1e-2  # relative: cells that pay as much up to this pay alike
+
 
 @dataclass(frozen=True, eq=False)
 class MatrixPlan(MeasuredSpace, Plan):
@@ -147,7 +150,18 @@ class MatrixPlan(MeasuredSpace, Plan):
         """How much is measured, and which strategies were tried."""
         rows, columns = self.strategy.shape
         measured = ("Measured", f"{rows:,} combinations of {columns:,} groups of cells")
-        return (measured, *tried(self.candidates, self.gap), *super().remarks)
+        return (measured, *tried(self.candidates, self.gap), *self._advice, *super().remarks)
+
+    @property
+    def _advice(self) -> tuple[tuple[str, str], ...]:
+        """That a plan for targets may cost most cells less, where not all pay the same."""
+        pays = self.profile[self.profile > 0]
+        if "with targets" not in self.objective or REFINED in self.objective or self.noise != NORMAL or not pays.size:
+            return ()
+        if pays.min() > (1 - _ALIKE) * self.pcost:
+            return ()
+        return (("Profile", "not all cells pay alike; form=rs.Matrix(refined=True) meets the same targets and, at no "
+                            "loss, costs the others the least"),)  # fmt: skip
 
     @property
     def space(self) -> MatrixPlan:

@@ -14,7 +14,7 @@ from residua.machine import linalg
 from residua.plans.cells import Grouping
 from residua.plans.matrix.integers import LARGEST_ENTRY, direct_integers, integer_strategy
 from residua.plans.matrix.measurements import limited_square
-from residua.plans.matrix.plan import MatrixPlan
+from residua.plans.matrix.plan import REFINED, MatrixPlan
 from residua.plans.matrix.space import first_cells
 from residua.plans.objectives import QueryLoss, TotalVariance, query_loss
 from residua.plans.planners.offers import Task, finished, most_alike, relative_gap
@@ -57,6 +57,8 @@ def plan_explicit(task: Task, *, refined: bool = False) -> MatrixPlan:
     # The loss at privacy cost 1: the sum of variances, or the largest ratio of one to its target.
     pcost = solution.achieved / task.loss if task.allowed is None else task.allowed * BUDGET_SLACK / ratio
     plan = _of_strategy(task, solution.strategy, solution.columns, pcost).replaced(gap=gap)
+    if refined:
+        plan = plan.replaced(objective=f"{plan.objective}{REFINED}")
     return _priced(plan, task, loss)
 
 
