@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -31,17 +31,13 @@ class Strategy(ABC):
     All follows from the matrix; strategies that know faster ways, or none by a matrix, say so.
     """
 
+    plain: ClassVar[bool] = False  # whether this is the plain residual, `n I − 11ᵀ`, which treats all values alike
     size: int
 
     @property
     @abstractmethod
     def matrix(self) -> Integers:
         """R itself, (r, n)."""
-
-    @property
-    def plain(self) -> bool:
-        """Whether this is the plain residual, `n I − 11ᵀ`, which treats all values alike."""
-        return False
 
     @property
     def tells(self) -> float:
@@ -191,12 +187,9 @@ class Strategy(ABC):
 class Plain(Strategy):
     """The plain residual of an attribute with n values: `R = n I − 11ᵀ`, `v = 1/n`."""
 
-    size: int
+    plain: ClassVar[bool] = True
 
-    @property
-    def plain(self) -> bool:
-        """It is."""
-        return True
+    size: int
 
     @property
     def count(self) -> int:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -52,6 +52,8 @@ class Projected(Exported, Tabled):
         simulated: the error that simulations indicated, if any were made.
     """
 
+    biased: ClassVar[str] = BIASED  # what is said of its numbers
+
     release: Release
     terms: Terms
     fit: Fit
@@ -63,11 +65,6 @@ class Projected(Exported, Tabled):
     def nonnegative(self) -> bool:
         """Whether no cell is negative."""
         return self.terms.nonnegative
-
-    @property
-    def biased(self) -> str:
-        """What is said of its numbers."""
-        return BIASED
 
     @property
     def metric(self) -> Metric:

@@ -18,7 +18,7 @@ from residua.privacy.costs import brief, printed
 from residua.projection import Projected
 from residua.projection.accuracy import BIASED
 from residua.published.columns import Columns, shown
-from residua.release import Release
+from residua.release import Answered
 from residua.report.accuracy import Accuracy, accuracy
 from residua.report.odds import protection
 from residua.report.page import fragment_html
@@ -86,8 +86,9 @@ def _(plan: Plan) -> str:
 
 
 @fragment.register
-def _(release: Release) -> str:
-    return _measured("Release", release.planned, release.receipt, release.summary, accuracy(release.plan, SHOWN))
+def _(release: Answered) -> str:
+    known: Any = release.plan
+    return _measured("Release", release.planned, release.receipt, release.summary, accuracy(known, SHOWN))
 
 
 @fragment.register

@@ -45,6 +45,8 @@ class NestedBuckets(PrefixOperator):
         scales: the noise scale of each level, (levels,).
     """
 
+    noise: ClassVar[Noise] = LAPLACE
+
     kind: ClassVar[str] = "buckets"
 
     size: int
@@ -54,11 +56,6 @@ class NestedBuckets(PrefixOperator):
     def __post_init__(self) -> None:
         for array in (*self.strategies, self.scales):
             array.setflags(write=False)
-
-    @property
-    def noise(self) -> Noise:
-        """Laplace."""
-        return LAPLACE
 
     @cached_property
     def shape(self) -> BucketShape:

@@ -38,6 +38,7 @@ class Operator(ABC):
     kind: ClassVar[str]  # what files call it
     poses: ClassVar[str] = ""  # its own projection problem (`projection/problems.py`); none: by its estimates alone
     readers: ClassVar[dict[str, Callable[..., Operator]]] = {}
+    correlated: ClassVar[bool] = False  # whether its noise is, along the attribute
     size: int
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -49,11 +50,6 @@ class Operator(ABC):
     def noise(self) -> Noise:
         """What is added to every integer."""
         return NORMAL
-
-    @property
-    def correlated(self) -> bool:
-        """Whether its noise is correlated along the attribute."""
-        return False
 
     @property
     def has_values(self) -> bool:

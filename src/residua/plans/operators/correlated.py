@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 
@@ -130,6 +130,10 @@ class Ordered(Strategy):
         weights: a_j, (parts,).
     """
 
+    largest: ClassVar[int] = 1  # a record is counted once in a running sum
+    complete: ClassVar[bool] = True  # every row can be answered
+    unit: ClassVar[float] = 1.0  # precisions are those of the counts
+
     size: int
     asked: Asked
     q: Floats
@@ -172,11 +176,6 @@ class Ordered(Strategy):
         """`1/t`."""
         return float(1.0 / self._total[-1])
 
-    @property
-    def unit(self) -> float:
-        """1: precisions are those of the counts."""
-        return 1.0
-
     @cached_property
     def cost(self) -> float:
         """What the rest costs: the largest diagonal entry of `Γ − 11ᵀ/t`."""
@@ -186,11 +185,6 @@ class Ordered(Strategy):
     def count(self) -> int:
         """One running sum per value."""
         return self.size
-
-    @property
-    def complete(self) -> bool:
-        """Every row can be answered."""
-        return True
 
     @property
     def norms(self) -> list[int]:
@@ -211,11 +205,6 @@ class Ordered(Strategy):
     def opposed(self) -> int:
         """How far two columns of Γ may point apart, relatively to their norms: 0, or 1 with nested groups."""
         return opposed(self.noise)
-
-    @property
-    def largest(self) -> int:
-        """A record is counted once in a running sum."""
-        return 1
 
     # ---- measuring and reading
 

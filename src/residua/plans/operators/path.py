@@ -47,6 +47,9 @@ class CorrelatedPath(PrefixOperator):
         factor: what variances are multiplied by.
     """
 
+    correlated: ClassVar[bool] = True
+    noise: ClassVar[Noise] = ORDERED  # normal, correlated along the attribute
+
     kind: ClassVar[str] = "path"
 
     strategy: Ordered
@@ -56,16 +59,6 @@ class CorrelatedPath(PrefixOperator):
     def size(self) -> int:  # type: ignore[override]
         """How many values the attribute has."""
         return self.strategy.size
-
-    @property
-    def noise(self) -> Noise:
-        """Normal, correlated along the attribute."""
-        return ORDERED
-
-    @property
-    def correlated(self) -> bool:
-        """Along the attribute."""
-        return True
 
     @property
     def _variance(self) -> float:

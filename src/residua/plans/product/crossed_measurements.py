@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -50,10 +50,7 @@ class CrossedMeasurements(ResidualMeasurements):
         Others as for `ResidualMeasurements`.
     """
 
-    @property
-    def noise(self) -> Noise:
-        """Normal, correlated along axes."""
-        return ORDERED
+    noise: ClassVar[Noise] = ORDERED  # normal, correlated along axes
 
     @cached_property
     def along(self) -> dict[int, tuple[int, float, tuple[int, ...], tuple[int, ...]]]:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -137,14 +137,11 @@ class ResidualMeasurements(SetMeasurements):
         Others as for `SetMeasurements`.
     """
 
+    noise: ClassVar[Noise] = NORMAL
+
     strategies: tuple[Strategy, ...]
     drops: bool = False
     names: tuple[str, ...] = ()
-
-    @property
-    def noise(self) -> Noise:
-        """Normal."""
-        return NORMAL
 
     @cached_property
     def plain(self) -> bool:

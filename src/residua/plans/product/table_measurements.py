@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -38,12 +38,9 @@ class TableMeasurements(SetMeasurements):
         Others as for `SetMeasurements`.
     """
 
-    names: tuple[str, ...] = ()
+    noise: ClassVar[Noise] = LAPLACE
 
-    @property
-    def noise(self) -> Noise:
-        """Laplace."""
-        return LAPLACE
+    names: tuple[str, ...] = ()
 
     @classmethod
     def added(cls, several: Sequence[Self]) -> Fraction:
