@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 import residua as rs
-from residua.projection.realisable import is_tree, realisable
+from residua.errors import PlanError
+from residua.projection.realisable import is_tree, realisable_tables
 
 PAIRS = ((0, 1), (0, 2), (1, 2))
 THREE = rs.Domain.of_sizes({"a": 2, "b": 2, "c": 2})
@@ -39,7 +40,7 @@ def check(domain, tables, answer):
 def test_pairs_that_always_differ_belong_to_no_dataset():
     table = np.array([[0.0, 5.0], [5.0, 0.0]])
     tables = dict.fromkeys(PAIRS, table)
-    answer = realisable(THREE, tables)
+    answer = realisable_tables(THREE, tables)
     assert answer.verdict is False
     assert not answer
     assert answer.missed == pytest.approx(5 / 3, rel=1e-6)  # two of three pairs differ at most
@@ -52,7 +53,7 @@ def test_tables_of_a_dataset_are_recognised(seed):
     sizes = rng.integers(2, 5, 4).tolist()
     domain = rs.Domain.of_sizes(sizes)
     tables = margins(rng.poisson(2.0, sizes).astype(float), list(combinations(range(4), 2)))
-    answer = realisable(domain, tables)
+    answer = realisable_tables(domain, tables)
     assert answer.verdict is True
     check(domain, tables, answer)
 
@@ -65,11 +66,24 @@ def test_projections_of_pairs_are_told_apart_with_proofs(tmp_path):
     ledger = rs.Ledger(tmp_path / "l", rs.ZCDP(100.0))
     verdicts = []
     for _ in range(40):
-        projected = rs.project(rs.measure(plan, data, ledger=ledger), total=240.0)
+        release = rs.measure(plan, data, ledger=ledger)
+        projected = rs.project(release, total=240.0)
         answer = projected.realisable()
         tables = {each: projected.estimates([THREE.names[i] for i in each]) for each in PAIRS}
         check(THREE, tables, answer)
         verdicts.append(answer.verdict)
+        of_a_dataset = rs.project(release, total=240.0, realisable=True, simulations=0)
+        assert of_a_dataset.realisable().verdict is True
+        assert of_a_dataset.gap <= 2e-6 * of_a_dataset.distance + 1e-6
+        for each in PAIRS:
+            names = [THREE.names[i] for i in each]
+            assert of_a_dataset.estimates(names).min() >= 0
+            assert of_a_dataset.estimates(names).sum() == pytest.approx(240.0)
+        if answer.verdict:
+            continue
+        # The nearest in the release's own metric that no dataset has is nearer than the nearest that one has.
+        free = rs.project(release, total=240.0, metric="covariance", shrink=False, simulations=0)
+        assert free.distance <= of_a_dataset.distance * (1 + 1e-5) + 1e-5
     # Each fits none with a chance of about one half; that all forty agree has one of less than one in 10⁹.
     assert set(verdicts) == {True, False}
 
@@ -81,9 +95,9 @@ def test_a_tree_of_tables_always_belongs_to_a_dataset():
     assert not is_tree(list(PAIRS))
     domain = rs.Domain.of_sizes([100] * 30)
     chain = {(i, i + 1): np.full((100, 100), 1.0) for i in range(29)}
-    assert realisable(domain, chain).verdict is True
+    assert realisable_tables(domain, chain).verdict is True
     ring = chain | {(0, 29): np.full((100, 100), 1.0)}
-    answer = realisable(domain, ring)
+    answer = realisable_tables(domain, ring)
     assert answer.verdict is None
     assert "not known" in answer.reason
 
@@ -91,10 +105,10 @@ def test_a_tree_of_tables_always_belongs_to_a_dataset():
 def test_structural_zeros_and_negative_cells_count():
     domain = rs.Domain({"a": ["x", "y"], "b": ["u", "v"]}, impossible=[{"a": "x", "b": "u"}])
     single = {(0,): np.array([5.0, 5.0]), (1,): np.array([8.0, 2.0])}
-    answer = realisable(domain, single)  # x goes with v alone, of which there are too few
+    answer = realisable_tables(domain, single)  # x goes with v alone, of which there are too few
     assert answer.verdict is False
     assert answer.missed > 0.5
-    assert realisable(THREE, {(0, 1): np.array([[-1.0, 2.0], [3.0, 4.0]])}).verdict is False
+    assert realisable_tables(THREE, {(0, 1): np.array([[-1.0, 2.0], [3.0, 4.0]])}).verdict is False
 
 
 def test_a_histogram_is_a_dataset(tmp_path):
@@ -103,3 +117,12 @@ def test_a_histogram_is_a_dataset(tmp_path):
     data = pa.table({"a": [0, 1, 2, 2], "b": [0, 1, 1, 0]})
     projected = rs.project(rs.measure(plan, data, ledger=rs.Ledger(tmp_path / "l", rs.ZCDP(0.5))), total=4.0)
     assert projected.realisable().verdict is True
+
+
+def test_too_many_cells_for_one_histogram_are_refused_with_a_remedy(tmp_path):
+    domain = rs.Domain.of_sizes([10] * 4)
+    data = pa.table({name: [0, 1] for name in domain.names})
+    ledger = rs.Ledger(tmp_path / "l", rs.ZCDP(0.5))
+    release = rs.measure(rs.plan(rs.marginals(domain, ways=2), rs.ZCDP(0.5)), data, ledger=ledger)
+    with pytest.raises(PlanError, match=r"at most 4,096 cells.*10,000 cells"):
+        rs.project(release, realisable=True)

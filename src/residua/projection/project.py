@@ -20,7 +20,7 @@ from residua.projection.folder import load_projection, save_projection
 from residua.projection.intervals import safe_ends
 from residua.projection.problem import Fit, Metric, Progress, Terms
 from residua.projection.problems import kind_of, metric_of, problem_of
-from residua.projection.realisable import Realisable, realisable
+from residua.projection.realisable import Realisable, realisable_tables
 from residua.projection.tables import Tabled
 from residua.projection.total import estimated_total
 from residua.published.replicates import Replicates, check_count
@@ -152,7 +152,7 @@ class Projected(Exported, Tabled):
             must miss some cell (`missed`).
         """
         names, sets = self.domain.names, self.fit.largest
-        return realisable(self.domain, {each: self.estimates([names[i] for i in each]) for each in sets})
+        return realisable_tables(self.domain, {each: self.estimates([names[i] for i in each]) for each in sets})
 
     # ---- accuracy
 
@@ -231,14 +231,15 @@ def project(
     known: Mapping[Sequence[str], Any] | None = None,
     metric: Metric | None = None,
     shrink: bool | None = None,
+    realisable: bool = False,
     tolerance: float | None = None,
     simulations: int | None = None,
     progress: Progress | bool | None = None,
 ) -> Projected:
     """The tables nearest to a release that agree with each other, are not negative, and meet the facts.
 
-    Tables of several attributes each can do so and still belong to no dataset; `projected.realisable()` tells. One
-    histogram (of a plan of one matrix, of one ordered attribute) is a dataset.
+    Tables of several attributes each can do so and still belong to no dataset; `projected.realisable()` tells, and
+    `realisable=True` asks for those of one. A histogram (of a plan of one matrix, of one ordered attribute) is one.
 
     Reads the release alone: no data is touched, nothing is spent, and it can be done on any machine, later.
 
@@ -268,6 +269,8 @@ def project(
             is known. None does so for releases of marginals where a third of the total is less than the noise
             of the released total: there the nearest tables are further from the truth than even ones. A shrunk
             projection has no bound, and the guarantee above is then no longer one, but true on average.
+        realisable: whether some dataset must have the tables. Then the nearest histogram of all attributes measured is
+            looked for, of at most 4,096 cells, from a release with normal noise.
         tolerance: how small the proven gap must be, relative to the squared distance; None is 1e-6, or 1e-4 for tables
             of more than a million cells in all, where that takes minutes already. It stops after 5,000 rounds in any
             case, and `projected.gap` says how far it got.
@@ -296,10 +299,10 @@ def project(
     report = None if isinstance(progress, bool) else progress  # a bar has become a function
     if not isinstance(release, Release):
         raise PlanError(f"release={release!r} is not a release; measure one, or load it with rs.Release.load.")
-    if (
-        release.plan.poses == "blocks"
-        and math.prod(int(release.domain.sizes[i]) for i in release.plan.measured_attributes) <= MOST_COLUMNS
-    ):
+    cells = math.prod(int(release.domain.sizes[i]) for i in release.plan.measured_attributes)
+    if realisable:
+        release = _in_one_histogram(release, cells)
+    elif release.plan.poses == "blocks" and cells <= MOST_COLUMNS:
         release = over_cells(release)  # few enough for one histogram
     if metric is not None and metric not in get_args(Metric):
         raise PlanError(
@@ -333,6 +336,23 @@ def project(
         simulations = int(bound is None or (bound.projected >= bound.released and problem.is_small(plan)))
     simulated = simulated_error(problem, fit, simulations, progress=report) if simulations else None
     return Projected(release, terms, fit, problem.moved(observed, fit), bound, simulated)
+
+
+def _in_one_histogram(release: Release, cells: int) -> Release:
+    """The release as one of all cells of its attributes, whose projection is a histogram.
+
+    Raises:
+        PlanError: too many cells, or noise that is not normal.
+    """
+    if release.plan.poses in ("a histogram", "an axis"):
+        return release
+    if cells > MOST_COLUMNS or not release.plan.noise.gaussian:
+        raise PlanError(
+            f"realisable=True projects onto a histogram of all attributes measured, of at most {MOST_COLUMNS:,} cells "
+            f"and with normal noise; this release is about {cells:,} cells: leave it out, and see "
+            "projected.realisable()."
+        )
+    return over_cells(release)
 
 
 def _shrunk(release: Release, terms: Terms, wanted: bool | None) -> bool:

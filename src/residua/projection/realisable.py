@@ -52,7 +52,7 @@ class Realisable:
         return self.verdict is True
 
 
-def realisable(domain: Domain, tables: Mapping[tuple[int, ...], Floats]) -> Realisable:
+def realisable_tables(domain: Domain, tables: Mapping[tuple[int, ...], Floats]) -> Realisable:
     """Whether some dataset has these tables.
 
     Args:
