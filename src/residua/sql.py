@@ -57,10 +57,12 @@ class Expression:
     Args:
         names: the columns it mentions, as they are written, each once.
         tree: the engine's parse.
+        rewritten: whether it is not as it was written.
     """
 
     names: tuple[str, ...]
     tree: Any
+    rewritten: bool = False
 
     def renamed(self, names: Mapping[str, str]) -> str:
         """The expression as SQL with columns under other names."""
@@ -166,6 +168,25 @@ def row_expression(text: str) -> Expression:
             case "COLUMN_REF":
                 names[part["column_names"][0]] = None
     return Expression(tuple(names), {"error": False, "statements": statements})
+
+
+def tree_of(text: str) -> dict[str, Any]:
+    """The parse of one expression, as a part of others."""
+    tree: dict[str, Any] = _statements(f"SELECT {text}")[0]["node"]["select_list"][0]
+    return tree
+
+
+def sql_of(part: Mapping[str, Any]) -> str:
+    """A part of a parse as SQL."""
+    (statement,) = _statements("SELECT 1")
+    statement["node"]["select_list"] = [part]
+    tree = {"error": False, "statements": [statement]}
+    return _asked_parser("SELECT json_deserialize_sql(?::JSON)", json.dumps(tree)).removeprefix("SELECT ")
+
+
+def literal(value: str | int) -> str:
+    """A text or a whole number as SQL."""
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value)
 
 
 def nodes(tree: Any) -> Iterator[dict[str, Any]]:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from residua.domain import OTHER, Attribute, Dates, Domain, Integers
 from residua.errors import WorkloadError
 from residua.sql import Expression, SqlError, engine_words, expression_sandbox, row_expression, within_time
+from residua.workload.comparing import resolved
 from residua.workload.pieces import ListedQueries, check_cells, checked_weight
 from residua.workload.workload import Workload, positions_of, require_domain
 
@@ -103,9 +104,11 @@ def queries(domain: Domain, expressions: Sequence[str] | Mapping[str, str], *, w
     Each query is listed over the cells of the attributes that it names, so that a domain may have any number of others.
 
     A cell's value of an attribute is its label: text, or a whole number; a bin's label is text; a date's is its first
-    day. The cell of other values is `'(other)'` where labels are text and NULL where they are numbers or dates; a
-    predicate that is NULL is not satisfied. Names are compared as they are written, in upper and lower case; those that
-    are not plain words are quoted: `"marital-status" = 'Widowed'`.
+    day. Bins are compared with numbers as well, by edges (`age < 30` where 30 is one), months and other units with
+    their labels; a comparison that cuts through a cell is refused. `sex = female` means `sex = 'female'`, and a name
+    that the domain gives a value stands for it. The cell of other values is `'(other)'` where labels are text and NULL
+    where they are numbers or dates; a predicate that is NULL is not satisfied. Names are compared as they are written,
+    in upper and lower case; those that are not plain words are quoted: `"marital-status" = 'Widowed'`.
 
     Args:
         domain: what the table may hold.
@@ -160,9 +163,11 @@ def _parsed(domain: Domain, text: str) -> Expression:
     if not isinstance(text, str) or not text.strip():
         raise WorkloadError(f'query {text!r} is not SQL text; write one such as "age >= 18".')
     try:
-        parsed = row_expression(text)
+        parsed = resolved(domain, row_expression(text))
     except SqlError as problem:
         raise WorkloadError(f"query {text!r}: {problem}.") from None
+    except WorkloadError as problem:
+        raise WorkloadError(f"query {text!r}: {problem}") from None
     unknown = [name for name in parsed.names if name not in domain]
     if unknown:
         alike = [name for name in domain.names if name.lower() == unknown[0].lower()]
@@ -188,8 +193,9 @@ def _columns(domain: Domain) -> dict[str, str]:
 
 
 def _under(columns: Mapping[str, str], text: str, parsed: Expression) -> str:
-    """The expression with the engine's names, as it was written where they are the same."""
-    return text if all(columns[name] == name for name in parsed.names) else parsed.renamed(columns)
+    """The expression with the engine's names, as it was written where it says the same."""
+    same = not parsed.rewritten and all(columns[name] == name for name in parsed.names)
+    return text if same else parsed.renamed(columns)
 
 
 def _evaluated(
