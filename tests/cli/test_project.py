@@ -99,6 +99,31 @@ def test_projections_have_intervals_each_by_itself_and_releases_are_rounded_too(
     assert "stddev" in inside("table", "out", "sex", "--confidence", "0.9", cwd=tmp_path).out
 
 
+def test_all_tables_are_written_in_whole_numbers_with_poor_ones_blank(tmp_path):
+    released(tmp_path)
+    assert inside("project", "out", "--out", "projected", cwd=tmp_path).code == 0
+    for folder in ("out", "projected"):
+        options = ("--rounded", "--suppress", "unreliable")
+        done = inside("tables", folder, *options, "--out", f"{folder}-tables", cwd=tmp_path)
+        assert (done.code, "Rounded: numbers moved by" in done.out) == (0, True), done.err
+        tables = [
+            list(csv.DictReader(io.StringIO(file.read_text())))
+            for file in (tmp_path / f"{folder}-tables").glob("*.csv")
+        ]
+        shown = [row["estimate"] for rows in tables for row in rows if row["estimate"]]
+        assert len(tables) == 4
+        assert all(float(each) == int(float(each)) >= 0 for each in shown)
+        [both] = [rows for rows in tables if {"sex", "age"} <= set(rows[0])]
+        [alone] = [rows for rows in tables if "sex" in rows[0] and "age" not in rows[0]]
+        if all(row["estimate"] for row in both):
+            for row in alone:
+                own = [float(each["estimate"]) for each in both if each["sex"] == row["sex"]]
+                assert sum(own) == float(row["estimate"])
+        assert inside("tables", folder, *options, cwd=tmp_path).refused
+        bad = inside("tables", folder, "--suppress", "bad", "--out", "none", cwd=tmp_path)
+        assert (bad.refused, "suppress='bad'" in bad.err, (tmp_path / "none").exists()) == (True, True, False)
+
+
 def test_of_a_tree_nothing_is_said_of_a_gap(tmp_path):
     places = [f"p{i}" for i in range(1200)]
     levels = {"district": {f"d{j}": places[j::60] for j in range(60)}}
