@@ -42,7 +42,7 @@ high = 3
 """
 RECORDS = [("F", 0), ("M", 1), ("F", 2), ("M", 3), ("M", 3)] * 400
 DATA = "sex,age\n" + "".join(f"{sex},{age}\n" for sex, age in RECORDS)
-FILES = {"release.json", "plan.json", "measurements.npy", "measured.npz", "codebook.toml", "PRIVACY.md"}
+FILES = {"release.json", "plan.json", "measurements.npy", "measured.json", "codebook.toml", "PRIVACY.md"}
 
 
 @dataclass(frozen=True)

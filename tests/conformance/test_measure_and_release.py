@@ -153,7 +153,7 @@ def test_a_saved_release_loads_without_data_and_is_the_same(make, tmp_path):
     assert "epsilon" in statement
     assert "adding or removing one record" in statement
     assert {p.name for p in (tmp_path / "out").iterdir()} == {
-        "release.json", "plan.json", "measurements.npy", "measured.npz", "codebook.toml", "PRIVACY.md",
+        "release.json", "plan.json", "measurements.npy", "measured.json", "codebook.toml", "PRIVACY.md",
     }  # fmt: skip
     with pytest.raises(FileError, match="exists already"):
         release.save(tmp_path / "out")
@@ -161,7 +161,7 @@ def test_a_saved_release_loads_without_data_and_is_the_same(make, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["release.json", "plan.json", "measurements.npy", "measured.npz", "codebook.toml", "PRIVACY.md"]
+    "name", ["release.json", "plan.json", "measurements.npy", "measured.json", "codebook.toml", "PRIVACY.md"]
 )
 def test_a_changed_byte_in_any_file_is_noticed(make, tmp_path, name):
     make().save(tmp_path / "out")

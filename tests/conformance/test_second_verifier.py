@@ -23,7 +23,6 @@ import pytest
 
 import residua as rs
 from residua.cli.auditing import print_audit
-from residua.folders import archive_of
 from residua.plans import MatrixPlan
 from residua.plans.noise import LAPLACE, NORMAL
 from residua.plans.operators.tree import TreeNodes
@@ -35,9 +34,9 @@ from tests.laws.product_plans import random_plan
 from tests.resealed import reseal, reseal_document
 
 FILE = Path(__file__).parents[2] / "verifier" / "residua_verify.py"
-ROUNDING = Fraction(1, 2**100)
+ROUNDING = Fraction(1, 2**38)  # by which the noise of a plan may be rounded up when it is measured
 OF_EACH, PRODUCTS, MATRICES, TREES = 12, 300, 150, 60
-LINES = 821  # in all; 600 is the aim
+LINES = 600  # so that a reviewer reads them in an afternoon
 
 
 def _load():
@@ -63,12 +62,11 @@ def random_unit(chance, domain):
 def compared(plan, unit):
     """Both prices; the second is never above, and the same where the first is known to be exact."""
     own = plan.measurements.price(unit)
-    other, exact, _ = second.price(json.loads(json.dumps(plan.to_body())), None, unit_to_body(unit))
+    other, _ = second.price(json.loads(json.dumps(plan.to_body())), None, unit_to_body(unit))
     assert other <= own * (1 + ROUNDING), f"{plan!r}, {unit}: the second verifier says {float(other)}, not {float(own)}"
     if unit.contribution is not None and not unit.contribution.limits:
-        assert exact
         assert other >= own * (1 - Fraction(1, 10**9)), f"{plan!r}, {unit}: {float(other)} is not {float(own)}"
-    return own, other, exact
+    return own, other
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -189,10 +187,11 @@ def run(*arguments):
 def test_the_command_tells_by_its_exit_code(releases, tmp_path):
     done = run(str(releases / "marginals"))
     assert (done.returncode, done.stderr) == (0, "")
-    assert "covers the price" in done.stdout
+    assert json.loads(done.stdout)["covered"]
     plan = tmp_path / "plan.json"
     made("marginals").save(plan)
-    assert json.loads(run(str(plan), "--json").stdout)["covered"]
+    assert run(str(plan)).returncode == 0
+    assert run(str(plan), str(plan)).returncode == 2
     plan.write_bytes(plan.read_bytes().replace(b"0.5", b"0.4"))
     assert run(str(plan)).returncode == 2  # the digest does not fit
     body = made("marginals").to_body()
@@ -259,10 +258,12 @@ FORGED = {
         "marginals",
         lambda body: (body["sets"].append({"size": 1, "members": [0]}), body["precisions"].append(1e-9)),
     ),
-    "an attribute declared twice": ("marginals", lambda body: body["domain"]["a"].update(values=["x"])),
-    "no values": ("marginals", lambda body: body["domain"].update(a={"size": 0})),
-    "too many values": ("marginals", lambda body: body["domain"]["a"].update(high=10**12)),
-    "a huge number": ("marginals", lambda body: body["domain"]["a"].update(high=10**400)),
+    "no values": ("marginals", lambda body: body["sizes"].update(a=0)),
+    "half a value": ("marginals", lambda body: body["sizes"].update(a=6.5)),
+    "too many values": ("marginals", lambda body: body["sizes"].update(a=10**12)),
+    "a huge number": ("marginals", lambda body: body["sizes"].update(a=10**400)),
+    "levels of other nodes": ("tree", lambda body: body.update(levels=body["levels"][1:])),
+    "a network of another length": ("axis", lambda body: body["axes"][0]["network"].update(grounds=BOMB[:0])),
     "too few groups": ("by group", lambda body: body.update(chosen=[-1])),
     "groups with Laplace noise": ("by group", lambda body: body.update(members=[made("tables").to_body()] * 2)),
     "two kinds of noise": (
@@ -276,9 +277,9 @@ FORGED = {
     "a text for a number": ("marginals", lambda body: body["guarantee"].update(rho="1e9")),
     "a negative guarantee": ("marginals, crossed", lambda body: body["guarantee"].update(mu=-1.0)),
     "a delta of 2": ("marginals, k records", lambda body: body["guarantee"].update(delta=2.0)),
-    "a list for a table": ("marginals", lambda body: body.update(domain=[1, 2])),
+    "a list for a table": ("marginals", lambda body: body.update(sizes=[1, 2])),
     "a text for a table": ("marginals", lambda body: body.update(unit="x")),
-    "a bomb": ("axis", lambda body: body["parts"][0]["operator"]["axis"].update(q=BOMB)),
+    "a bomb": ("axis", lambda body: body["axes"][0].update(q=BOMB)),
 }
 BOMB = base64.b85encode(zlib.compress(bytes(2**28), 9)).decode()
 BODIES = {"nested": b"[" * 200_000, "empty": b"", "null": b"null", "twice": b'{"kind":"dense","kind":"pure"}'}
@@ -308,7 +309,7 @@ def test_a_file_that_no_plan_writes_is_refused_in_a_sentence(forgery, tmp_path, 
 def test_a_key_that_is_missing_is_never_covered(tmp_path, capsys, monkeypatch):
     path = tmp_path / "plan.json"
     made("marginals").save(path)
-    needed = {"kind", "domain", "unit", "guarantee", "sets", "precisions", "strategies"}
+    needed = {"kind", "sizes", "unit", "guarantee", "sets", "precisions", "measured", "strategies"}
     for key in needed:
         body = json.loads(json.dumps(made("marginals").to_body()))
         assert needed <= body.keys()
@@ -321,9 +322,11 @@ def test_a_key_that_is_missing_is_never_covered(tmp_path, capsys, monkeypatch):
 
 def rewritten(folder, copy, change):
     shutil.copytree(folder, copy)
-    with np.load(copy / "measured.npz") as kept:
-        arrays = {name: kept[name] for name in kept.files}
-    (copy / "measured.npz").write_bytes(archive_of(change(arrays)))
+    body = json.loads((copy / "measured.json").read_bytes())["body"]
+    arrays = change({name: np.array(numbers) for name, numbers in body.items()})
+    reseal_document(
+        copy / "measured.json", json.dumps({name: array.tolist() for name, array in arrays.items()}).encode()
+    )
     reseal(copy)
     return str(copy)
 
@@ -358,19 +361,16 @@ def test_a_receipt_below_the_cost_is_found(releases, tmp_path):
         assert run(str(tmp_path / name)).returncode == 2
 
 
-def test_archives_that_no_release_writes_are_refused(releases, tmp_path):
-    """A compressed entry can be a bomb, a repeated one says two things, another type other numbers."""
-    shutil.copytree(releases / "marginals", tmp_path / "forged")
-    file = tmp_path / "forged" / "measured.npz"
-    with np.load(file) as kept:
-        arrays = {name: kept[name] for name in kept.files}
-    np.savez_compressed(file, **arrays, more=np.zeros(2**24))
-    forgeries = [file.read_bytes(), b"PK\x05\x06", archive_of({**arrays, "scales": arrays["scales"].astype("<f4")})]
-    for content in [*forgeries, archive_of({**arrays, "more": arrays["scales"]})]:
-        file.write_bytes(content)
-        reseal(tmp_path / "forged")
-        done = run(str(tmp_path / "forged"))
-        assert done.returncode == 2
+def test_arrays_that_no_release_writes_are_refused(releases, tmp_path):
+    """More of them, texts for numbers, numbers that are none."""
+    arrays = json.loads((releases / "marginals" / "measured.json").read_bytes())["body"]
+    forged = [[], {**arrays, "scales": ["1"] * len(arrays["scales"])}, {**arrays, "scales": arrays["scales"] + [1.0]}]
+    for number, body in enumerate([*forged, {**arrays, "scales": [math.inf] * len(arrays["scales"])}]):
+        copy = Path(shutil.copytree(releases / "marginals", tmp_path / str(number)))
+        reseal_document(copy / "measured.json", json.dumps(body).encode())
+        reseal(copy)
+        done = run(str(copy))
+        assert done.returncode == 2, body
         assert done.stderr.count("\n") == 1
 
 
@@ -389,23 +389,26 @@ def test_a_defect_in_residuas_verifier_is_found(monkeypatch):
         compared(made("marginals").replaced(), rs.AddRemove())
 
 
-@pytest.mark.parametrize("name", ["squared", "plain"])
+@pytest.mark.parametrize("name", ["weights", "plain"])
 def test_a_defect_in_the_second_verifier_is_found(name, monkeypatch):
-    true = getattr(second, name)
-    wrong = {"squared": lambda ratio: true(2 * ratio), "plain": lambda i, n: true(i, max(n - 1, 1))}
-    monkeypatch.setattr(second, name, wrong[name])
+    weights, plain = second.Weights.__call__, second.plain
+    wrong = {
+        "weights": (second.Weights, "__call__", lambda *given: [2 * weight for weight in weights(*given)]),
+        "plain": (second, "plain", lambda i, n: plain(i, max(n - 1, 1))),
+    }
+    monkeypatch.setattr(*wrong[name])
     with pytest.raises((AssertionError, IndexError)):
         compared(made("marginals"), rs.AddRemove())
 
 
 def test_a_replaced_record_is_not_underpriced_where_factors_are_many():
     """Two columns of every factor have half their norm in common: two cells a quarter, which was taken for a half."""
-    domain = {f"a{i}": {"size": 2} for i in range(17)}
+    sizes = {f"a{i}": 2 for i in range(17)}
     sets = [{"size": 1, "members": list(range(17))}, {"size": 2, "members": [0, 1]}]
     rows = {"rows": [[1, 0], [1, 1], [0, 1]]}
-    body = {"kind": "product", "domain": domain, "sets": sets, "strategies": [rows] * 17}
-    body["precisions"] = [1e-9] * 17 + [1.0]
-    price, _, _ = second.price(body, unit={"kind": "replace"})
+    body = {"kind": "product", "sizes": sizes, "drops": False, "sets": sets, "strategies": [rows] * 17}
+    body |= {"precisions": [1e-9] * 17 + [1.0], "measured": None}
+    price, _ = second.price(body, unit={"kind": "replace"})
     assert price >= Fraction(3, 2) * (1 - Fraction(1, 10**9))  # (4 + 4 - 2 * 1) / 4 by the pair alone
 
 

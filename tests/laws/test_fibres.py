@@ -109,13 +109,13 @@ def test_altered_plans_are_refused(change, tmp_path):
     )
     body = json.loads(body_of(path.read_bytes()))
     first = body["parts"][0]
-    noise = first["operator"]["axis"]
+    noise = body["axes"][first["operator"]["axis"]]
     if change == "factor":
         first["operator"]["factor"] *= 0.9
     elif change in ("pole", "weight"):
         noise[f"{change}s"][1] *= {"pole": 1.5, "weight": 0.5}[change]
     elif change == "q":
-        body["texts"][noise["q"]["text"]] = packed(np.full(11, 1 / 11))
+        noise["q"] = packed(np.full(11, 1 / 11))
     elif change == "members":
         first["members"] = [9]
     elif change == "attribute":

@@ -43,7 +43,7 @@ def test_a_forged_tree_is_refused(change, tmp_path):
 
 
 def poles(body):
-    noise = body["parts"][0]["operator"]["axis"]
+    (noise,) = body["axes"]
     noise["poles"] = np.geomspace(1e-6, 1e6, 400).tolist()
     noise["weights"] = [1.0] * 400
 

@@ -39,10 +39,6 @@ def ones(n):
     return base64.b85encode(zlib.compress(rows.tobytes(), 9)).decode()
 
 
-def whole(n):
-    return base64.b85encode(zlib.compress(bytes(8 * n), 9)).decode()
-
-
 DOMAIN = rs.Domain({"t": rs.Integers(0, 9, levels={"g": [0, 2, 10]}), "s": ["a", "b"]})
 
 
@@ -58,23 +54,26 @@ BLOCKS = body_of(rs.queries(DOMAIN, ["t < 3 and s = 'a'", "s = 'b'"]), form=rs.B
 ROWS = body_of(rs.prefixes(DOMAIN, "t", by=["s"]), form=rs.Lattice())
 SETS = body_of(rs.marginals(DOMAIN, ways=2))
 REPLACE, PERSON = {"kind": "replace"}, {"kind": "person", "records": 3, "per": {"t": 1}}
-SHORT = {f"x{k}": {"values": ["a", "b"]} for k in range(11)}
+SHORT = [f"x{k}" for k in range(11)]
 ALL = [list(some) for k in range(12) for some in itertools.combinations(range(1, 12), k)]
 
 
-def over(body, size, **changes):
-    return {**copy.deepcopy(body), "domain": {"t": {"size": size}, "s": {"values": ["a", "b"]}}, **changes}
+def over(body, size, short=("s",), **changes):
+    domain = {"t": {"size": size}, **{name: {"values": ["a", "b"]} for name in short}}
+    sizes = {"t": size, **dict.fromkeys(short, 2)}
+    return {**copy.deepcopy(body), "domain": domain, "sizes": sizes, **changes}
 
 
 def axis(size, **changes):
     body = over(AXIS, size)
-    body["parts"][0]["operator"]["axis"].update(q=ones(size), **changes)
+    body["axes"][0].update(q=ones(size), **changes)
     return body
 
 
 def tree(size, counts, *precisions):
     body = over(TREE, size)
     body["parts"][0]["operator"].update(start=0, counts=counts, precisions=[*precisions, packed(np.ones(1))])
+    body["levels"] = []
     return body
 
 
@@ -91,35 +90,28 @@ def rows(size, unit):
 
 def strata(member, many, **changes):
     stated = {name: value for name, value in SETS.items() if name not in ("precisions", "strategies")}
-    made = {"kind": "groups", "domain": member["domain"], "sets": None, "by": [1], "members": [member] * many}
+    stated |= {"domain": member["domain"], "sizes": member["sizes"]}
+    made = {"kind": "groups", "sets": None, "by": [1], "members": [member] * many}
     return {**stated, **made, "chosen": [0, 1], **changes}
 
 
 def many_axes():
-    """Two thousand noises that share their weights, each with a pole of its own."""
-    operator = AXIS["parts"][0]["operator"]
-    parts = [
-        {
-            "members": some,
-            "operator": {
-                **operator,
-                "axis": {**operator["axis"], "q": {"text": 0}, "poles": [1.0 + k], "weights": [1.0]},
-            },
-        }
-        for k, some in enumerate(ALL)
-    ]
-    return {**AXIS, "domain": {"t": {"size": 10**5}, **SHORT}, "attribute": 0, "parts": parts, "texts": [ones(10**5)]}
+    """A thousand noises, each with a pole of its own."""
+    operator, q = AXIS["parts"][0]["operator"], ones(10**5)
+    parts = [{"members": some, "operator": {**operator, "axis": k}} for k, some in enumerate(ALL[:1000])]
+    axes = [{**AXIS["axes"][0], "q": q, "poles": [1.0 + k], "weights": [1.0]} for k in range(1000)]
+    return over(AXIS, 10**5, SHORT, attribute=0, parts=parts, axes=axes)
 
 
 def many_trees():
-    precisions = [{"text": 0}, {"text": 0}, packed(np.ones(1))]
+    precisions = [ones(500_000), ones(500_000), packed(np.ones(1))]
     operator = {"kind": "tree", "start": 0, "noise": "normal", "counts": [500_000], "precisions": precisions}
-    parts = [{"members": some, "operator": operator} for some in ALL]
-    return {**TREE, "domain": {"t": {"size": 10**6}, **SHORT}, "attribute": 0, "parts": parts, "texts": [ones(500_000)]}
+    parts = [{"members": some, "operator": operator} for some in ALL[:100]]
+    return over(TREE, 10**6, SHORT, attribute=0, parts=parts, levels=[])
 
 
 def blocks(each, idle=0):
-    given = [{"shape": [1, each], "rows": whole(each)}]
+    given = [[[0] * each]]
     return {**BLOCKS, "strategies": BLOCKS["strategies"] + given * idle if idle else given * len(BLOCKS["strategies"])}
 
 
@@ -130,12 +122,12 @@ BOMBS = {
     "the same with few parts": lambda: axis(
         10**6, asked={"prefixes": 1.0, "singles": ones(10**6)}, poles=[1.0, 2.0], weights=[1.0, 1.0]
     ),
-    "two thousand axes": many_axes,
+    "a thousand axes": many_axes,
     "a tree over 10^8 values": lambda: tree(10**8, [], packed(np.ones(1))),
     "a tree over 3·10^7 values": lambda: tree(3 * 10**7, [], packed(np.ones(1))),
     "a tree with ten million precisions": lambda: tree(10**7, [10**7 - 1], ones(10**7 - 1), ones(10**7 - 1)),
     "a tree with six million precisions": lambda: tree(4 * 10**6, [3 * 10**6], ones(3 * 10**6), ones(3 * 10**6)),
-    "two thousand trees": many_trees,
+    "a hundred trees": many_trees,
     **{
         f"a matrix of {columns:,} columns for {unit['kind']}": lambda columns=columns, unit=unit: matrix(columns, unit)
         for columns in (4_096, 16_384, 100_000)
@@ -144,13 +136,15 @@ BOMBS = {
     "rows over very many values, replaced": lambda: rows(100_000, REPLACE),
     "rows over very many values, for persons": lambda: rows(100_000, PERSON),
     "rows over 4,096 values, for persons": lambda: rows(4_096, PERSON),
-    "blocks of a quarter of a gigabyte": lambda: blocks(2**25),
-    "strategies for no block": lambda: blocks(2**22, 25),
+    "blocks far wider than their tables": lambda: blocks(200_000 // len(BLOCKS["strategies"])),
+    "strategies for no block": lambda: blocks(20_000, 25),
     "strata of trees": lambda: strata(tree(10**6, [10**6 - 1], ones(10**6 - 1), ones(10**6 - 1)), 20),
     "strata of axes": lambda: strata(axis(10**6), 30),
     "strata of matrices": lambda: strata(matrix(4_096, REPLACE), 30, unit=REPLACE),
     "very many strata": lambda: strata(over(SETS, 2**24), 1, by=[0], chosen=[0]),
-    "tables of 10^16 cells": lambda: {**SETS, "domain": {"t": {"size": 10**8}, "s": {"size": 10**8}}},
+    "tables of 10^16 cells": lambda: over(
+        SETS, 10**8, domain={"t": {"size": 10**8}, "s": {"size": 10**8}}, sizes={"t": 10**8, "s": 10**8}
+    ),
 }
 
 

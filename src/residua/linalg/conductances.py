@@ -36,7 +36,7 @@ from functools import cached_property
 import numpy as np
 
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.path import Path, star_diagonal
+from residua.linalg.path import Path, Star, star_diagonal
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,6 +145,15 @@ class Network:
         np.add.at(single, -1 - places[alone], self.held[alone])
         np.add.at(chords, places[~alone], self.held[~alone])
         return single, chords
+
+    @property
+    def star(self) -> Star:
+        """Conductances to the hub, and chords of values and groups."""
+        n, (single, held) = np.arange(self.size), self._summed
+        ends = [np.append(n, self.nesting.low + 1), np.append(n + 1, self.nesting.high + 1)]
+        chords = np.array([*ends, np.append(single, held)])
+        first = None if math.isinf(self.first) else self.first
+        return Star(False, self.grounds, first, 0.0, chords[:, chords[2] > 0])
 
     @property
     def arguments(self) -> tuple[Integers, Integers, Integers, float, Floats, Floats, Floats]:

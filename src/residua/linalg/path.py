@@ -54,6 +54,30 @@ class OrderedGram(Protocol):
         """How far a result of the passes may be off, relatively."""
         ...
 
+    @property
+    def star(self) -> Star:
+        """The same as a star and chords."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Star:
+    """The same Gram matrix over running sums: each joined to a hub, the hub to C_{−1}, and some to each other.
+
+    Args:
+        resistances: whether `grounds` and `first` are resistances, not conductances.
+        grounds: of each running sum to the hub, (n,).
+        first: of C_{−1} to the hub; None where it is the hub.
+        values: conductance between all neighbours.
+        chords: conductances between running sums, C_{−1} being number 0: the first, the last, how much, (3, chords).
+    """
+
+    resistances: bool
+    grounds: Floats
+    first: float | None
+    values: float
+    chords: Floats
+
 
 @dataclass(frozen=True, eq=False)
 class Path:
@@ -80,6 +104,12 @@ class Path:
     def relative_error(self) -> float:
         """How far a result along the path may be off, relatively: more than `(1 + u)^(8n + 64) − 1`."""
         return math.expm1((8 * self.size + 64) * 2.0**-52)
+
+    @property
+    def star(self) -> Star:
+        """Resistances to the hub."""
+        grounds = np.append(self.links, self.right)
+        return Star(True, grounds, self.left or None, self.values, np.zeros((3, 0)))
 
     @cached_property
     def gram_diagonal(self) -> Floats:

@@ -1,19 +1,18 @@
-"""Arrays in files, as text: what they are, exactly, in a quarter of the room of decimals; each kept once."""
+"""Arrays in files, as text: what they are, exactly, in a quarter of the room of decimals."""
 
 from __future__ import annotations
 
 import base64
 import json
-import math
 import zlib
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from residua.linalg.arrays import Floats, Integers
+from residua.linalg.arrays import Floats
 
-_LONG = 64  # letters: shorter texts are not worth a place of their own
+_LONG = 64  # letters: shorter texts unpack to little
 _MODEST, _PER_LETTER = 2**26, 32  # bytes that a file's texts may unpack to, and how many more for every letter
 
 
@@ -42,16 +41,6 @@ def unpacked(text: str, most: int) -> Floats:
     return values.astype(np.float64)
 
 
-def whole_numbers(text: str, shape: tuple[int, ...]) -> Integers:
-    """Packed whole numbers, of this shape.
-
-    Raises:
-        ValueError: there are more or fewer.
-    """
-    raw = zlib.decompressobj().decompress(base64.b85decode(text), 8 * math.prod(shape) + 8)
-    return np.frombuffer(raw, dtype="<i8").astype(np.int64).reshape(shape)
-
-
 def require_modest(body: Any, letters: int) -> None:
     """Refuses plain values of a small file whose packed texts are not small.
 
@@ -65,7 +54,7 @@ def require_modest(body: Any, letters: int) -> None:
         ValueError: they unpack to far more than the file holds.
     """
     left, sizes = _MODEST + _PER_LETTER * letters, dict[str, int]()
-    for parts, text in _packed_texts(body, [], set()):
+    for parts, text in _packed_texts(body, set()):
         if text not in sizes:
             sizes[text] = _inflated(text, left)
         left -= parts * sizes[text]
@@ -73,24 +62,22 @@ def require_modest(body: Any, letters: int) -> None:
             raise ValueError("its packed numbers are far more than a file of this size may hold")
 
 
-def _packed_texts(body: Any, texts: list[str], known: set[Any], parts: int = 1) -> Iterator[tuple[int, str]]:
+def _packed_texts(body: Any, known: set[str], parts: int = 1) -> Iterator[tuple[int, str]]:
     """Every long text, as often as it is unpacked, and how many parts the noise has that it describes."""
     if isinstance(body, str) and len(body) > _LONG:
         yield parts, body
     elif isinstance(body, list) and body and not isinstance(body[0], int | float):
         for each in body:
-            yield from _packed_texts(each, texts, known, parts)
-    elif isinstance(body, dict) and body.keys() == {"text"}:
-        yield parts, texts[body["text"]]
+            yield from _packed_texts(each, known, parts)
     elif isinstance(body, dict):
         if "poles" in body:
-            key, parts = (id(texts), json.dumps(body, sort_keys=True)), len(body["poles"])
+            key, parts = json.dumps(body, sort_keys=True), len(body["poles"])
             if key in known:
                 return
             known.add(key)
         for name, each in body.items():
-            if name not in ("texts", "domain", "workload"):
-                yield from _packed_texts(each, body.get("texts", texts), known, parts)
+            if name not in ("domain", "workload", "network"):
+                yield from _packed_texts(each, known, parts)
 
 
 def _inflated(text: str, most: int) -> int:
@@ -103,25 +90,3 @@ def _inflated(text: str, most: int) -> int:
         return size
     except (ValueError, zlib.error):
         return 0  # no packed text
-
-
-def with_texts_once(body: Any, texts: list[str]) -> Any:
-    """Plain values in which every long text is the place where it is kept, once."""
-    if isinstance(body, dict):
-        return {key: with_texts_once(value, texts) for key, value in body.items()}
-    if isinstance(body, list):
-        return [with_texts_once(value, texts) for value in body]
-    if isinstance(body, str) and len(body) > _LONG:
-        if body not in texts:
-            texts.append(body)
-        return {"text": texts.index(body)}
-    return body
-
-
-def with_texts(body: Any, texts: list[str]) -> Any:
-    """The plain values that `with_texts_once` was given."""
-    if isinstance(body, dict):
-        if body.keys() == {"text"}:
-            return texts[body["text"]]
-        return {key: with_texts(value, texts) for key, value in body.items()}
-    return [with_texts(value, texts) for value in body] if isinstance(body, list) else body

@@ -4,7 +4,7 @@ release.json       kind, version, receipt, and the digest of every other file
 plan.json          the plan as it was made
 measurements.npy   the noisy integers (64-bit, no pickle); of marginals, where they are millions, packed in
                    measurements/part-*.parquet instead, compared with their digests when they are read (`parts.py`)
-measured.npz         sets measured, grid factors, noise scales
+measured.json      sets measured, grid factors, noise scales
 codebook.toml      the domain: attributes, labels, policies
 PRIVACY.md         the privacy statement, for people
 left_out/          for persons: a release of the records that the bound left out
@@ -49,7 +49,8 @@ if TYPE_CHECKING:
     from residua.release.base import Release
 
 KIND, VERSION = "residua release", 1
-_DOCUMENTS = ("plan.json", "measured.npz", "codebook.toml", "PRIVACY.md")
+_MEASURED = "residua measurements"
+_DOCUMENTS = ("plan.json", "measured.json", "codebook.toml", "PRIVACY.md")
 _SPARE = "spare"
 _LEFT_OUT = "left_out"
 PACKED_CELLS = 1 << 22  # 32 MB: from here on measurements of marginals are packed in parts
@@ -157,13 +158,12 @@ def load_release(path: Path, made_of: Callable[..., Release]) -> Release:
         folders.check_digests(path, stated, {"plan.json": MOST_PLAN}, "release")
         plan = Plan.load(path / "plan.json", follow=False)
         compiled = plan.measurements
-        forms = {name: folders.form_of(array) for name, array in compiled.arrays().items()}
         measured = folders.ArrayForm(np.dtype(np.int64), (compiled.cells,))
-        most = {"measured.npz": folders.archive_size(forms), "codebook.toml": MOST_PLAN, "PRIVACY.md": MOST_DOCUMENT}
+        most = {"measured.json": _most(compiled), "codebook.toml": MOST_PLAN, "PRIVACY.md": MOST_DOCUMENT}
         parts = _parts(path, body, compiled.cells)
         whole = {"measurements.npy": measured.most} if parts is None else {}
         folders.check_digests(path, stated, {**whole, **most}, "release")
-        arrays = folders.read_archive(path / "measured.npz", forms)
+        arrays = _arrays(path / "measured.json", compiled)
         _check_measurements(compiled, arrays, pooled="pooled" in receipt)
         integers = folders.mapped_array(path / "measurements.npy", measured) if parts is None else parts
         left_out = _left_out(path, stated, plan, receipt, made_of)
@@ -211,14 +211,30 @@ def _check_measurements(compiled: Measurements, saved: Mapping[str, NDArray[Any]
         and np.isin(finer, (0.5, 1.0, 2.0) if pooled else (1.0,)).all()
     )
     if not (same and np.all(np.abs(saved["scales"] / (own["scales"] * finer) - 1.0) <= _SAME_NOISE)):
-        raise ValueError("'measured.npz' holds other sets or other noise than the plan")
+        raise ValueError("'measured.json' holds other sets or other noise than the plan")
 
 
 def _prepare(folder: Path, plan: Plan, measurements: Measurements) -> None:
     """Everything that is known before measuring."""
     plan.save(folder / "plan.json")
     folders.write_synced(folder / "codebook.toml", tomli_w.dumps({"domain": settings_of_domain(plan.domain)}).encode())
-    folders.write_synced(folder / "measured.npz", folders.archive_of(measurements.arrays()))
+    arrays = {name: array.tolist() for name, array in measurements.arrays().items()}
+    write_document(folder / "measured.json", _MEASURED, VERSION, arrays, most=_most(measurements))
+
+
+def _most(measurements: Measurements) -> int:
+    """The most letters that the file of what is measured may have."""
+    return 2**16 + 32 * sum(array.size for array in measurements.arrays().values())
+
+
+def _arrays(path: Path, compiled: Measurements) -> dict[str, NDArray[Any]]:
+    """What a file says was measured, if these are arrays like those of the plan."""
+    stated = read_document(path, _MEASURED, VERSION, most=_most(compiled))
+    arrays = {name: np.array(numbers) for name, numbers in stated.items()}
+    own = {name: (array.dtype, array.shape) for name, array in compiled.arrays().items()}
+    if own != {name: (array.dtype, array.shape) for name, array in arrays.items()}:
+        raise ValueError(f"{path.name!r} has other arrays than the plan")
+    return arrays
 
 
 def _packed_starts(measurements: Measurements) -> list[int] | None:

@@ -7,9 +7,7 @@ variance are sums over blocks (`facts.py`) and plans that share rows combine blo
 
 from __future__ import annotations
 
-import base64
 import math
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,7 +28,7 @@ from residua.plans.contract import Plan
 from residua.plans.levels import AttributeLevels, Block, below, rank, table_for
 from residua.plans.measurements import Measurements
 from residua.plans.noise import LARGEST_SCALE, SMALLEST_SCALE
-from residua.plans.packing import whole_numbers
+from residua.plans.statements import integers_of_body
 from residua.plans.tolerances import nearness
 from residua.workload import Workload
 
@@ -279,12 +277,12 @@ class BlockwisePlan(Plan):
     # ---- files
 
     def kept(self) -> dict[str, Any]:
-        """Levels, blocks and their rows, as packed whole numbers."""
+        """Levels, blocks and their rows."""
         return {
             "axes": [[own.tolist() for own in axis.classes] for axis in self.axes],
             "blocks": [[list(pair) for pair in block] for block in self.blocks_of],
             "numbers": list(self.numbers),
-            "strategies": [{"shape": list(own.rows.shape), "rows": _packed(own.rows)} for own in self.strategies],
+            "strategies": [own.rows.tolist() for own in self.strategies],
             "precisions": self.precisions.tolist(),
         }
 
@@ -303,12 +301,7 @@ class BlockwisePlan(Plan):
         numbers = tuple(int(number) for number in body["numbers"])
         if set(numbers) != set(range(len(body["strategies"]))):
             raise ValueError("it has strategies for no block, or blocks without one")
-        rows = tuple(BlockRows(whole_numbers(own["rows"], tuple(own["shape"]))) for own in body["strategies"])
+        rows = tuple(BlockRows(integers_of_body(own)) for own in body["strategies"])
         plan = cls(domain, axes, blocks, numbers, rows, np.array(body["precisions"], dtype=np.float64), **stated)
         assert plan.facts.splits  # refuses rows that do not fit
         return plan
-
-
-def _packed(rows: Integers) -> str:
-    """Whole numbers as text."""
-    return base64.b85encode(zlib.compress(np.ascontiguousarray(rows, dtype="<i8").tobytes(), 6)).decode()

@@ -141,7 +141,7 @@ class NestedBuckets(PrefixOperator):
         }
 
     @classmethod
-    def of_body(cls, body: dict[str, Any], attribute: Attribute, known: dict[str, Any]) -> NestedBuckets:
+    def of_body(cls, body: dict[str, Any], attribute: Attribute, axes: Sequence[Any]) -> NestedBuckets:
         """The operator that plain values describe; rows that do not tell the values are refused."""
         scales = np.array(body["scales"], dtype=np.float64)
         buckets = cls(attribute.size, tuple(_whole(rows) for rows in body["strategies"]), scales)

@@ -52,6 +52,11 @@ class Operator(ABC):
         return NORMAL
 
     @property
+    def levels(self) -> tuple[Any, ...]:
+        """The parents of nodes on the declared levels, where it measures these."""
+        return ()
+
+    @property
     def has_values(self) -> bool:
         """Whether the table of the attribute is measured; the total alone is not."""
         return True
@@ -153,8 +158,8 @@ class Operator(ABC):
 
     @classmethod
     @abstractmethod
-    def of_body(cls, body: dict[str, Any], attribute: Attribute, known: dict[str, Any]) -> Operator:
-        """The operator that plain values describe; `known` keeps what operators of one file share."""
+    def of_body(cls, body: dict[str, Any], attribute: Attribute, axes: Sequence[Any]) -> Operator:
+        """The operator that plain values describe, with the correlated noises that operators of one file share."""
 
     def require_short(self) -> None:
         """Refuses an attribute that is too long for a matrix.
@@ -220,9 +225,9 @@ def total_row(n: int) -> csr_array:
     return csr_array((np.ones(1), ([0], [n - 1])), shape=(1, n))
 
 
-def operator_of_body(body: dict[str, Any], attribute: Attribute, known: dict[str, Any]) -> Operator:
+def operator_of_body(body: dict[str, Any], attribute: Attribute, axes: Sequence[Any]) -> Operator:
     """The operator that plain values describe."""
-    operator: Operator = Operator.readers[body["kind"]](body, attribute, known)
+    operator: Operator = Operator.readers[body["kind"]](body, attribute, axes)
     return operator
 
 

@@ -324,10 +324,13 @@ class Ordered(Strategy):
     # ---- files
 
     def to_body(self) -> dict[str, Any]:
-        """The parameters, exactly."""
+        """The parameters, exactly; and the network that follows from what is asked, for readers without residua."""
+        star = self.noise.queries.star
+        arrays = {"grounds": packed(star.grounds), "chords": packed(star.chords)}
         return {
             "axis": {
                 "asked": self.asked.to_body(),
+                "network": {**vars(star), **arrays},
                 "q": packed(self.q),
                 "poles": self.poles.tolist(),
                 "weights": self.weights.tolist(),
@@ -354,6 +357,11 @@ def ordered_of_body(body: dict[str, Any], size: int) -> Ordered:
     ordered = Ordered(size, Asked.of_body(body["asked"], size), unpacked(body["q"], size), *numbers)
     if not math.isfinite(float(ordered.price)):
         raise ValueError("the noise along an axis has no price")
+    star = ordered.noise.queries.star
+    arrays = {name: getattr(star, name).ravel() for name in ("grounds", "chords")}
+    stated = {**body["network"], **{name: unpacked(body["network"][name], len(arrays[name])) for name in arrays}}
+    if not all(np.array_equal(stated[name], own) for name, own in {**vars(star), **arrays}.items()):
+        raise ValueError("the network of an axis is not that of what is asked along it")
     return ordered
 
 

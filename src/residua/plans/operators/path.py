@@ -7,7 +7,6 @@ post-processing of the residual plus N, whatever the grid t is.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,7 +29,7 @@ from residua.plans.operators.contract import (
     require_power_of_two,
     running_rows,
 )
-from residua.plans.operators.correlated import Ordered, ordered_of_body
+from residua.plans.operators.correlated import Ordered
 from residua.workload import AttributeQueries
 
 GRID_FINENESS = 2.0**8  # of the grid: the least standard deviation in steps of it
@@ -139,12 +138,9 @@ class CorrelatedPath(PrefixOperator):
         return {"kind": self.kind, **self.strategy.to_body(), "factor": self.factor}
 
     @classmethod
-    def of_body(cls, body: dict[str, Any], attribute: Attribute, known: dict[str, Any]) -> CorrelatedPath:
-        """The operator that plain values describe; the strategy is priced again."""
-        key = json.dumps(body["axis"], sort_keys=True)
-        if key not in known:
-            known[key] = ordered_of_body(body["axis"], attribute.size)
-        return cls(known[key], float(body["factor"]))
+    def of_body(cls, body: dict[str, Any], attribute: Attribute, axes: Sequence[Any]) -> CorrelatedPath:
+        """The operator that plain values describe."""
+        return cls(axes[body["axis"]], float(body["factor"]))
 
 
 @dataclass(frozen=True, eq=False)

@@ -84,6 +84,11 @@ class TreeNodes(Operator):
         """Unless the root alone is measured: the total of the attribute."""
         return self.start < self.nesting.root
 
+    @property
+    def levels(self) -> tuple[Any, ...]:
+        """Of each declared level the parents of its nodes."""
+        return self.nesting.parents if self.counts is None else ()
+
     # ---- accuracy
 
     @cached_property
@@ -332,7 +337,7 @@ class TreeNodes(Operator):
         }
 
     @classmethod
-    def of_body(cls, body: dict[str, Any], attribute: Attribute, known: dict[str, Any]) -> TreeNodes:
+    def of_body(cls, body: dict[str, Any], attribute: Attribute, axes: Sequence[Any]) -> TreeNodes:
         """The operator that plain values describe; what does not fit the tree is refused."""
         counts = None if body["counts"] is None else tuple(int(count) for count in body["counts"])
         if attribute.size > _MOST_VALUES:

@@ -6,7 +6,7 @@ What each measures, how it is read, what files keep of it, what people are shown
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -18,9 +18,10 @@ from residua.errors import PlanError, VerificationError
 from residua.linalg.arrays import Floats
 from residua.plans.cells import MOST_COLUMNS, Grouping
 from residua.plans.estimator import Estimator
-from residua.plans.operators.contract import operator_of_body
-from residua.plans.packing import with_texts, with_texts_once
-from residua.plans.product.crossed_measurements import CrossedMeasurements, compile_crossed
+from residua.plans.operators.contract import Operator, operator_of_body
+from residua.plans.operators.correlated import ordered_of_body
+from residua.plans.packing import packed, unpacked
+from residua.plans.product.crossed_measurements import CrossedMeasurements, compile_crossed, tells_of, to_measure
 from residua.plans.product.piece_estimator import PieceEstimator
 from residua.plans.product.piece_measurements import PieceMeasurements
 from residua.plans.product.set_estimator import CrossedEstimator, ResidualEstimator
@@ -107,13 +108,23 @@ def rows_over_cells(plan: Any) -> tuple[Grouping, Floats]:
 def kept(plan: Any) -> dict[str, Any]:
     """What files keep: operators by set, or a number per set; strategies only where some are not plain."""
     if plan.attribute >= 0:
-        texts: list[str] = []  # long texts, which operators share, are kept once
         parts = [{"members": list(members), "operator": each.to_body()} for members, each in plan.parts.items()]
-        return {"attribute": plan.attribute, "parts": with_texts_once(parts, texts), "texts": texts}
+        axes = list[Any]()  # which operators share, each kept once
+        for operator in (part["operator"] for part in parts if "axis" in part["operator"]):
+            axes += [] if operator["axis"] in axes else [operator["axis"]]
+            operator["axis"] = axes.index(operator["axis"])
+        levels = [packed(parents) for parents in _levels(plan.parts)]
+        return {"attribute": plan.attribute, "levels": levels, "axes": axes, "parts": parts}
     named, numbers = ("precisions", plan.precisions) if plan.shares is None else ("shares", plan.shares)
     plain = plan.plain and (plan.workload is None or plan.workload.plain)
     strategies = None if plain else [strategy.to_body() for strategy in plan.strategies]
-    return {named: numbers.tolist(), "strategies": strategies}
+    measured = to_measure(plan.lattice, plan.precisions, tells_of(plan.strategies)).tolist() if plan.axes else None
+    return {named: numbers.tolist(), "measured": measured, "strategies": strategies}
+
+
+def _levels(parts: Mapping[Any, Operator]) -> Sequence[NDArray[Any]]:
+    """The declared levels along the attribute, where an operator measures them."""
+    return next((each.levels for each in parts.values() if len(each.levels)), ())
 
 
 def of_kept(cls: Any, domain: Domain, body: dict[str, Any], stated: dict[str, Any]) -> Any:
@@ -122,16 +133,19 @@ def of_kept(cls: Any, domain: Domain, body: dict[str, Any], stated: dict[str, An
 
 
 def _along(cls: Any, domain: Domain, body: dict[str, Any], stated: dict[str, Any]) -> Any:
-    attribute, known = int(body["attribute"]), dict[str, Any]()
+    attribute = int(body["attribute"])
     if not 0 <= attribute < len(domain):
         raise ValueError("it measures an attribute that the domain lacks")
-    along = domain[domain.names[attribute]]
-    parts = {}
+    along, parts = domain[domain.names[attribute]], {}
+    axes = [ordered_of_body(each, along.size) for each in body["axes"]]
     for part in body["parts"]:
         members = tuple(int(i) for i in part["members"])
         if list(members) != sorted({*members} & set(range(len(domain)))) or attribute in members or members in parts:
             raise ValueError("it measures a set of attributes twice, or one that there is not")
-        parts[members] = operator_of_body(with_texts(part["operator"], body["texts"]), along, known)
+        parts[members] = operator_of_body(part["operator"], along, axes)
+    levels = [unpacked(text, along.size) for text in body["levels"]]
+    if len(levels) != len(_levels(parts)) or not all(map(np.array_equal, levels, _levels(parts))):
+        raise ValueError("its levels are not those of its attribute")
     return cls.along(domain, attribute, parts, **stated)
 
 
@@ -141,7 +155,10 @@ def _of_sets(cls: Any, domain: Domain, body: dict[str, Any], stated: dict[str, A
     if body["strategies"] is not None:
         sized = zip(body["strategies"], domain.sizes.tolist(), strict=True)
         stated["strategies"] = tuple(strategy_of_body(each, size) for each, size in sized)
-    return cls(domain, precisions=np.array(body["precisions"], dtype=np.float64), **stated)
+    plan = cls(domain, precisions=np.array(body["precisions"], dtype=np.float64), **stated)
+    if not np.allclose(body["measured"] or [], kept(plan)["measured"] or [], rtol=1e-9, atol=0.0):
+        raise ValueError("what it measures is not what makes its precisions")
+    return plan
 
 
 # ---- what people are shown
