@@ -14,9 +14,11 @@ import pytest
 import residua as rs
 from residua import disk
 from residua.errors import FileError, VerificationError
+from residua.measurement import job, left_out, on_spark
 from residua.measurement import noisy as rehearsal
 from residua.noise import samplers, table
 from residua.source import accumulate
+from tests.toy_spark import DataFrame
 
 DOMAIN = rs.Domain({"sex": ["F", "M"], "age": rs.Integers(0, 9)})
 DATA = pa.table({"sex": ["F", "M"] * 50, "age": list(range(10)) * 10})
@@ -85,6 +87,69 @@ def test_a_broken_library_fails_before_the_debit(
     table._kernel.cache_clear()
     table.table.cache_clear()
     rs.measure(plan, DATA, ledger=ledger)  # what was not spent is still there
+
+
+PEOPLE = DATA.append_column("who", pa.array([number // 5 for number in range(100)]))
+SOURCES: dict[str, Callable[[], rs.Source]] = {
+    "one machine": lambda: rs.Source.frame(PEOPLE, person="who"),
+    "executors": lambda: rs.Source.spark(
+        DataFrame([lambda: iter(PEOPLE.to_batches())], PEOPLE.column_names), person="who"
+    ),
+}
+
+
+@pytest.mark.parametrize("where", SOURCES)
+def test_the_records_left_out_are_rehearsed_before_the_debit_too(
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What breaks on their tables alone fails while nothing is spent."""
+    plan = rs.plan(WORKLOAD, rs.ZCDP(rho=0.5), unit=rs.Person(records=2))
+    ledger = rs.Ledger(tmp_path / "a.ledger", rs.ZCDP(rho=9.0), unit=plan.unit)
+    before, beside = (tmp_path / "a.ledger").read_bytes(), list[Any]()
+    made, rehearse = job.Job.__init__, rehearsal.rehearse
+
+    def remembering(self: Any, *given: Any, **options: Any) -> None:
+        made(self, *given, **options)
+        beside.append(self.left_out.measurements)
+
+    def broken(measurements: Any, rows: int | None) -> None:
+        rehearse(measurements, rows)
+        if any(measurements is each for each in beside):
+            raise VerificationError("their tables are too much for this machine.")
+
+    monkeypatch.setattr(job.Job, "__init__", remembering)
+    for module in (job, on_spark):
+        monkeypatch.setattr(module, "rehearse", broken)
+    with pytest.raises(VerificationError, match="too much for this machine"):
+        rs.measure(plan, SOURCES[where](), ledger=ledger, out=tmp_path / "out")
+    assert (tmp_path / "a.ledger").read_bytes() == before
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("where", SOURCES)
+def test_nothing_is_measured_that_was_not_rehearsed(
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = rs.plan(WORKLOAD, rs.ZCDP(rho=0.5), unit=rs.Person(records=2))
+    ledger = rs.Ledger(tmp_path / "a.ledger", rs.ZCDP(rho=9.0), unit=plan.unit)
+    tried, measured, unspent = list[Any](), list[Any](), (tmp_path / "a.ledger").read_bytes()
+    rehearse, with_noise = rehearsal.rehearse, left_out.with_noise
+
+    def rehearsed(measurements: Any, rows: int | None) -> None:
+        assert (tmp_path / "a.ledger").read_bytes() == unspent
+        tried.append(measurements)
+        rehearse(measurements, rows)
+
+    def noted(measurements: Any, tables: Any) -> Any:
+        measured.append(measurements)
+        return with_noise(measurements, tables)
+
+    for module in (job, on_spark):
+        monkeypatch.setattr(module, "rehearse", rehearsed)
+    monkeypatch.setattr(left_out, "with_noise", noted)
+    rs.measure(plan, SOURCES[where](), ledger=ledger, out=tmp_path / "out")
+    assert measured
+    assert all(any(each is one for one in tried) for each in measured)
 
 
 def test_wrong_counts_and_integers_are_noticed_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

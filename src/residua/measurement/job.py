@@ -69,13 +69,17 @@ class Job:
                 secure_memory(self.measurements, portions)
                 for each in {portion.kind: portion.measurements for portion in portions}.values():
                     rehearse(each, still.rows_hint())
-                if self.left_out is not None:
-                    rehearse(self.left_out.measurements, 0)
+                self.rehearse_left_out()
                 entry, ledger = self.paid(checked.fingerprint)
                 work = partial(self._counted, portions, checked, self.bound(ledger.choosing_key))
                 return *told_of_debit(work, entry), entry, ledger
             finally:
                 checked.forget()
+
+    def rehearse_left_out(self) -> None:
+        """Tries on nothing what will be measured of the records that a bound leaves out."""
+        if self.left_out is not None:
+            rehearse(self.left_out.measurements, 0)
 
     def checked(self, data: Source) -> Checked:
         """The data, read once to see that it fits, before anything is spent."""

@@ -98,6 +98,7 @@ def release_by_executors(plan: Plan, job: Job, cost: Fraction, out: Path) -> Rel
         FileError: a part could not be written.
     """
     with place_on_executors(out, plan, job.measurements, cast("SparkSource", job.data)) as place:
+        job.rehearse_left_out()
         fingerprint = job.checked(job.data).fingerprint
         entry, ledger = job.paid(fingerprint)
         bound, receipt = job.bound(ledger.choosing_key), job.receipt(entry, ledger, cost)
