@@ -31,7 +31,7 @@ from residua.errors import ResiduaError
 from residua.plans.verifier import priced
 from residua.session.adapting import _read as read_adaptation
 from tests.resealed import DOCUMENTS, body_of, reseal, sealed
-from tests.saved import FORMS, KINDS, adapted, code_lists, estimates, form, saved
+from tests.saved import FORMS, KINDS, LEFT_OUT, adapted, code_lists, estimates, form, saved
 
 SECONDS = 5  # of a processor's time, for one reading: a busy machine makes no hang
 WAITING = 120  # seconds in all
@@ -59,7 +59,8 @@ def read_plan(folder: Path) -> object:
 
 def read_release(folder: Path) -> object:
     release = rs.Release.load(folder)
-    return plan_facts(release.planned), release.noisy.tobytes(), dict(release.receipt), release.summary
+    beside = None if (left := release.left_out) is None else (plan_facts(left.planned), left.noisy.tobytes())
+    return plan_facts(release.planned), release.noisy.tobytes(), dict(release.receipt), release.summary, beside
 
 
 def read_projection(folder: Path) -> object:
@@ -146,6 +147,11 @@ def _folder(what: str) -> Callable[[Path, random.Random], None]:
     return copy
 
 
+def _left_out(folder: Path, chance: random.Random) -> None:
+    shutil.copytree(form(chance.choice([*LEFT_OUT])) / "release", folder, dirs_exist_ok=True)
+    assert (folder / "left_out" / "release.json").is_file()
+
+
 def _estimates(folder: Path, chance: random.Random) -> None:
     shutil.copytree(estimates(), folder, dirs_exist_ok=True)
 
@@ -203,6 +209,7 @@ DOORS = {
     "specification": Door(_specification, read_specification),
     "plan": Door(_plan, read_plan),
     "release": Door(_folder("release"), read_release),
+    "release of what was left out": Door(_left_out, read_release),
     "projection": Door(_folder("projection"), read_projection),
     "estimates": Door(_estimates, read_estimates),
     "code list": Door(_codes, read_codes),
@@ -357,7 +364,7 @@ def mutated(file: Path, chance: random.Random) -> tuple[str, bool]:
 
 
 def _seal_around(file: Path) -> None:
-    for folder in (file.parent, file.parent.parent):  # estimates seal the folder of their release
+    for folder in file.parents[:3]:  # estimates seal the folder of their release, a release that of what was left out
         if any((folder / name).is_file() and folder / name != file for name in DOCUMENTS.values()):
             reseal(folder)
 

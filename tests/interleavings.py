@@ -57,7 +57,7 @@ class World:
     deeds: ClassVar[tuple[str, ...]]
     writes: ClassVar[tuple[tuple[Any, str], ...]] = ((rs.Ledger, "debit"), (Reserved, "commit"))
     noted: ClassVar[tuple[tuple[Any, str, str], ...]] = ()  # a function that learns, and the method that notes what
-    rolled_back: ClassVar[bool] = True  # whether an earlier state may be put back while it is used
+    rewound: ClassVar[bool] = False  # whether an earlier state is put back also in the middle of what is done
     budget: ClassVar[rs.ZCDP] = rs.ZCDP(50.0)
 
     def __init__(self, path: Path) -> None:
@@ -87,12 +87,25 @@ class World:
 
     # ---- moves
 
-    def do(self, who: str, deed: str, point: int | None = None, other: tuple[str, int | None] | None = None) -> None:
-        """Does something with a folder; at a place it is killed, or something is done with the other folder first."""
+    def do(
+        self,
+        who: str,
+        deed: str,
+        point: int | None = None,
+        other: tuple[str, int | None] | None = None,
+        rewound: tuple[int, int] | None = None,
+    ) -> None:
+        """Does something with a folder; at a place it is killed, or something is done with the other folder first.
+
+        Or the folder is copied at one place, and the copy put back at a later one.
+        """
         passed = itertools.count()
 
         def at_a_place() -> None:
             self.places = next(passed)
+            if rewound is not None and self.places in rewound:
+                self.learned()  # whoever puts a copy back has seen what it takes away
+                self.copy(*((who, "snapshot") if self.places == rewound[0] else ("snapshot", who)))
             if self.places == point:
                 if other is None:
                     raise Crash
@@ -382,7 +395,7 @@ class Executors(World):
     deeds = ("measured", "repeated", "overtaken")
     writes = ((rs.Ledger, "debit"), (once, "_fill"), (once, "_named"), (on_spark, "closed"), (Reserved, "commit"))
     noted = ((on_spark, "write_once", "look"), (on_spark, "closed", "look"))
-    rolled_back = False  # while executors write; the driver alone knows the folder's name
+    rewound = True
     plan = rs.plan(rs.marginals(rs.Domain.of_sizes({"a": 4, "b": 3}), ways=[1, 2]), rs.ZCDP(0.5))
     table = pa.table({"a": [i % 4 for i in range(60)], "b": [i % 3 for i in range(60)]})
 
@@ -470,6 +483,7 @@ class Schedules:
     def __iter__(self) -> Iterator[tuple[Move, ...]]:
         yield from self.one_after_another()
         yield from self.races()
+        yield from self.rewindings()
 
     def one_after_another(self) -> Iterator[tuple[Move, ...]]:
         """Something is done, as far as a place; a copy is made; moves; then each folder goes on."""
@@ -477,9 +491,7 @@ class Schedules:
         ways: list[tuple[str, int | None]] = [
             (deed, point) for deed in kind.deeds for point in (None, *range(places(self.door, deed)))
         ]
-        copies: list[Move] = [("copy", ("b", "a"))]
-        if kind.rolled_back:
-            copies += [("copy", ("old", "a")), ("copy", ("old", "b")), ("copy", ("a", "b"))]
+        copies: list[Move] = [("copy", pair) for pair in (("b", "a"), ("old", "a"), ("old", "b"), ("a", "b"))]
         moves: list[Move] = [("do", (who, *way)) for who in "ab" for way in ways] + copies
         beginnings: list[tuple[Move, ...]] = [(), *((("do", ("a", *way)),) for way in ways)]
         for beginning, later in itertools.product(beginnings, itertools.product(moves, repeat=self.moves)):
@@ -496,6 +508,13 @@ class Schedules:
             ):
                 race = ("do", ("a", deed, point, (other, until)))
                 yield (("copy", ("a", "b")), race, ("finish", (deed,)))
+
+    def rewindings(self) -> Iterator[tuple[Move, ...]]:
+        """In the middle of what is done, an earlier state of its folder is put back."""
+        kind = DOORS[self.door]
+        for deed in kind.deeds if kind.rewound else ():
+            for rewound in itertools.combinations(range(places(self.door, deed)), 2):
+                yield ("do", ("a", deed, None, None, rewound)), ("finish", (deed,))
 
 
 @cache

@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 import pytest
 
-from residua.measurement import continual, ledger_file, once
+from residua.measurement import continual, ledger_file, on_spark, once
 from residua.session.accounts import SessionStanding
 from tests.interleavings import DOORS, Schedules, places, room, run
 
@@ -29,8 +29,8 @@ EVERY = {
     "releases": 5,
     "scores": 3,
     "records per person": 5,
-    "executors": 509,
-    "executors, named files": 509,
+    "executors": 499,
+    "executors, named files": 499,
 }
 
 
@@ -111,3 +111,12 @@ def test_a_planted_defect_is_found(defect):
     random.Random(7).shuffle(schedules)
     with patch.object(owner, name, wrong), pytest.raises(AssertionError, match=r"learned .*, paid"):
         any(run(door, schedule) is None for schedule in schedules)
+
+
+def test_executors_that_would_write_into_a_folder_that_was_put_back_are_found():
+    held = once.same_folder
+    rewound = [each for each in Schedules("executors").rewindings() if "repeated" in each[0][1]]
+    random.Random(7).shuffle(rewound)
+    wrong = patch.object(on_spark, "same_folder", lambda folder, _: held(folder, None))
+    with wrong, pytest.raises(AssertionError, match=r"learned .*, paid"):
+        any(run("executors", schedule) is None for schedule in rewound)

@@ -27,7 +27,7 @@ from residua.linalg.arrays import Integers
 from residua.linalg.lattice import SetFamily
 from residua.measurement.job import Job, step_of, told_of_debit
 from residua.measurement.noisy import rehearse, with_noise
-from residua.measurement.once import closed, write_once
+from residua.measurement.once import closed, same_folder, write_once
 from residua.plans.contract import Plan
 from residua.plans.measurements import Measurements
 from residua.plans.product.set_measurements import SetMeasurements
@@ -44,10 +44,13 @@ _PROBES = 1000  # Spark cuts them into a task for each processor it has
 
 
 @contextmanager
-def place_on_executors(out: Path, plan: Plan, measurements: Measurements, data: SparkSource) -> Iterator[Reserved]:
+def place_on_executors(
+    out: Path, plan: Plan, measurements: Measurements, data: SparkSource
+) -> Iterator[tuple[Reserved, bool]]:
     """Makes sure, before anything is spent, that executors can measure the release and write it where it shall be.
 
-    What measuring needs is tried there on nothing (`noisy.py`), and here, on what they will be sent.
+    What measuring needs is tried there on nothing (`noisy.py`), and here, on what they will be sent. Told beside the
+    place: whether all of them know its folder by the same inode.
 
     Raises:
         PlanError: a plan that is not measured table by table.
@@ -81,7 +84,11 @@ def place_on_executors(out: Path, plan: Plan, measurements: Measurements, data: 
                 f"out: the executors cannot write into {str(out.absolute().parent)!r} ({why}); choose a folder that "
                 "they share with this machine, nothing was spent."
             )
-        yield place
+        yield place, {outcome["inode"] for outcome in outcomes} == {_inode(place.partial / OPEN_FOLDER)}
+
+
+def _inode(folder: Path) -> int:
+    return folder.stat().st_ino
 
 
 def release_by_executors(plan: Plan, job: Job, cost: Fraction, out: Path) -> Release:
@@ -97,12 +104,12 @@ def release_by_executors(plan: Plan, job: Job, cost: Fraction, out: Path) -> Rel
         SourceError: the data is not what was checked, or Spark failed. The folder is not released.
         FileError: a part could not be written.
     """
-    with place_on_executors(out, plan, job.measurements, cast("SparkSource", job.data)) as place:
+    with place_on_executors(out, plan, job.measurements, cast("SparkSource", job.data)) as (place, known):
         job.rehearse_left_out()
         fingerprint = job.checked(job.data).fingerprint
         entry, ledger = job.paid(fingerprint)
         bound, receipt = job.bound(ledger.choosing_key), job.receipt(entry, ledger, cost)
-        return told_of_debit(lambda: _released(plan, job, fingerprint, bound, place, receipt), entry)
+        return told_of_debit(lambda: _released(plan, job, fingerprint, bound, place, known, receipt), entry)
 
 
 def _released(
@@ -111,12 +118,14 @@ def _released(
     fingerprint: str,
     bound: PersonBound | None,
     place: Reserved,
+    known: bool,
     receipt: Mapping[str, Any],
 ) -> Release:
     """Counts and measures; to be called once, after the debit."""
     sets, data = cast("SetMeasurements", job.measurements), cast("SparkSource", job.data)
     task = data.task(job.domain, sets.counted, bound)
     block_task = _block_task(place, sets, task, fingerprint)
+    block_task = replace(block_task, inode=_inode(place.partial / OPEN_FOLDER) if known else None)
     tally, digests, parts = Tally(job.domain, data.show_values), dict[str, str](), len(block_task.cells)
     every = data.by_block(data.partials(task).unionByName(data.empty_blocks(parts)), parts)
     measured = every.mapInArrow(partial(measured_partition, block_task), ROW_SQL)
@@ -198,6 +207,7 @@ class BlockTask:
         order: the numbers of the measured sets in the order of their tables, (tables,).
         bounds: the first table of each block, and the number of tables at the end.
         cells: how many cells each block has.
+        inode: of the folder, if all executors know it by the same.
     """
 
     version: str
@@ -208,10 +218,7 @@ class BlockTask:
     order: Integers
     bounds: tuple[int, ...]
     cells: tuple[int, ...]
-
-    def path(self, block: int) -> Path:
-        """Where one block is written."""
-        return Path(self.folder) / Path(part_name(block)).name
+    inode: int | None = None
 
     def part(self, block: int) -> SetMeasurements:
         """What one block measures; its layout is the same stretch of tables."""
@@ -239,7 +246,7 @@ def measured_partition(task: BlockTask, batches: Iterator[Any]) -> Iterator[Any]
     """Measures every block that arrives; what comes out are digests of files, and notes, never a number measured.
 
     Guarantee: a block is measured only if the records it counts are those that were checked; under its name there is
-    one noisy copy, whichever attempt was first.
+    one noisy copy, whichever attempt was first; none is written into a folder that was put in the place of theirs.
     """
     for block, counts, notes in sums_of(task.cells, batches):
         if block == NOTE:
@@ -253,12 +260,13 @@ def _measured(task: BlockTask, block: int, counts: Integers, notes: list[bytes])
         return {"failed": unlike}
     if proven(notes, bounded=task.bounded) != task.fingerprint:
         return {"changed": "other records"}
-    path = task.path(block)
     try:
-        if not path.exists():  # else another attempt wrote it, and no noise is drawn again
-            write_once(path, part_bytes(with_noise(task.part(block), counts)))
-        with path.open("rb") as file:
-            return {"sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+        with same_folder(Path(task.folder), task.inode) as folder:
+            path = folder / Path(part_name(block)).name
+            if not path.exists():  # else another attempt wrote it, and no noise is drawn again
+                write_once(path, part_bytes(with_noise(task.part(block), counts)))
+            with path.open("rb") as file:
+                return {"sha256": hashlib.file_digest(file, "sha256").hexdigest()}
     except OSError as problem:
         return {"failed": problem.strerror or "it cannot be written"}
     except Exception as problem:  # Spark tries again, and logs what it is told
@@ -277,12 +285,13 @@ def probe_name(number: int | str) -> str:
     return f"probe-{number}"
 
 
-def _probed(task: BlockTask, place: int) -> dict[str, str]:
+def _probed(task: BlockTask, place: int) -> dict[str, Any]:
     if unlike := other_version(task.version):
         return {"unfit": unlike}
     try:
         rehearse(task.part(place % len(task.cells)), None)
-        return {"written": str(write_once(Path(task.folder) / probe_name(place), b"residua"))}
+        write_once(Path(task.folder) / probe_name(place), b"residua")
+        return {"inode": _inode(Path(task.folder))}
     except ResiduaError as problem:
         return {"unfit": str(problem)}
     except OSError as problem:

@@ -5,6 +5,9 @@ and two noisy copies of one measurement would cost privacy twice. So an attempt 
 (O_TMPFILE), which the system forgets with the process, and gives it its name at the end by a call that fails if the
 name is taken. On file systems without such files (NFS) it has a name that only its owner may read, until then.
 
+A folder that is put back to an earlier state lacks what was written since, and a second attempt would write it again.
+So attempts write into the folder that was made for them and no other of its name (`same_folder`).
+
 Guarantee: under one name there is at most one content, whole, and it never changes. A process that is killed at any
 moment leaves no other copy where files without a name exist; elsewhere, one that `swept` removes.
 """
@@ -16,6 +19,7 @@ import errno
 import os
 import secrets
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +51,27 @@ def write_once(path: Path, content: Any) -> bool:
         os.close(handle)
 
 
+@contextlib.contextmanager
+def same_folder(folder: Path, identity: int | None) -> Iterator[Path]:
+    """A path of a folder that stays its own whatever is put in its place, where the system has such paths.
+
+    Args:
+        folder: its name.
+        identity: its inode; None if that is not known.
+
+    Raises:
+        OSError: another folder has its name now.
+    """
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if identity is not None and os.fstat(handle).st_ino != identity:
+            raise OSError(errno.ESTALE, "the folder was replaced or put back to an earlier state while it was written")
+        held = Path(f"/proc/self/fd/{handle}")
+        yield held if held.is_dir() else folder
+    finally:
+        os.close(handle)
+
+
 def closed(folder: Path, name: Path) -> None:
     """Gives a folder its last name, so that attempts that are still running can write nothing more, and sweeps it."""
     folder.rename(name)
@@ -74,7 +99,7 @@ def _write_named(path: Path, content: Any) -> bool:
     for _ in range(_TRIES):
         with contextlib.suppress(FileNotFoundError):  # another attempt took it for what a killed one left
             return _named_once(path, content)
-        if path.exists() or not path.parent.is_dir():
+        if path.exists() or not path.parent.is_dir() or not path.parent.stat().st_nlink:  # removed while it was open
             return False
         time.sleep(secrets.randbelow(200) / 1000)
     raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
