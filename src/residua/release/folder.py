@@ -159,7 +159,7 @@ def load_release(path: Path, made_of: Callable[..., Release]) -> Release:
         plan = Plan.load(path / "plan.json", follow=False)
         compiled = plan.measurements
         measured = folders.ArrayForm(np.dtype(np.int64), (compiled.cells,))
-        most = {"measured.json": _most(compiled), "codebook.toml": MOST_PLAN, "PRIVACY.md": MOST_DOCUMENT}
+        most = {"measured.json": MOST_PLAN, "codebook.toml": MOST_PLAN, "PRIVACY.md": MOST_DOCUMENT}
         parts = _parts(path, body, compiled.cells)
         whole = {"measurements.npy": measured.most} if parts is None else {}
         folders.check_digests(path, stated, {**whole, **most}, "release")
@@ -219,17 +219,13 @@ def _prepare(folder: Path, plan: Plan, measurements: Measurements) -> None:
     plan.save(folder / "plan.json")
     folders.write_synced(folder / "codebook.toml", tomli_w.dumps({"domain": settings_of_domain(plan.domain)}).encode())
     arrays = {name: array.tolist() for name, array in measurements.arrays().items()}
-    write_document(folder / "measured.json", _MEASURED, VERSION, arrays, most=_most(measurements))
-
-
-def _most(measurements: Measurements) -> int:
-    """The most letters that the file of what is measured may have."""
-    return 2**16 + 32 * sum(array.size for array in measurements.arrays().values())
+    write_document(folder / "measured.json", _MEASURED, VERSION, arrays, most=MOST_PLAN)
 
 
 def _arrays(path: Path, compiled: Measurements) -> dict[str, NDArray[Any]]:
     """What a file says was measured, if these are arrays like those of the plan."""
-    stated = read_document(path, _MEASURED, VERSION, most=_most(compiled))
+    most = 2**16 + 32 * sum(array.size for array in compiled.arrays().values())
+    stated = read_document(path, _MEASURED, VERSION, most=most)
     arrays = {name: np.array(numbers) for name, numbers in stated.items()}
     own = {name: (array.dtype, array.shape) for name, array in compiled.arrays().items()}
     if own != {name: (array.dtype, array.shape) for name, array in arrays.items()}:
