@@ -62,9 +62,7 @@ def common(
 
 
 @writing(app)
-def demo(
-    out: Annotated[Path | None, typer.Option(help="Folder to write; residua-demo by default.")] = None,
-) -> None:
+def demo(out: Annotated[Path | None, typer.Option(help="Folder to write; residua-demo by default.")] = None) -> None:
     """Do the whole job on bundled data, and show it."""
     cli.starting.run_demo(out)
 
