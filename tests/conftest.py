@@ -22,6 +22,7 @@ if os.environ.get("TRACED_LINES"):
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "core: the laws that matter, in under a minute; listed in tests/core.py")
     alone = not getattr(config.option, "numprocesses", None)
     if TRACED is not None and (alone or hasattr(config, "workerinput")):
         config.pluginmanager.register(TRACED, "traced lines")
