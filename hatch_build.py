@@ -1,4 +1,4 @@
-"""What is built knows the commit it was built from, if the sources are a checkout of git; a wheel has the core tests."""
+"""What is built knows the commit it was built from, if that is a checkout of git; a wheel has the core tests."""
 
 import ast
 import runpy
@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
-
 
 _PACKAGE = '''"""The core tests: pytest --pyargs residua -m core. They import what they share as tests.…"""
 
