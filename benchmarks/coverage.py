@@ -62,7 +62,7 @@ class Held:
             held, width = np.array(self.held)[:, chosen], np.array(self.width)[:, chosen]
             each = 100 * held.mean(axis=1)
             share, error = each.mean(), each.std() / np.sqrt(len(each))
-            mark = "**" if share < LEAST and share + 2 * error < 95 else ""
+            mark = "**" if share < LEAST and share + 4 * error < 95 else ""
             wide = f" ({np.mean(width[np.isfinite(width)]):,.3g})" if widths and np.isfinite(width).any() else ""
             found.append(f"{mark}{share:.1f}{mark}{wide}")
         return [*found, f"{len(self.held):,}"]
@@ -135,9 +135,8 @@ def tables(name: str, case: cases.Case, releases: int, slow: int, wanted: Wanted
         return
     plan, x = cases.planned(case)
     truth = cases.truths(plan.workload, x)
-    kinds = {
-        kind: Held(truth) for kind in ("", "given", "change", "projected", "own, cut at 0", "estimated", "rounded")
-    }
+    after = ("", "given", "change", "own, cut at 0", "projected", "projected, narrower", "estimated")
+    kinds = {kind: Held(truth) for kind in after}
     marginal = plan.domain.names[-1]
     known = {(): int(x.sum()), marginal: x.sum(axis=tuple(range(x.ndim - 1)))}
     facts = plan.supports([marginal]) and plan.supports([])
@@ -152,8 +151,12 @@ def tables(name: str, case: cases.Case, releases: int, slow: int, wanted: Wanted
             if facts:
                 table = release.given(known).answers()
                 kinds["given"].add(truth, table["lower"], table["upper"])
-            table = rs.project(release, simulations=0, **case.projecting).answers()
+            projected = rs.project(release, simulations=0, **case.projecting)
+            table = projected.answers()
             kinds["projected"].add(truth, table["lower"], table["upper"])
+            if plan.noise.gaussian:
+                table = projected.narrower().answers()
+                kinds["projected, narrower"].add(truth, table["lower"], table["upper"])
             if beyond:
                 estimated = rs.estimate(release)
                 table = estimated.answers()

@@ -8,17 +8,20 @@ outside of that altogether, it does not hold t, and the nearest end of [l, h] st
 is added, if it is outside. Hence the interval holds t at least as often as the release's own, whatever the data, the
 metric and the solver did. A total taken from the release proves nothing, and is not used.
 
-A narrower construction, calibrated by replicates, was tried and is not offered: it does not hold on all data
-(docs/uncertainty.md).
+`projection/assisted.py` has narrower ones. Some calibrated by replicates were tried and are not offered: they do not
+hold on all data (docs/uncertainty.md).
 """
 
 from __future__ import annotations
+
+import math
+from collections.abc import Iterator
 
 import numpy as np
 
 from residua.domain import impossible_cells
 from residua.errors import PlanError
-from residua.linalg.arrays import Floats
+from residua.linalg.arrays import Floats, Integers
 from residua.projection.problem import Terms
 from residua.release.base import Release
 from residua.workload import Term, Workload, applied
@@ -51,14 +54,23 @@ def proven(terms: Terms, workload: Workload) -> tuple[Floats, Floats]:
     for part, places in workload.placed():
         if not part.tabular:
             low[places], high[places] = _of_rows(terms, part)
-            continue
-        start = 0
-        for term in part.terms():
-            bounds = np.stack(_of_term(terms, part, term)).reshape(2, -1)
-            own = places[start : start + bounds.shape[1]]
-            low[own], high[own] = bounds
-            start += bounds.shape[1]
+    for part, term, own in _tables_of(workload):
+        low[own], high[own] = np.stack(_of_term(terms, part, term)).reshape(2, -1)
     return low, high
+
+
+def places_of_tables(workload: Workload) -> Iterator[Integers]:
+    """Of every table of a workload, where its numbers are among all answers."""
+    return (own for *_, own in _tables_of(workload))
+
+
+def _tables_of(workload: Workload) -> Iterator[tuple[Workload, Term, Integers]]:
+    for part, places in workload.placed():
+        start = 0
+        for term in part.terms() if part.tabular else ():
+            stop = start + math.prod(asked.rows for _, asked in term)
+            yield part, term, places[start:stop]
+            start = stop
 
 
 def _of_term(terms: Terms, workload: Workload, term: Term) -> tuple[Floats, Floats]:
