@@ -17,6 +17,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtri
 
+from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.projection.intervals import cut_ends, places_of_tables, proven
 from residua.projection.problem import Terms
@@ -28,6 +29,16 @@ _STEP = 0.04  # of the grid, in standard deviations
 _MOST = 10.0  # standard deviations up to which numbers have regions of their own
 _FAR = 6.0  # how far from them y is looked at
 _EVENLY = 0.02  # the share of the density that is spread evenly, for numbers unlike all others
+
+
+def require_assistable(release: Release, terms: Terms) -> None:
+    """Refuses what has no narrower intervals.
+
+    Raises:
+        PlanError: noise that is not normal, a biased release, or cells that may be negative.
+    """
+    if not (release.plan.noise.gaussian and terms.nonnegative) or release.plan.bias:
+        raise PlanError("narrower intervals are for normal noise and tables without negative cells; use safe ones.")
 
 
 def assisted_ends(

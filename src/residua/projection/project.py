@@ -16,7 +16,7 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.plans.cells import MOST_COLUMNS
 from residua.projection.accuracy import BIASED, Bound, SimulatedError, bound_of, projection_statement, simulated_error
-from residua.projection.assisted import ASSISTED, assisted_ends
+from residua.projection.assisted import assisted_ends, require_assistable
 from residua.projection.folder import load_projection, save_projection
 from residua.projection.intervals import safe_ends
 from residua.projection.problem import Fit, Metric, Progress, Terms
@@ -68,10 +68,6 @@ class Projected(Exported, Tabled):
     def nonnegative(self) -> bool:
         """Whether no cell is negative."""
         return self.terms.nonnegative
-
-    @property
-    def _counted(self) -> str:
-        return "; ".join(filter(None, [ASSISTED if self.assisted else "", super()._counted]))
 
     @property
     def metric(self) -> Metric:
@@ -136,23 +132,15 @@ class Projected(Exported, Tabled):
 
     def ends(self, workload: Workload, estimates: Floats, confidence: float) -> tuple[Floats, Floats]:
         """Safe ones, of the release's own cut at what the constraints prove, or narrower ones, if asked for."""
-        ends = assisted_ends if self.assisted else safe_ends
-        return ends(self.release, self.terms, workload, estimates, confidence)
+        given = (self.release, self.terms, workload, estimates, confidence)
+        return assisted_ends(*given) if self.assisted else safe_ends(*given)
 
     def narrower(self) -> Projected:
         """The same tables with narrower intervals, the shortest on average that hold each number as often as they say.
 
-        Of small numbers in tables of many they are about 15 % narrower than safe ones; no honest method has much less
-        (docs/uncertainty.md). They are proven up to one thing, that is measured: how the projected numbers are spread
-        is taken for known. Nothing but their width rests on that.
-
-        Raises:
-            PlanError: noise that is not normal, biased releases, or cells that may be negative.
+        Small numbers have 5 to 15 % narrower ones (docs/uncertainty.md); for normal noise and no negative cells alone.
         """
-        if not (self.plan.noise.gaussian and self.nonnegative) or self.plan.bias:
-            raise PlanError(
-                "narrower intervals are for normal noise and tables without negative cells; use the others."
-            )
+        require_assistable(self.release, self.terms)
         return replace(self, assisted=True)
 
     @property

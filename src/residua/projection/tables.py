@@ -19,6 +19,7 @@ from residua.linalg.arrays import Floats
 from residua.plans.contract import Plan
 from residua.plans.tails import check_confidence
 from residua.plans.targets import USUAL_CONFIDENCE
+from residua.projection.assisted import ASSISTED
 from residua.projection.biased_table import CountTable, ProjectedTable
 from residua.published.replicates import Replicates
 from residua.published.table import QUERY, domain_of_queries
@@ -38,6 +39,7 @@ class Tabled(Quotable):
     """Tables that agree with each other, of the attributes of a plan's domain."""
 
     release: Release  # that they were made from
+    assisted: bool = False  # whether intervals are the narrower ones
 
     @property
     def plan(self) -> Plan:
@@ -136,7 +138,8 @@ class Tabled(Quotable):
         of_values = labels is None or (names != QUERY and list(labels) == [self.domain[n].labels for n in names])
         by_value = names if of_values else None
         lacking = self.release.missing_records(by_value, parts[0], confidence or USUAL_CONFIDENCE)
-        return ProjectedTable(self.domain, names, parts[0], labels, title, self.counted, ends, confidence, *lacking)
+        said = "; ".join(filter(None, (ASSISTED if self.assisted else "", self.counted)))
+        return ProjectedTable(self.domain, names, parts[0], labels, title, said, ends, confidence, *lacking)
 
     def tables(self, *, confidence: float | None = 0.95, most: int | None = None) -> Iterator[ProjectedTable]:
         """Every table that was asked for: one per term, and of a hierarchy one per level, each with its title.
