@@ -1,5 +1,7 @@
 """The figures printed in the common-mechanism paper: examples 3.3, 3.8 and 3.12, and the budget saved."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -134,3 +136,11 @@ def test_choices_of_a_pair_on_made_up_groups():
     edge = np.tile([2.0, 1.0], 101)[None]
     assert pair.choices(edge, 0.3, 3.0)[1] == 100
     assert pair.choices(edge, 0.3, 3.0001)[1] == 0
+
+
+def test_every_function_of_analysis_is_in_the_reference():
+    """`rs.analysis.derivation` (Lemma 3.2) among them, which is defined elsewhere."""
+    page = (Path(__file__).resolve().parents[2] / "docs" / "reference.md").read_text(encoding="utf-8")
+    functions = [name for name in rs.analysis.__all__ if name[0].islower()]
+    assert "derivation" in functions
+    assert [name for name in functions if f"rs.analysis.{name}(" not in page] == []
