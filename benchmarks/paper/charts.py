@@ -9,7 +9,7 @@ from html import escape
 import numpy as np
 
 COLOURS = ("#0b6e99", "#c0504d", "#6a9a3b", "#7d5fa6", "#d08a2e", "#4d4d4d", "#2aa198", "#b5406f")
-LEFT, TOP, WIDTH, HEIGHT, LEGEND = 70, 34, 430, 270, 190
+LEFT, TOP, WIDTH, HEIGHT, LEGEND = 84, 34, 430, 270, 230
 Points = Sequence[tuple[float, float]]
 
 
@@ -32,7 +32,7 @@ def lines(
         x: the label of the axis across.
         y: the label of the axis up.
         log: which axes are logarithmic: "", "x", "y" or "xy".
-        dashed: the names of lines that are dashed.
+        dashed: the names of lines that are dashed, beside those that end in ", printed".
         marks: whether points are marked.
         square: whether both axes have one scale.
     """
@@ -51,7 +51,7 @@ def lines(
         parts.append(f'<text x="{LEFT - 6}" y="{place + 4:.1f}" text-anchor="end">{text}</text>')
     for k, (name, points) in enumerate(drawn.items()):
         colour, at = COLOURS[k % len(COLOURS)], TOP + 10 + 18 * k
-        dash = ' stroke-dasharray="5 4"' if name in dashed else ""
+        dash = ' stroke-dasharray="5 4"' if name in dashed or name.endswith(", printed") else ""
         path = " ".join(f"{across(a):.1f},{up(b):.1f}" for a, b in points)
         parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"{dash}/>')
         if marks:

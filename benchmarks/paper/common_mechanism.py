@@ -20,7 +20,7 @@ from benchmarks.paper.tables import Asked, Drawing, Entry, Table
 from benchmarks.paper.tracts import in_buckets, tracts
 from residua.workload import Workload
 
-TITLE = "The common mechanism: answering private queries faster than private data (common and residual mechanisms)"
+TITLE = "Answering private linear queries adaptively using the common mechanism"
 ABOUT = (
     "Which candidate is right by the true counts (%M1, %M2, …), how often the common mechanism finds it (Acc), and "
     "what share of the budget looking would cost otherwise (%PLB saved)."

@@ -13,7 +13,7 @@ body{font:15px/1.5 sans-serif;max-width:1100px;margin:2em auto;padding:0 1em;col
 table{border-collapse:collapse;margin:.6em 0}td,th{border:1px solid #ccc;padding:.2em .6em;text-align:right}
 th:first-child,td:first-child,td.v{text-align:left}td.p{color:#666}td.equal{background:#e7f4e4}
 td.differs{background:#fdf0d5}td.unknown{background:#f9dcdc}td.v{font-size:13px;max-width:420px}
-figure{margin:1.2em 0;overflow-x:auto}svg{max-width:100%;height:auto}
+figure,.wide{margin:1.2em 0;overflow-x:auto}svg{max-width:100%;height:auto}
 """
 CLASSES = {EQUAL: "equal", CUT: "equal", DIFFERS: "differs", UNKNOWN: "unknown"}
 
@@ -60,6 +60,7 @@ def _table(table: Table) -> str:
         rows.append(f'<tr><td>{escape(label)}</td>{cells}<td class="v">{escape(table.reasons(label))}</td></tr>')
     remark = f"<p>{escape(table.remark)}</p>" if table.remark else ""
     return (
-        f"<h2>{escape(table.name)}: {escape(table.title)}</h2>{remark}<table><thead><tr><th></th>{head}"
-        f"<th>verdict</th></tr><tr><th></th>{below}<th></th></tr></thead><tbody>{''.join(rows)}</tbody></table>"
+        f"<h2>{escape(table.name)}: {escape(table.title)}</h2>{remark}<div class='wide'><table>"
+        f"<thead><tr><th></th>{head}"
+        f"<th>verdict</th></tr><tr><th></th>{below}<th></th></tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
     )

@@ -128,7 +128,7 @@ def test_age_pyramid_with_the_voting_ages_and_all_targets_1():
 
 
 def test_table_5_on_the_published_instance_of_1024_cells():
-    """Again one factor for all three. Random targets take a minute: `python -m benchmarks.paper --full`."""
+    """Again one factor for all three. Random targets take a minute: `python -m benchmarks.paper fitness-for-use`."""
     ours, pcost = ranges(1024, False)
     stopped = ours[0] / RATIOS["range_uniform_d"]["1024"][0]
     assert 1.015 <= stopped / pcost <= 1.025
