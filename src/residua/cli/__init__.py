@@ -30,5 +30,7 @@ if TYPE_CHECKING:
 def __getattr__(name: str) -> Any:
     try:
         return import_module(f"{__name__}.{name}")
-    except ModuleNotFoundError:
+    except ModuleNotFoundError as problem:
+        if problem.name != f"{__name__}.{name}":  # a library, not a command
+            raise
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
