@@ -78,5 +78,7 @@ main()
 def test_planning_marginals_and_reading_a_release_need_numpy_and_flint_alone(tmp_path: Path) -> None:
     released(tmp_path)
     done = subprocess.run([sys.executable, "-c", LIGHT], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.stderr.startswith("residua: pyarrow is not installed; run: pip install residua"), done.stderr
+    assert done.stderr.startswith("residua: scipy is not installed; run: pip install residua, which brings it."), (
+        done.stderr
+    )
     assert done.returncode == 5

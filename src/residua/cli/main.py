@@ -387,7 +387,7 @@ def main() -> None:
         _say("there is not enough memory; ask for fewer or smaller tables.")
         code = FileError.exit_code
     except ModuleNotFoundError as problem:  # a light installation (docs/decisions/01-dependencies)
-        _say(f"{problem.name} is not installed; run: pip install residua, which brings it.")
+        _say(f"{(problem.name or '').partition('.')[0]} is not installed; run: pip install residua, which brings it.")
         code = FileError.exit_code
     except Exception:
         traceback.print_exc()
