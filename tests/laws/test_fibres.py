@@ -13,8 +13,8 @@ from scipy.stats import chi2
 
 import residua as rs
 from residua.errors import FileError, PlanError
-from residua.plans.packing import packed
 from residua.plans.product.plan import ProductPlan
+from residua.plans.statements import packed
 from residua.testing import check_plan
 from residua.testing.measured import measured_by
 from tests.resealed import body_of, reseal_document

@@ -7,7 +7,7 @@ import pytest
 
 import residua as rs
 from residua.errors import FileError
-from residua.plans.packing import packed
+from residua.plans.statements import packed
 from tests.laws.every_plan import made
 from tests.resealed import body_of, reseal_document
 

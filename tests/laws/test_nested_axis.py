@@ -27,7 +27,7 @@ from residua.noise.table import precision
 from residua.plans import ProductPlan
 from residua.plans.operators.correlated import Asked
 from residua.plans.operators.correlated_price import price
-from residua.plans.packing import packed, unpacked
+from residua.plans.statements import packed, unpacked
 from tests.laws.test_axis import unlike
 from tests.resealed import body_of, reseal_document
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import residua as rs
-from residua.plans.packing import packed
+from residua.plans.statements import packed
 from tests.resealed import sealed
 
 _MOST_MB, _MOST_SECONDS = 500, 5.0  # of memory beyond what an import takes, and of processor time per file

@@ -25,7 +25,7 @@ from residua.linalg.path import OrderedNoise, Path, ends_path, over_running_sums
 from residua.machine import csr_array
 from residua.plans.operators.contract import MOST_DENSE, running_rows, total_row
 from residua.plans.operators.correlated_price import costs, opposed
-from residua.plans.packing import packed, unpacked
+from residua.plans.statements import packed, unpacked
 from residua.plans.strategy import OTHERS, Strategy
 from residua.workload import AttributeQueries, Workload
 

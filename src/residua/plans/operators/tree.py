@@ -30,7 +30,7 @@ from residua.plans.operators.contract import Operator
 from residua.plans.operators.nesting import AnyRows, Nesting, Nodes, Runs, TreeRows, branched, nesting_of, tree_rows
 from residua.plans.operators.tree_order import Order
 from residua.plans.operators.tree_piece import TreePiece, piece_of
-from residua.plans.packing import packed, unpacked
+from residua.plans.statements import packed, unpacked
 from residua.plans.tails import known_reaches, mixed_reach, ruled_reach
 from residua.privacy import Unit
 from residua.workload import AttributeQueries

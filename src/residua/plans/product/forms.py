@@ -20,13 +20,13 @@ from residua.plans.cells import MOST_COLUMNS, Grouping
 from residua.plans.estimator import Estimator
 from residua.plans.operators.contract import Operator, operator_of_body
 from residua.plans.operators.correlated import ordered_of_body
-from residua.plans.packing import packed, unpacked
 from residua.plans.product.crossed_measurements import CrossedMeasurements, compile_crossed, tells_of, to_measure
 from residua.plans.product.piece_estimator import PieceEstimator
 from residua.plans.product.piece_measurements import PieceMeasurements
 from residua.plans.product.set_estimator import CrossedEstimator, ResidualEstimator
 from residua.plans.product.set_measurements import ResidualMeasurements, compile_residuals
 from residua.plans.product.table_estimator import TablesEstimator
+from residua.plans.statements import packed, unpacked
 from residua.plans.strategy import strategy_of_body
 
 
