@@ -14,7 +14,7 @@ from residua.source import Source, source_of
 from residua.source.dialect import Dialect, recognised
 from tests.cli.command import inside
 
-DAYS = [date(1968, 12, 31), date(2000, 2, 29), date(2024, 1, 31), date(2024, 5, 3), date(2024, 10, 9)]
+DAYS = [date(1968, 12, 31), date(1985, 7, 8), date(2000, 2, 29), date(2024, 1, 31), date(2024, 5, 3), date(2024, 10, 9)]
 GERMAN = [
     "Januar",
     "Februar",

@@ -91,10 +91,13 @@ def test_the_same_records_as_csv_have_the_same_fingerprint(tmp_path: Path) -> No
     assert source_of(spss(tmp_path)).fingerprint() == source_of(tmp_path / "absent.csv").fingerprint()
 
 
-def test_chunks_are_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = source_of(spss(tmp_path)).fingerprint()
-    monkeypatch.setattr("residua.source.office_files.BATCH_ROWS", 1)  # chunks of four rows: as many as there are
-    assert source_of(tmp_path / "answers.sav").fingerprint() == whole
+@pytest.mark.parametrize("rows", [8, 11])
+def test_chunks_are_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int) -> None:
+    many = pd.concat([ANSWERS] * 3, ignore_index=True)[:rows].assign(case=range(rows))
+    pyreadstat.write_sav(many, tmp_path / "many.sav")
+    whole = source_of(tmp_path / "many.sav").fingerprint()
+    monkeypatch.setattr("residua.source.office_files.BATCH_ROWS", 1)  # chunks of four rows
+    assert source_of(tmp_path / "many.sav").fingerprint() == whole
 
 
 def workbook(path: Path, *sheets: str) -> Path:
