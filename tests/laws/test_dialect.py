@@ -131,6 +131,17 @@ def test_two_columns_of_dates_that_could_be_confused_keep_one_form() -> None:
         Dialect(date_format=["%d/%m/%Y", "%m/%d/%Y"])
 
 
+def test_a_first_line_that_is_a_record_is_not_drafted(tmp_path: Path) -> None:
+    written(tmp_path / "a.csv", [["Anna Schmidt", "31.12.1987", "4711"], ["Bo", "1.2.1990", "12"]], ";", "utf-8")
+    done = inside("init", "a.csv", cwd=tmp_path)
+    assert done.code == 3
+    assert "first line seems to be a record" in done.err
+    assert not [secret for secret in SECRETS if secret in done.err]
+    assert not (tmp_path / "spec.toml").exists()
+    written(tmp_path / "b.csv", [["Kreis", "2020", "2021"], ["a", "1", "2"]], ";", "utf-8")  # years name columns
+    assert inside("init", "b.csv", cwd=tmp_path).code == 0
+
+
 @pytest.mark.parametrize(
     ("notation", "words"),
     [

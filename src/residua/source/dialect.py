@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from itertools import islice
 from typing import Any, TypedDict
 
@@ -24,6 +25,7 @@ _DELIMITERS = ",;\t|"
 _HEAD_ROWS = 1000
 _GROUPED = "[0-9]{1,3}(?:[.'\u2019\u00a0\u202f ][0-9]{3})+"  # 1.234 or 1 234
 _COMMA = f"[+-]?(?:{_GROUPED}|[0-9]+)(?:,[0-9]+)?"
+_MARKED = f"[+-]?(?:{_GROUPED}(?:,[0-9]+)?|[0-9]+,[0-9]+)"  # without a mark, a number may be a code: 01
 _POINT = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _PARTS = {
     "d": r"(?P<day>[0-9]{1,2})",
@@ -40,6 +42,7 @@ _DAYS = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d",
 _NAMED = ("%d. %B %Y", "%d %B %Y", "%B %d, %Y", "%d-%b-%Y", "%d-%b-%y", "%d.%b.%Y", "%B %Y", "%m/%Y")
 _TIMES = tuple(f"{day} {time}" for day in _DAYS for time in ("%H:%M", "%H:%M:%S"))
 _RECOGNISED = (*_DAYS, *_NAMED, *_TIMES)
+_YEAR = "(?:19|20)[0-9]{2}"  # a number that columns are named by
 _ISO = "[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9:.]+)?"
 _MONTHS = (  # English, German, French, Spanish, Italian, Dutch; any beginning of three letters that means one month
     "january januar jänner janvier enero gennaio januari",
@@ -60,7 +63,7 @@ _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF32_LE, "utf-32"), (codecs.B
           (codecs.BOM_UTF16_BE, "utf-16"), (codecs.BOM_UTF32_BE, "utf-32"))  # fmt: skip
 
 
-Rewriter = tuple[str, Callable[[str], str | None]]
+Rewriter = tuple[str, Callable[[Any], Any]]  # a pattern, and what becomes of an array of texts that match it
 
 
 class Notation(TypedDict, total=False):
@@ -116,8 +119,8 @@ class Dialect:
 
         plain = codecs.lookup(self.encoding).name in ("utf-8", "utf-8-sig", "ascii")
         object.__setattr__(self, "is_utf8", plain)
-        dates = [(_pattern(form), _dated(form)) for form in given]
-        object.__setattr__(self, "rewriters", (*dates, *([] if self.decimal == "." else [(_COMMA, _pointed)])))
+        dates = [(_pattern(form), partial(_each_dated, _dated(form))) for form in given]
+        object.__setattr__(self, "rewriters", (*dates, *([] if self.decimal == "." else [(_MARKED, _pointed)])))
 
     def notation(self, usual: str) -> dict[str, Any]:
         """What must be said to read it, as plain values; `usual` is the delimiter where nothing is said."""
@@ -137,16 +140,12 @@ class Dialect:
         return pa.RecordBatch.from_arrays([self._column(column) for column in batch.columns], schema=batch.schema)
 
     def _column(self, column: Any) -> Any:
-        import pyarrow as pa
         import pyarrow.compute as pc
 
         for pattern, rewritten in self.rewriters:
             matching = pc.match_substring_regex(column, rf"^\s*(?:{pattern})\s*$")
-            if pc.any(matching).as_py():  # every different text once, of those alone that are so written
-                coded = column.filter(matching).dictionary_encode()
-                texts = [rewritten(text.strip()) or text for text in coded.dictionary.to_pylist()]
-                written = pa.array(texts, column.type).take(coded.indices)
-                column = pc.replace_with_mask(column, matching, written)
+            if pc.any(matching).as_py():
+                column = pc.replace_with_mask(column, matching, rewritten(column.filter(matching)))
         return column
 
 
@@ -201,12 +200,19 @@ def _month(name: str) -> int | None:
     return fitting[0] if len(wanted) >= 3 and len(fitting) == 1 else None
 
 
-def _pointed(text: str) -> str | None:
-    if not re.search(r"[^\d+-]", text):
-        return None  # a plain " 01" may be a code
-    whole, _, fraction = text.partition(",")
-    digits = re.sub(r"[^\d+-]", "", whole)
-    return f"{digits}.{fraction}" if fraction else digits
+def _each_dated(dated: Callable[[str], str | None], column: Any) -> Any:
+    import pyarrow as pa
+
+    coded = column.dictionary_encode()  # every different text once
+    texts = [dated(text.strip()) or text for text in coded.dictionary.to_pylist()]
+    return pa.array(texts, column.type).take(coded.indices)
+
+
+def _pointed(column: Any) -> Any:
+    import pyarrow.compute as pc
+
+    digits = pc.replace_substring_regex(column, "[^0-9,+-]", "")
+    return pc.replace_substring(digits, ",", ".")
 
 
 COMMAS, TABS = Dialect(), Dialect("\t")  # what is usual
@@ -217,6 +223,9 @@ def recognised(head: bytes) -> tuple[Dialect, dict[str, str]]:
 
     Encodings by their byte-order mark, as UTF-8, or as charset-normalizer judges; the delimiter by rows of equal
     length; the decimal mark and dates by columns in which every field is so written. Where both fit, the day is first.
+
+    Raises:
+        SourceError: the first line is a record, whose values would be taken for names.
     """
     encoding = _encoding(head)
     text = codecs.getincrementaldecoder("utf-8-sig" if encoding == "utf-8" else encoding)("replace").decode(head)
@@ -230,6 +239,12 @@ def recognised(head: bytes) -> tuple[Dialect, dict[str, str]]:
     decimal = "," if any(comma) and not contrary else "."
     dialect = Dialect(delimiter, encoding, decimal, _forms(columns))
     kinds = {name: _kind(column, decimal) for name, column in zip(names, columns, strict=True) if name.strip()}
+    typed = [(name, column) for name, column in zip(names, columns, strict=True) if _kind(column, decimal) != "text"]
+    if typed and all(_kind([name], decimal) != "text" and not re.fullmatch(_YEAR, name) for name, _ in typed):
+        raise SourceError(
+            "the first line seems to be a record, not the names of the columns: where numbers or dates follow it holds "
+            "such, too; add a line of names."
+        )
     return dialect, kinds
 
 
