@@ -44,9 +44,11 @@ def test_numbers_are_combined_by_their_distance_from_what_was_published(tmp_path
     estimated = rs.estimate(released(tmp_path, DATA, ways=(1,)), total=3000)
     replicates = estimated.replicates(3)
     statistic = {id(estimated): 5.0} | {id(one): value for one, value in zip(replicates, (4.0, 6.0, 9.0), strict=True)}
-    combined = replicates.combined(estimated, lambda one: statistic[id(one)], within=10.0)
+    assert replicates.redrawn is not None
+    statistic |= {id(one): value for one, value in zip(replicates.redrawn(), (5.0, 8.0, 5.0), strict=True)}
+    combined = replicates.combined(estimated, lambda one: statistic[id(one)], within=7.0)
     assert float(combined.estimate) == 5.0
-    assert float(combined.stddev) == pytest.approx(4.0)  # √((1 + 1 + 16) / 3 + 10)
+    assert float(combined.stddev) == pytest.approx(4.0)  # √((1 + 1 + 16) / 3 + (0 + 9 + 0) / 3 + 7)
     assert float(combined.upper - combined.estimate) == pytest.approx(3.182446 * 4.0)  # t of three degrees of freedom
     with pytest.raises(PlanError, match="confidence"):
         replicates.combined(estimated, lambda one: 0.0, confidence=2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -223,18 +223,25 @@ class Estimated(Exported, Tabled):
         Raises:
             PlanError: no number of replicates, or an attribute that is called as a column of the file.
         """
-        random, observed, tables = np.random.default_rng(), observed_of(self.release), self._tables
-        truth = cache(lambda members: centred(tables.table(members)))
-        drawn = []
-        for done in range(check_count(n)):
+        tables, steps = self._tables, progress if callable(progress) else None
+        drawn = [*self._estimated_again(check_count(n), cache(lambda members: centred(tables.table(members))), steps)]
+        replicates = self._replicated(drawn, "simulated as if the estimated tables were the truth")
+        measured = observed_of(self.release).residual
+        return replace(replicates, redrawn=cache(lambda: tuple(self._estimated_again(n, measured, None))))
+
+    def _estimated_again(
+        self, n: int, truth: Callable[[Members], Floats], progress: Steps | None
+    ) -> Iterator[Estimated]:
+        """Estimates from so many releases, simulated as if these were the true residuals."""
+        random, observed = np.random.default_rng(), observed_of(self.release)
+        for done in range(n):
             error = math.sqrt(self.fitted.total_error)
             total = max(self.total + error * float(random.standard_normal()), 1.0) if error else self.total
             again = simulated(self.domain, observed.variances, truth, int(random.integers(2**62)))
             fit = _fitted(again.telling(total), self.public, total, self.fitted.total_error)
-            drawn.append(replace(self, fitted=fit, simulated=again))
-            if callable(progress):
+            yield replace(self, fitted=fit, simulated=again)
+            if progress is not None:
                 progress(done + 1, n)
-        return self._replicated(drawn, "simulated as if the estimated tables were the truth")
 
     @property
     def contradicted(self) -> tuple[tuple[str, ...], ...]:

@@ -291,9 +291,8 @@ def _of_counts(release: Release) -> list[str]:
         if "weights_squared" in release.receipt:
             step = f"{float(most) * float(step):g}"
             return [
-                f"Squares of the survey weights in column {weights!r}, those above {most} as {most}, in steps of",
-                f"{step}: what the sampling error of weighted totals is worked out from (`rs.weighted`). The guarantee",
-                "is for one respondent, with any weight.",
+                f"Squares of the survey weights in column {weights!r}, up to that of {most}, in steps of {step}, for",
+                "the sampling error of totals (`rs.weighted`). The guarantee is for one respondent, with any weight.",
                 "",
             ]
         return [
