@@ -10,12 +10,13 @@ import http.server
 import secrets
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser
 
 from tests.conformance.conftest import FLAGS
-from tests.conformance.planner import Server, Tab
+from tests.conformance.planner import SPEC, Server, Tab
 
 pytestmark = pytest.mark.xdist_group("planner")
 
@@ -117,13 +118,19 @@ def test_a_name_that_is_pointed_at_the_planner_reaches_nothing(browser: Browser,
         rebound.close()
 
 
-def test_a_token_is_not_found_by_guessing(server: Server, tab: Tab) -> None:
-    """256 bits; and no guess is answered otherwise than another, near or far."""
-    right = server.link.partition("token=")[2]
-    guesses = [secrets.token_urlsafe(32) for _ in range(100)]
-    guesses += [right[:n] for n in range(0, len(right), 7)] + [right[:-1] + "x", right.swapcase(), right * 2]
-    answers = {server.ask("GET", f"/?token={guess}", Cookie="", Origin=None)[:2] for guess in guesses}
+def test_a_token_is_not_found_by_guessing(tmp_path: Path) -> None:
+    """256 bits; and no guess is answered otherwise than another, near or far, while the right one still opens."""
+    (tmp_path / "survey.toml").write_text(SPEC)
+    fresh = Server(tmp_path / "survey.toml")
+    with fresh.process:
+        right = fresh.link.partition("token=")[2]
+        guesses = [secrets.token_urlsafe(32) for _ in range(100)]
+        guesses += [right[:n] for n in range(0, len(right), 7)] + [right[:-1] + "x", right.swapcase(), right * 2]
+        answers = {fresh.ask("GET", f"/?token={guess}", Cookie="", Origin=None)[:2] for guess in guesses}
+        cookies = fresh.ask("GET", "/", Cookie="residua-1=x; residua-2=y", Origin=None)[0]
+        opened = fresh.ask("GET", f"/?token={right}", Cookie="", Origin=None)[0]
+        fresh.process.terminate()
     assert len(right) >= 43
     assert len(answers) == 1
-    assert answers.pop()[0] == 403
-    assert server.ask("GET", "/", Cookie="residua-1=x; residua-2=y", Origin=None)[0] == 403
+    assert answers.pop()[0] == cookies == 403
+    assert opened == 303

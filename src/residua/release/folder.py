@@ -2,8 +2,7 @@
 
 release.json       kind, version, receipt, and the digest of every other file
 plan.json          the plan as it was made
-measurements.npy   the noisy integers (64-bit, no pickle); of marginals, where they are millions, packed in
-                   measurements/part-*.parquet instead, compared with their digests when they are read (`parts.py`)
+measurements.npy   the noisy integers (64-bit); of marginals, where they are millions, measurements/part-*.parquet
 measured.json      sets measured, grid factors, noise scales
 codebook.toml      the domain: attributes, labels, policies
 PRIVACY.md         the privacy statement, for people
@@ -224,11 +223,11 @@ def _prepare(folder: Path, plan: Plan, measurements: Measurements) -> None:
 
 def _arrays(path: Path, compiled: Measurements) -> dict[str, NDArray[Any]]:
     """What a file says was measured, if these are arrays like those of the plan."""
-    most = 2**16 + 32 * sum(array.size for array in compiled.arrays().values())
-    stated = read_document(path, _MEASURED, VERSION, most=most)
+    own = compiled.arrays()
+    stated = read_document(path, _MEASURED, VERSION, most=2**16 + 32 * sum(array.size for array in own.values()))
     arrays = {name: np.array(numbers) for name, numbers in stated.items()}
-    own = {name: (array.dtype, array.shape) for name, array in compiled.arrays().items()}
-    if own != {name: (array.dtype, array.shape) for name, array in arrays.items()}:
+    forms = [{name: (array.dtype, array.shape) for name, array in each.items()} for each in (own, arrays)]
+    if forms[0] != forms[1]:
         raise ValueError(f"{path.name!r} has other arrays than the plan")
     return arrays
 
