@@ -297,10 +297,8 @@ def continual(
 ) -> None:
     """Release a time axis as it grows, paid once.
 
-    One period after the other is appended.
-
-    Prints how many records there were up to each period, with error bars. The folder is confidential: it holds the
-    noise.
+    One period after the other is appended. Prints how many records there were up to each, with error bars.
+    The folder, with its noise, is confidential.
     """
     cli.steps.run_continual(folder, ledger, plan, append, period, as_json=json)
 

@@ -371,7 +371,7 @@ class Release(Answered):
         return load_release(Path(path), Release)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        from residua.release.folder import files_of, release_of_files
+        from residua.release.copying import files_of, release_of_files
 
         return release_of_files, (files_of(self), Release)  # what is saved, and nothing else
 

@@ -21,7 +21,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -380,20 +379,3 @@ def privacy_statement(release: Release) -> str:
         "",
     ]
     return "\n".join(map(printable, lines))  # a name cannot add a line
-
-
-def files_of(release: Release) -> dict[str, bytes]:
-    """The files of a saved release: path → content."""
-    with TemporaryDirectory() as folder:
-        release.save(Path(folder, "release"))
-        files = [file for file in Path(folder).rglob("*") if file.is_file()]
-        return {file.relative_to(folder).as_posix(): file.read_bytes() for file in files}
-
-
-def release_of_files(files: Mapping[str, bytes], made_of: Callable[..., Release]) -> Release:
-    """The release that these files are, refused where they were changed."""
-    with TemporaryDirectory() as folder:
-        for name, content in files.items():
-            Path(folder, name).parent.mkdir(parents=True, exist_ok=True)
-            Path(folder, name).write_bytes(content)
-        return load_release(Path(folder, "release"), made_of)
