@@ -110,8 +110,8 @@ def test_prefixes_ranges_levels_rounding_counts_answers_formats_and_the_report(t
     states = as_rows(shown(tmp_path, "table", "estimates", "county=state", "--full"))
     counties = made.estimates(["county"])
     assert [float(row["estimate"]) for row in states] == pytest.approx([counties[:2].sum(), counties[2]])
-    whole = as_rows(shown(tmp_path, "table", "estimates", "sex", "age", "county", "--rounded", "--csv"))
-    assert sum(int(row["count"]) for row in whole) == 1200
+    whole = as_rows(shown(tmp_path, "table", "estimates", "sex", "county", "--rounded", "--csv"))
+    assert sum(int(row["estimate"]) for row in whole) == 1200
     counted = json.loads(shown(tmp_path, "count", "estimates", "age >= 3 and sex = 'F'", "--json"))
     assert counted["estimate"] == pytest.approx(float(made.estimates(["sex", "age"])[0, 3:].sum()))
     assert len(as_rows(shown(tmp_path, "answers", "estimates", "--full"))) == 1 + 11 + 12 + 6 + 18

@@ -59,7 +59,7 @@ def test_the_command_estimates_shows_and_refuses(tmp_path):
     rows = list(csv.DictReader(io.StringIO(inside("table", "estimates", "sex", "age", "--full", cwd=tmp_path).out)))
     assert sum(float(row["estimate"]) for row in rows) == pytest.approx(2000, abs=0.01)
     rounded = inside("table", "estimates", "sex", "--rounded", "--csv", cwd=tmp_path).out
-    assert sum(int(row["count"]) for row in csv.DictReader(io.StringIO(rounded))) == 2000
+    assert sum(int(row["estimate"]) for row in csv.DictReader(io.StringIO(rounded))) == 2000
     assert inside("count", "estimates", "age >= 1", cwd=tmp_path).code == 0
     assert inside("tables", "estimates", cwd=tmp_path).code == 0
     for arguments, told in (

@@ -72,7 +72,7 @@ def test_printing_a_plan_shows_what_the_command_shows():
 
 
 def test_the_seam_names_functions_that_are_there():
-    assert set(showing._HOMES) == {"fragment", "plan_text", "write_report", "export", "given"}
+    assert set(showing._HOMES) == {"fragment", "plan_text", "write_report", "export", "given", "rounded"}
     for name, home in showing._HOMES.items():
         assert showing.shown_by(name).__module__ == f"residua.{home}"
     assert residua.showing is showing

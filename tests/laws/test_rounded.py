@@ -22,6 +22,7 @@ from residua.errors import PlanError
 from residua.projection import rounding
 from residua.projection.rounding import attribute_by_attribute, cumulated, differences, searched
 from residua.projection.rounding_kernel import transported
+from tests.laws.every_plan import made
 
 SIZES = {"a": 4, "b": 3, "c": 5, "d": 2}
 DOMAIN = rs.Domain({name: rs.Integers(0, size - 1) for name, size in SIZES.items()})
@@ -144,7 +145,7 @@ def test_whole_numbers_stay_what_they_are() -> None:
     table = np.random.default_rng(3).poisson(4, (6, 5)).astype(np.float64)
     margins = [table.sum(axis=1).astype(np.int64), table.sum(axis=0).astype(np.int64)]
     np.testing.assert_array_equal(attribute_by_attribute(table, margins), table)
-    found = searched({("r", "c"): table}, {"r": margins[0], "c": margins[1]})
+    found = searched({("r", "c"): table}, {("r",): margins[0], ("c",): margins[1]})
     assert found is not None
     np.testing.assert_array_equal(found["r", "c"], table)
     line = np.array([0.4, 3.0, 0.4, 0.4, 7.0, 0.0])
@@ -152,10 +153,10 @@ def test_whole_numbers_stay_what_they_are() -> None:
 
 
 def test_intervals_cover_as_they_say(tmp_path: Path) -> None:
-    """Of some thousand numbers of 40 releases; false alarm below 1e-6 even if all numbers of a release go together.
+    """At 95 %, of 40 releases; false alarm below 1e-7, even if all numbers of a release hold or fail together.
 
-    A release is good if 80 % of its intervals at 95 % hold: on average at most a quarter of releases are bad (Markov),
-    and that 31 of 40 are bad has odds below 1e-10.
+    That the mean of 40 independent shares, each 5 % on average at most, is above 35 % has odds of at most
+    exp(−40 KL(0.35 ‖ 0.05)) = 3e-8. (That intervals hold all that those before rounding hold is a law above.)
     """
     workload = rs.marginals(DOMAIN, ways=[0, 1, 2])
     data = people(400)
@@ -165,18 +166,15 @@ def test_intervals_cover_as_they_say(tmp_path: Path) -> None:
         for names in workload.sets
         if names
     }
-    plan, bad, held, all_held = rs.plan(workload, rs.ZCDP(0.3)), 0, 0, 0
+    plan, held = rs.plan(workload, rs.ZCDP(0.3)), list[float]()
     ledger = rs.Ledger(tmp_path / "l", rs.ZCDP(20.0))
     for _ in range(40):
         tables = [t for t in rs.measure(plan, data, ledger=ledger).rounded().tables() if t.attributes]
         own = [
             (t["lower"] <= truth[t.attributes].ravel()) & (truth[t.attributes].ravel() <= t["upper"]) for t in tables
         ]
-        inside = np.concatenate(own)
-        bad += inside.mean() < 0.8
-        held, all_held = held + inside.sum(), all_held + inside.size
-    assert bad < 31
-    assert held / all_held > 0.9
+        held.append(float(np.concatenate(own).mean()))
+    assert np.mean(held) > 0.65
 
 
 def test_large_tables_that_share_two_attributes_are_refused_and_the_release_is_not(
@@ -187,8 +185,17 @@ def test_large_tables_that_share_two_attributes_are_refused_and_the_release_is_n
     with pytest.raises(PlanError, match="Round the release"):
         list(rs.project(release, simulations=0).rounded().tables())
     assert len(list(release.rounded().tables())) == 8
-    with pytest.raises(PlanError, match="not asked for"):
-        rs.estimate(released(tmp_path, WORKLOADS["one and two"])).rounded().table(["a", "b", "c"])
+
+
+def test_tables_that_were_not_asked_for_agree_with_those_that_were(tmp_path: Path) -> None:
+    for _ in range(20):  # of 120 searches one found none: that twenty do has odds below 1e-20
+        rounded = rs.estimate(released(tmp_path, WORKLOADS["one and two"])).rounded()
+        with suppress(PlanError):
+            cells = rounded.table(["a", "b", "d"]).estimates
+            break
+    assert cells.min() >= 0
+    for axis, names in enumerate((["b", "d"], ["a", "d"], ["a", "b"])):
+        np.testing.assert_array_equal(cells.sum(axis=axis), rounded.table(names).estimates)
 
 
 def test_where_an_axis_ends_the_table_without_it_decides() -> None:
@@ -289,3 +296,26 @@ def test_every_node_of_a_tree_moves_by_no_more_than_one(tmp_path: Path) -> None:
         assert {float(each.sum()) for each in tables if math.prod(each.shape) > 1} == {float(tables[-1].sum())}
         moved = [np.abs(t.moved).max() for t in published.rounded().tables() if t.attributes == ("area",)]
         assert max(moved) <= 1 + 1e-5  # every node of the tree, though its leaves stand far apart
+
+
+@pytest.mark.parametrize(
+    "name", ["products, crossed", "blockwise", "tree, crossed", "axis, crossed, levels", "two axes", "tables, crossed"]
+)
+def test_releases_of_every_form_are_rounded(name: str) -> None:
+    plan = made(name)
+    measured = plan.compile()
+    numbers = np.random.default_rng(1).integers(-300, 900, measured.cells)
+    release = rs.Release(plan, measured, numbers, {"pcost": 1.0, "epsilon": 1.0})
+    rounded = release.rounded()
+    for table in rounded.tables():
+        assert (table.estimates == np.rint(table.estimates)).all()
+        assert table.moved.max() <= 2.0 ** (len(table.attributes) - 1) + 1e-5
+    assert (rounded.answers().estimates == np.rint(rounded.answers().estimates)).all()
+
+
+def test_numbers_that_are_not_told_are_refused() -> None:
+    plan = made("by group")
+    measured = plan.compile()
+    release = rs.Release(plan, measured, np.ones(measured.cells, dtype=np.int64), {"pcost": 1.0})
+    with pytest.raises(PlanError, match="not told"):
+        list(release.rounded().tables())

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -112,9 +113,10 @@ class Rounded(Tabled):
                 if whole is not None:
                     gone = tuple(i for i, name in enumerate(whole) if name not in members)
                     return np.asarray(held[whole].sum(axis=gone))
-        if len(members) > 2:
-            raise PlanError(f"the table {members!r} was not asked for, and is not among those that were rounded.")
-        return self._one(members)
+        if len(members) == 2:
+            return self._one(members)
+        facets = {facet: self._counts(facet) for facet in combinations(members, len(members) - 1)}
+        return self._searched([members], facets)[members]  # it was not asked for: its margins decide
 
     def _one(self, members: Names) -> Integers:
         """A table by itself, with its single attributes as they are everywhere."""
@@ -163,18 +165,19 @@ class Rounded(Tabled):
             own = [names for names in self._asked if set(names) <= set(group)]
             if len(own) == 1:
                 return {own[0]: self._one(own[0])}
-            cells = sum(math.prod(self.domain[name].size for name in names) for names in own)
-            require_few(cells, own)
-            margins = {name: differences(self._cumulated((name,))) for name in group}
-            found = searched({names: self._values(names) for names in own}, margins)
-            if found is None:
-                raise PlanError(
-                    f"no whole numbers near the {len(own):,} tables of three attributes and more were found that are "
-                    "not negative and agree; round the release, or ask for tables of two attributes."
-                )
-            return found
+            return self._searched(own, {(name,): differences(self._cumulated((name,))) for name in group})
 
         return tables
+
+    def _searched(self, sets: Sequence[Names], margins: Mapping[Names, Integers]) -> dict[Names, Integers]:
+        require_few(sum(math.prod(self.domain[name].size for name in names) for names in sets))
+        found = searched({names: self._values(names) for names in sets}, margins)
+        if found is None:
+            raise PlanError(
+                "no whole numbers near the tables of three attributes and more were found that are not negative and "
+                "agree; round the release, or ask for tables of two attributes."
+            )
+        return found
 
     # ---- tables, each beside the one before rounding
 

@@ -78,16 +78,16 @@ def _with_sums(target: Floats, rows: Integers, columns: Integers) -> Integers:
     filled = bool(((target <= 0) & (whole > 0)).any())
     if whole.size > MOST_SEARCHED or not (filled or np.abs(whole - target).max(initial=0.0) > _FAR):
         return whole
-    found = searched({("r", "c"): target}, {"r": rows, "c": columns})
+    found = searched({("r", "c"): target}, {("r",): rows, ("c",): columns})
     return whole if found is None else found["r", "c"]
 
 
-def searched(tables: Mapping[Names, Floats], margins: Mapping[str, Integers]) -> dict[Names, Integers] | None:
+def searched(tables: Mapping[Names, Floats], margins: Mapping[Names, Integers]) -> dict[Names, Integers] | None:
     """Whole numbers that are not negative near several tables, which agree in all that they share; None if none is met.
 
     Args:
         tables: attributes → numbers, one axis for each.
-        margins: of each attribute by itself.
+        margins: attributes → sums that are given.
     """
     from scipy.optimize import linprog
     from scipy.sparse import hstack
@@ -123,13 +123,13 @@ def _split(tables: Mapping[Names, Floats], counts: Floats) -> dict[Names, Intege
     return {names: part.reshape(tables[names].shape) for names, part in zip(tables, parts, strict=True)}
 
 
-def _equations(tables: Mapping[Names, Floats], margins: Mapping[str, Integers]) -> tuple[Any, Floats]:
-    """What the cells of all tables, flat, must meet: shared margins agree, and single attributes are as given."""
+def _equations(tables: Mapping[Names, Floats], margins: Mapping[Names, Integers]) -> tuple[Any, Floats]:
+    """What the cells of all tables, flat, must meet: shared margins agree, and some are given."""
     from scipy.sparse import csr_array, vstack
 
     sizes = [table.size for table in tables.values()]
     starts = dict(zip(tables, np.cumsum([0, *sizes[:-1]]).tolist(), strict=True))
-    shared = {tuple(n for n in a if n in b) for a, b in combinations(tables, 2)} | {(name,) for name in margins}
+    shared = {tuple(n for n in a if n in b) for a, b in combinations(tables, 2)} | set(margins)
     rows: list[Any] = []
     sums: list[Any] = []
 
@@ -142,15 +142,15 @@ def _equations(tables: Mapping[Names, Floats], margins: Mapping[str, Integers]) 
 
     for kept in sorted(shared - {()}, key=lambda each: (len(each), each)):
         own = [summed(names, kept) for names in tables if set(kept) <= set(names)]
-        if len(kept) == 1:
+        if kept in margins:
             rows.append(own[0])
-            sums.append(margins[kept[0]])
+            sums.append(margins[kept].ravel())
         rows += [b - a for a, b in pairwise(own)]
         sums += [np.zeros(own[0].shape[0])] * (len(own) - 1)
     return vstack(rows, format="csr"), np.concatenate(sums).astype(np.float64)
 
 
-def require_few(cells: int, names: Sequence[Names]) -> None:
+def require_few(cells: int) -> None:
     """Refuses tables that would have to be searched for together and are too large.
 
     Raises:
@@ -158,7 +158,7 @@ def require_few(cells: int, names: Sequence[Names]) -> None:
     """
     if cells > MOST_SEARCHED:
         raise PlanError(
-            f"{len(names):,} tables of three attributes and more share two of them and have {cells:,} cells in all; "
-            f"whole numbers that are not negative are searched for up to {MOST_SEARCHED:,}. Round the release, which "
-            "adds up at any size and has numbers below zero, or ask for tables of two attributes."
+            f"tables of three attributes and more that share two of them have {cells:,} cells in all; whole numbers "
+            f"that are not negative are searched for up to {MOST_SEARCHED:,}. Round the release, which adds up at any "
+            "size and has numbers below zero, or ask for tables of two attributes."
         )
