@@ -164,7 +164,7 @@ def tables(name: str, case: cases.Case, releases: int, slow: int, wanted: Wanted
                 for names, held in bounds.items():
                     table = estimated.table(names)
                     held.add(np.ravel(_marginal(plan, x, names)), table["lower"], table["upper"])
-        if last is not None and k < slow and plan.supports(plan.domain.names[:2]):
+        if last is not None and k % 2 and plan.supports(plan.domain.names[:2]):
             names = plan.domain.names[:2]
             moved = rs.change(release, last, by=names)
             kinds["change"].sizes = np.ravel(_marginal(plan, x, names))
