@@ -25,6 +25,7 @@ residua_available <- function() {
 install_residua <- function(package = "residua", envname = "r-residua", ...) {
   if (!reticulate::virtualenv_exists(envname)) reticulate::virtualenv_create(envname, ...)
   reticulate::virtualenv_install(envname, package, ignore_installed = FALSE)
+  if (reticulate::py_available()) message("Python is running already: restart R to use what was installed.")
   invisible(envname)
 }
 
