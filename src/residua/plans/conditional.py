@@ -22,12 +22,12 @@ from residua.domain import Domain
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
 from residua.plans.cells import Grouping
+from residua.plans.contract import Uncertainty
 from residua.plans.equalities import CONTRADICTION, Equality, contradiction
 from residua.plans.estimator import Answerable, Estimator, combination_query
 from residua.plans.noise import Noise
 from residua.plans.quotes import picked
 from residua.plans.tails import check_confidence, mixed_reach, width
-from residua.plans.uncertainty import Uncertainty
 from residua.privacy import Unit
 from residua.quoting import Term
 from residua.workload import Workload, marginals

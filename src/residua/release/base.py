@@ -17,11 +17,10 @@ from residua.domain.facts import Facts
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Group
-from residua.plans.contract import Plan
+from residua.plans.contract import Plan, Uncertainty
 from residua.plans.estimator import Estimator
 from residua.plans.measurements import Measurements
 from residua.plans.quotes import ReleaseAnswers
-from residua.plans.uncertainty import Uncertainty
 from residua.privacy.costs import stated
 from residua.published.table import Table, domain_of_queries, protects
 from residua.quoting import Answering, Quotable

@@ -30,12 +30,12 @@ from residua.domain import Domain
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.linalg.lattice import Set, SetFamily, closure, subsets
+from residua.plans.contract import Uncertainty
 from residua.plans.estimator import combined
 from residua.plans.operators.contract import Operator
 from residua.plans.product.any_facts import AnyFacts
 from residua.plans.quotes import split
 from residua.plans.strategy import Strategy
-from residua.plans.uncertainty import Uncertainty
 from residua.quoting import Term as AskedTerm
 from residua.quoting.terms import queries_of
 from residua.workload import AttributeQueries, Identity, Workload, renumber
