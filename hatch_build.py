@@ -1,6 +1,7 @@
 """What is built knows the commit it was built from, if that is a checkout of git; a wheel has the core tests."""
 
 import ast
+import os
 import runpy
 import subprocess
 import tempfile
@@ -8,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 _PACKAGE = '''"""The core tests: pytest --pyargs residua -m core. They import what they share as tests.…"""
 
@@ -59,3 +61,13 @@ class CustomBuildHook(BuildHookInterface):
         file.write_text(f"{commit}\n")
         source = "src/" if self.target_name == "sdist" else ""
         build_data["force_include"][str(file)] = f"{source}residua/commit.txt"
+
+
+class CustomMetadataHook(MetadataHookInterface):
+    """Where the project lives is set by whoever publishes it: RESIDUA_REPOSITORY, the address of the repository."""
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        """Adds the addresses that follow from it; none without."""
+        home = os.environ.get("RESIDUA_REPOSITORY", "").rstrip("/")
+        pages = {"Repository": "", "Issues": "/issues", "Changelog": "/blob/main/CHANGELOG.md"}
+        metadata["urls"] = {name: home + page for name, page in pages.items()} if home else {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import sys
 import tomllib
 from importlib.metadata import metadata
@@ -92,3 +93,14 @@ def test_the_manual_page_says_what_the_command_says() -> None:
     finally:
         sys.path.pop(0)
     assert (ROOT / "packaging" / "man" / "residua.1").read_text() == page(), "run: bash scripts/docs"
+
+
+def test_addresses_are_those_that_the_publisher_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+    hook = runpy.run_path(str(ROOT / "hatch_build.py"))["CustomMetadataHook"](str(ROOT), {})
+    stated: dict[str, dict[str, str]] = {}
+    monkeypatch.setenv("RESIDUA_REPOSITORY", "https://example.org/residua/")
+    hook.update(stated)
+    assert stated["urls"]["Issues"] == "https://example.org/residua/issues"
+    monkeypatch.delenv("RESIDUA_REPOSITORY")
+    hook.update(stated)
+    assert stated["urls"] == {}

@@ -14,7 +14,7 @@ from typing import Any
 
 from residua import showing as _showing
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 # Name → the package that has it; of a module that is itself a public name, none. Asked of the loader: it may be a zip.
 _STUB = __spec__.loader.get_data(re.sub(r"\.pyc?$", ".pyi", __file__)).decode()
