@@ -1,5 +1,6 @@
 """The public surface is the root `__all__`: a change of it is a change of the contract, and of the reference."""
 
+import re
 import subprocess
 import sys
 import zipfile
@@ -29,3 +30,10 @@ def test_names_are_known_and_nothing_is_loaded_where_the_package_is_a_zip(tmp_pa
     command = [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, 'packed.zip'); {code}"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout == f"{len(rs.__all__)} False\n"
+
+
+def test_the_page_of_stability_lists_what_is_provisional():
+    page = (Path(__file__).parents[1] / "docs" / "stability.md").read_text()
+    [line] = [line for line in page.splitlines() if line.startswith("| **provisional**")]
+    assert set(re.findall(r"`rs\.(\w+)`", line)) == set(reference.PROVISIONAL)
+    assert set(rs.__all__) > reference.PROVISIONAL
