@@ -64,7 +64,6 @@ BAD = [
     (lambda d: rs.product(d, {"a": "ranges"}, weight=-1.0), WorkloadError, "weight"),
     (lambda d: rs.hierarchy(d, "a"), WorkloadError, "no levels"),
     (lambda d: rs.prefixes(d, "a", by=["a"]), WorkloadError, "twice"),
-    (lambda d: rs.prefixes(d, "a", by="b"), WorkloadError, "one name"),
     (lambda d: rs.ranges(d, "a", listed=[(0, 7)]), WorkloadError, "leaves the attribute"),
     (lambda d: rs.ranges(d, "a", listed=[(2, 1)]), WorkloadError, "exchange them"),
     (lambda d: rs.ranges(d, "a", listed=[3]), WorkloadError, "not a range"),

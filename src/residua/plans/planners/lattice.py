@@ -88,7 +88,7 @@ class Lattice(Planner[Plan]):
             return None
         task, at_once = task.within(self.limit), Forecast(0.0, 0.0, "marginals")
         if workload.plain and self.like is None and not task.laplace:
-            return Offer(Proof.EVERY, at_once, task)
+            return Offer(Proof.EVERY, at_once, task, side=1.0)
         proof = Proof.LOOSE if task.laplace else Proof.CLASS
         ahead = at_once
         if (task.laplace or workload.with_rows) and not self._by_rows:

@@ -189,14 +189,14 @@ class Offer:
         proof: how good the plan will be proven to be.
         forecast: how long it takes and how much memory; refused before it starts where that does not fit.
         task: the task as the planner takes it, such as with its queries written out.
-        side: how many rows the matrices have that are decomposed, about.
+        side: how many rows the matrices have that are decomposed, about; 1 where there are none.
         attended: whether the work is done beside the caller where it takes long, so that it can be stopped.
     """
 
     proof: Proof
     forecast: Forecast
     task: Task
-    side: float = 1.0
+    side: float = 2.0
     attended: bool = False
 
     @property
