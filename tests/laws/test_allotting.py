@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import residua as rs
-from residua.errors import LedgerError
+from residua.errors import FileError, LedgerError
 from residua.measurement import ledger_file
 from tests.cli.command import DATA, SPEC, inside
 
@@ -49,8 +49,9 @@ def test_more_than_is_left_and_a_file_that_is_there_cost_nothing(tmp_path: Path)
     with pytest.raises(LedgerError, match="exhausted"):
         rs.allot(parent, tmp_path / "team.ledger", rs.ZCDP(1.5))
     (tmp_path / "taken.ledger").write_text("mine")
-    with pytest.raises(LedgerError, match="is there already"):
-        rs.allot(parent, tmp_path / "taken.ledger", rs.ZCDP(0.5))
+    for place in ("taken.ledger", "nowhere/team.ledger", "taken.ledger/team.ledger"):
+        with pytest.raises(FileError):
+            rs.allot(parent, tmp_path / place, rs.ZCDP(0.5))
     assert (tmp_path / "taken.ledger").read_text() == "mine"
     assert not parent.entries
     assert not (tmp_path / "team.ledger").exists()

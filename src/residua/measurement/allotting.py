@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from residua.errors import LedgerError
+from residua.folders import require_free
 from residua.measurement.ledger import Ledger
 from residua.measurement.ledger_entries import allowance
 from residua.privacy import Guarantee
@@ -24,7 +25,8 @@ def allot(ledger: Ledger, path: str | os.PathLike[str], budget: Guarantee, *, pu
         purpose: whom it is for, in words that may be public.
 
     Raises:
-        LedgerError: another kind of budget, more than is left, or a file that is there already; nothing was spent.
+        LedgerError: another kind of budget, or more than is left; nothing was spent.
+        FileError: something is there already, or nothing can be written there; nothing was spent.
 
     Example:
         >>> import tempfile
@@ -43,8 +45,7 @@ def allot(ledger: Ledger, path: str | os.PathLike[str], budget: Guarantee, *, pu
             f"budget {budget!r} is of another kind than {ledger.budget!r}, that of {str(ledger.path)!r}; give one of "
             "its kind, so that the parts add up."
         )
-    if file.exists():
-        raise LedgerError(f"path: {str(file)!r} is there already; name another file. Nothing was spent.")
+    require_free(file, "ledger", argument="path")
     text = f"allotted to {file.name}" if purpose is None else purpose
     detail = {"allotted": file.name}
     ledger.debit(allowance(budget), purpose=text, dataset=None, detail=detail, currency=ledger.currency)
