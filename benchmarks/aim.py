@@ -1,6 +1,6 @@
 """AIM: adaptive selection of tables on a junction tree, for comparison alone; its noise is NumPy's, nothing is private.
 
-Written from the paper's pseudocode. `python -m benchmarks.beside_aim` runs it.
+Written from the paper's pseudocode. `python -m benchmarks.beside` runs it.
 
 Reference: McKenna, Mullins, Sheldon and Miklau (2022), AIM: an adaptive and iterative mechanism for differentially
 private synthetic data, algorithm 4.

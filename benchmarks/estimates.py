@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import os
 import resource
 import tempfile
 import time
@@ -25,7 +26,7 @@ import pyarrow as pa
 import residua as rs
 from benchmarks.show import print_rows
 
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+DATA = Path(os.environ.get("RESIDUA_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 DELTA = 1e-9
 EPSILONS = (0.1, 1.0, 10.0)
 AIM = {3: (0.312, 0.127, 0.073), 2: (0.164, 0.053, 0.027), 1: (0.052, 0.008, 0.001)}

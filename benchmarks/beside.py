@@ -1,0 +1,183 @@
+"""Estimates beside AIM and MST on real and made data: L1 error over N by number of attributes, CPU, memory.
+
+`RESIDUA_DATA=… python -m benchmarks.beside [--data fair exact …] [--csv FILE …] [--epsilons 0.1 1 10] [--seeds 5]
+[--methods plan adapt rows aim mst] [--runs runs.jsonl]`. Every run is a process of its own and one line of the file
+`--runs`; runs that are in it are not repeated, so that a table grows in parts. The table has means over seeds, then the
+geometric mean over data sets of each figure beside the best peer's, with a 95 % interval over data sets. AIM and MST
+are written here from their papers (`benchmarks/aim.py`, `benchmarks/mst.py`); delta 1e-9, one record added or removed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import multiprocessing
+import resource
+import tempfile
+import time
+from collections.abc import Callable
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+import residua as rs
+from benchmarks.aim import Aim, rho_of
+from benchmarks.datasets import MADE, REAL, coded
+from benchmarks.estimates import DELTA, measured, truth
+from benchmarks.mst import mst
+from benchmarks.show import print_rows
+
+OURS, PEERS = ("plan", "adapt", "rows"), ("aim", "mst")
+_TABLES, _MOST_CELLS = 120, 2_000_000  # of each number of attributes that are looked at
+_STEPS, _MEGABYTES = 60, 4.0
+
+Tables = Callable[[tuple[int, ...]], Any]
+
+
+def looked_at(sizes: list[int], ways: int) -> list[tuple[int, ...]]:
+    """The tables that are compared: all, or a sample that is the same for everyone."""
+    every = [s for s in combinations(range(len(sizes)), ways) if math.prod(sizes[i] for i in s) <= _MOST_CELLS]
+    return every[:: max(1, math.ceil(len(every) / _TABLES))]
+
+
+def ours(codes: Any, domain: rs.Domain, epsilon: float, method: str) -> Any:
+    data = pa.table({name: codes[:, i] for i, name in enumerate(domain.names)})
+    workload, budget = rs.marginals(domain, ways=min(3, len(domain))), rs.ApproxDP(epsilon, DELTA)
+    if method == "adapt":
+        with tempfile.TemporaryDirectory() as folder:
+            return rs.Session(data, budget, ledger=f"{folder}/ledger").adapt(workload, budget).estimated
+    return rs.estimate(measured(rs.plan_estimates(workload, budget), data))
+
+
+def one_run(codes: Any, method: str, epsilon: float, seed: int) -> dict[str, Any]:
+    """Errors by number of attributes, stated beside true ones, CPU seconds, and megabytes beyond the data."""
+    sizes = [int(n) for n in codes.max(axis=0) + 1]
+    domain = rs.Domain.of_sizes(sizes)
+    counts: Tables = lambda clique: truth(codes, domain.sizes, clique)  # noqa: E731
+    start, before = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    estimated, tables = None, None
+    if method == "aim":
+        kept = {r: counts(r) for w in (1, 2, 3) for r in combinations(range(len(sizes)), w)}
+        aim = Aim(kept.__getitem__, sizes, 3, rho_of(epsilon, DELTA), _MEGABYTES, _STEPS, np.random.default_rng(seed))
+        tables = aim.run().table
+    elif method == "mst":
+        tables = mst(counts, sizes, rho_of(epsilon, DELTA), _STEPS, np.random.default_rng(seed)).table
+    else:
+        estimated = ours(codes, domain, epsilon, method)
+        tables = lambda clique: estimated.estimates([domain.names[i] for i in clique])  # noqa: E731
+    if method == "rows":
+        rows = np.concatenate(list(estimated.rows().codes()))
+        tables = lambda clique: truth(rows, domain.sizes, clique) * estimated.total / len(rows)  # noqa: E731
+        estimated = None
+    own = {s: tables(s) for w in (1, 2, 3) for s in looked_at(sizes, w)}
+    spent = time.process_time() - start
+    memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    figures: dict[str, Any] = {"CPU s": spent, "MB": memory}
+    for ways in (1, 2, 3):
+        sets = looked_at(sizes, ways)
+        squares = [float(((own[s] - counts(s)) ** 2).sum()) for s in sets]
+        figures[f"L1 {ways}"] = float(np.mean([np.abs(own[s] - counts(s)).sum() for s in sets])) / len(codes)
+        if estimated is not None:
+            accuracies = [estimated.accuracy([domain.names[i] for i in s]) for s in sets]
+            stated = [a.rmse**2 * own[s].size for a, s in zip(accuracies, sets, strict=True)]
+            ratios = np.sqrt(np.array(stated) / np.maximum(squares, 1e-9))
+            figures[f"stated {ways}"] = [float(np.sqrt(sum(stated) / max(sum(squares), 1e-9)))]
+            figures[f"stated {ways}"] += [float(ratios.min()), float(ratios.max())]
+    return figures
+
+
+def _in_child(pipe: Any, *given: Any) -> None:
+    pipe.send(one_run(*given))
+
+
+def run(codes: Any, *given: Any) -> dict[str, Any]:
+    """One run in a process of its own, so that its memory is its own."""
+    context = multiprocessing.get_context("fork")
+    mine, other = context.Pipe()
+    child = context.Process(target=_in_child, args=(other, codes, *given))
+    child.start()
+    other.close()
+    try:
+        return dict(mine.recv())
+    except EOFError:
+        return {}
+    finally:
+        child.join()
+
+
+def _shown(runs: list[dict[str, Any]], name: str) -> str:
+    values = [one[name] for one in runs if name in one]
+    if not values:
+        return ""
+    if isinstance(values[0], list):
+        pooled, low, high = np.exp(np.log(np.maximum(values, 1e-9)).mean(axis=0))
+        return f"{pooled:.2f} ({low:.2f}–{high:.2f})"
+    return f"{np.mean(values):.4g}"
+
+
+def beside_peers(runs: dict[tuple[str, float, str], list[dict[str, Any]]], epsilon: float, way: str) -> list[list[str]]:
+    """The geometric mean over data sets of the error beside the best peer's, its interval, and the worst."""
+    lines = []
+    for k in (1, 2, 3):
+        name, logs = f"L1 {k}", {}
+        for data in sorted({key[0] for key in runs}):
+            means = {
+                method: float(np.mean([one[name] for one in runs[data, epsilon, method] if name in one]))
+                for method in (way, *PEERS)
+                if any(name in one for one in runs.get((data, epsilon, method), []))
+            }
+            if way in means and len(means) > 1:
+                logs[data] = math.log(means[way] / min(v for m, v in means.items() if m != way))
+        if logs:
+            values = np.array(list(logs.values()))
+            reach = 1.96 * values.std(ddof=1) / math.sqrt(len(values)) if len(values) > 1 else math.nan
+            worst = max(logs, key=lambda one: logs[one])
+            ends = [f"{math.exp(values.mean() + x):.3f}" for x in (0.0, -reach, reach)]
+            lines.append([f"{epsilon:g}", way, f"{k}", f"{len(values)}", *ends, f"{worst} {math.exp(logs[worst]):.2f}"])
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", nargs="*", default=list(REAL))
+    parser.add_argument("--csv", nargs="*", default=[])
+    parser.add_argument("--epsilons", type=float, nargs="+", default=[0.1, 1.0, 10.0])
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--methods", nargs="+", choices=[*OURS, *PEERS], default=[*OURS, *PEERS])
+    parser.add_argument("--runs", type=Path)
+    given = parser.parse_args()
+    lines = [json.loads(line) for line in given.runs.open()] if given.runs and given.runs.exists() else []
+    makers = {**REAL, **MADE, **{Path(p).stem: lambda p=p: coded(pd.read_csv(p)) for p in given.csv}}
+    runs: dict[tuple[str, float, str], list[dict[str, Any]]] = {}
+    for line in lines:
+        runs.setdefault((line["data"], line["epsilon"], line["method"]), []).append(line)
+    for data in [*given.data, *(Path(p).stem for p in given.csv)]:
+        codes = None
+        for key in [(data, epsilon, method) for epsilon in given.epsilons for method in given.methods]:
+            for seed in range(len(runs.get(key, [])), given.seeds):
+                codes = makers[data]() if codes is None else codes
+                line = {"data": data, "epsilon": key[1], "method": key[2], **run(codes, key[2], key[1], seed)}
+                runs.setdefault(key, []).append(line)
+                print(*(f"{value:.4g}" if isinstance(value, float) else value for value in line.values()), flush=True)
+                if given.runs:
+                    with given.runs.open("a") as file:
+                        file.write(json.dumps(line) + "\n")
+    names = ["L1 1", "L1 2", "L1 3", "CPU s", "MB", "stated 1", "stated 2", "stated 3"]
+    rows = [[k[0], f"{k[1]:g}", k[2], f"{len(v)}", *(_shown(v, name) for name in names)] for k, v in runs.items()]
+    print_rows(
+        "Mean ‖estimate − truth‖₁/N; stated beside true RMS error: pooled (least–most)",
+        ["data", "epsilon", "method", "runs", *names],
+        rows,
+    )
+    summary = [line for e in given.epsilons for way in OURS for line in beside_peers(runs, e, way)]
+    columns = ["epsilon", "method", "k", "data sets", "beside best peer", "from", "to", "worst"]
+    print_rows("Error beside the best peer's: geometric mean over data sets, 95 % interval", columns, summary)
+
+
+if __name__ == "__main__":
+    main()
