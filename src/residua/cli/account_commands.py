@@ -1,4 +1,4 @@
-"""The commands that say what was or would be spent, and what can be trusted: audit, verify, sign, persons, ledger."""
+"""The commands of whoever runs it: what was spent, what can be trusted, what works here, and the planner page."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from residua import cli
-from residua.cli.options import AsJson, ShowValues, SpecPath, writing
+from residua.cli.options import AsJson, Host, Port, RootPath, ShowValues, SpecPath, writing
 
 app = typer.Typer()
 
@@ -62,6 +62,28 @@ def doctor(json: AsJson = False) -> None:
     """
     if not cli.doctor.print_parts(as_json=json):
         raise typer.Exit(1)
+
+
+@app.command()
+def ui(
+    spec: Annotated[
+        Path | None,
+        typer.Argument(metavar="SPEC.toml", help="Opened, and saved to; the bundled example if left out."),
+    ] = None,
+    browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
+    host: Host = "127.0.0.1",
+    port: Port = 0,
+    root_path: RootPath = "",
+    json: AsJson = False,
+) -> None:
+    """Plan on a page in the browser. Reads no data.
+
+    Declare attributes, pick tables, move the budget, and see errors at once. On this machine only, unless told so.
+    """
+    from residua.ui.serve import serve
+
+    say = cli.show.print_json if json else cli.show.out.print
+    serve(spec, browser=browser, say=say, host=host, port=port, root=root_path)
 
 
 @app.command()

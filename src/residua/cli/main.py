@@ -347,24 +347,6 @@ def compare(
         cli.comparing.print_comparison(cli.spec.read_spec(first), as_json=json)
 
 
-@app.command()
-def ui(
-    spec: Annotated[
-        Path | None,
-        typer.Argument(metavar="SPEC.toml", help="Opened, and saved to; the bundled example if left out."),
-    ] = None,
-    browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
-    json: AsJson = False,
-) -> None:
-    """Plan on a page in the browser. Reads no data.
-
-    Declare attributes, pick tables, move the budget, and see errors at once. On this machine only.
-    """
-    from residua.ui.serve import serve
-
-    serve(spec, browser=browser, say=cli.show.print_json if json else cli.show.out.print)
-
-
 def main() -> None:
     """Runs the command; a mistake is one sentence on standard error, and the exit code says of which kind."""
     if sys.platform == "win32":  # which writes into files and pipes in an encoding that lacks most letters

@@ -35,6 +35,9 @@ Spreadsheet = Annotated[
     bool, typer.Option("--spreadsheet", help="CSV whose text cannot start a formula: ' before =, +, - and @.")
 ]
 Full = Annotated[bool, typer.Option("--full", help="CSV with every digit, not only those that the error justifies.")]
+Host = Annotated[str, typer.Option(help="The address to listen on, by its number.")]
+Port = Annotated[int, typer.Option(help="The port to listen on; any that is free if 0.")]
+RootPath = Annotated[str, typer.Option(help="Where people reach it behind a proxy: https://HOST/PATH, or /PATH.")]
 Rounded = Annotated[bool, typer.Option("--rounded", help="Whole numbers, which add up across all tables.")]
 Suppress = Annotated[
     str | None, typer.Option(help="Leave numbers blank from this flag on: 'use with caution' or 'unreliable'.")

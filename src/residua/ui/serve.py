@@ -1,15 +1,17 @@
 """Serving the planner page, and who may speak to it: this machine, this browser, this page; others get a sentence.
 
-The server listens on loopback, at a port that the system chooses. Its link holds a token that works once and becomes a
-cookie that scripts cannot read and other sites cannot send (HttpOnly, SameSite=Strict). A request must name the host by
-its number, so that no name on the web can be pointed at it (DNS rebinding), and must come from our own page (Origin,
-Sec-Fetch-Site). Answers load nothing but what lies beside them, run no inline code, and are not kept.
+The server listens on loopback, at a port that the system chooses, unless told otherwise. Its link holds a token that
+works once and becomes a cookie that scripts cannot read and other sites cannot send (HttpOnly, SameSite=Strict). A
+request must name the host by its number, so that no name on the web can be pointed at it (DNS rebinding), or as the
+proxy in front of it is called, and must come from our own page (Origin, Sec-Fetch-Site). Answers load nothing but what
+lies beside them, run no inline code, and are not kept.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hmac
+import re
 import secrets
 import socket
 import threading
@@ -18,7 +20,7 @@ from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs
+from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from residua.errors import FileError
 from residua.ui.documents import Desk
@@ -47,6 +49,7 @@ HEADERS = {
     "cache-control": "no-store",
 }
 _ENCODED = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+_PATH = re.compile(r"(/[A-Za-z0-9._~-]+)*")
 _WORDS = {
     400: "This request cannot be understood.",
     403: "This link is not, or no longer, valid. Start the planner again: residua ui",
@@ -56,16 +59,27 @@ _WORDS = {
 }
 
 
-def serve(path: Path | None, *, browser: bool, say: Callable[[str], object]) -> None:
+def serve(
+    path: Path | None,
+    *,
+    browser: bool,
+    say: Callable[[str], object],
+    host: str = "127.0.0.1",
+    port: int = 0,
+    root: str = "",
+) -> None:
     """Serves the page until it is interrupted.
 
     Args:
         path: the specification to open and to save to; the bundled example, and nothing to save to, if left out.
         browser: whether to open the page.
         say: shows a line to the user.
+        host: the address to listen on, by its number.
+        port: where; any that is free if 0.
+        root: where people reach it behind a proxy: `https://plans.example/planner`, or `/planner` at this address.
 
     Raises:
-        FileError: the libraries for it are not installed, or no port is free.
+        FileError: the libraries for it are not installed, the port is not free, or nobody could reach the page.
         SpecError: the file is not a specification.
     """
     try:
@@ -77,13 +91,11 @@ def serve(path: Path | None, *, browser: bool, say: Callable[[str], object]) -> 
     desk = Desk(path)
     from residua.ui.app import Pages
 
-    door = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    try:
-        door.bind(("127.0.0.1", 0))
-        door.listen(64)  # so that whoever is quicker than we are waits
-    except OSError as problem:
-        raise FileError(f"no port on this machine can be used: {problem.strerror}.") from None
-    guard = Guard(Pages(desk, PlanningProcesses()).app(), door.getsockname()[1])
+    public, own = _public(root), f"[{host}]" if ":" in host else host
+    if not public.netloc and host in ("0.0.0.0", "::"):
+        raise FileError(f"--host {host} is every address; say which one people use: --root-path https://HOST/PATH")
+    door = _listening(host, port)
+    guard = Guard(Pages(desk, PlanningProcesses()).app(), f"{own}:{door.getsockname()[1]}", public)
     settings = uvicorn.Config(
         guard,
         log_config=None,
@@ -102,13 +114,41 @@ def serve(path: Path | None, *, browser: bool, say: Callable[[str], object]) -> 
     server = uvicorn.Server(settings)
     settings.callback_notify = impatient(server.server_state.connections)
     say(f"The planner is at {guard.link}")
-    say("The link works once, on this machine. No data is read. Ctrl-C stops it.")
+    say("The link works once. No data is read. Ctrl-C stops it.")
+    if not public.netloc and not host.startswith("127.") and host != "::1":
+        say("Others on the network can read along: put a proxy with TLS in front, and give its address as --root-path.")
     if browser:  # aside, because some browsers do not return
         threading.Thread(target=webbrowser.open, args=(guard.link,), daemon=True).start()
     try:
         asyncio.run(server.serve(sockets=[door]))
     except KeyboardInterrupt:
         say("Stopped.")
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    door = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        if port:  # which a server that just stopped may still seem to hold
+            door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        door.bind((host, port))
+        door.listen(64)  # so that whoever is quicker than we are waits
+    except (OSError, OverflowError) as problem:
+        door.close()
+        why = getattr(problem, "strerror", None) or str(problem)
+        raise FileError(f"cannot listen on {host} at port {port}: {why}; give another --host or --port.") from None
+    return door
+
+
+def _public(root: str) -> SplitResult:
+    """Where people reach the page, taken apart; a path alone is one at our own address."""
+    try:
+        parts = urlsplit(root.rstrip("/"))
+        sound = bool(parts.netloc) == (parts.scheme in ("http", "https")) and not (parts.query or parts.fragment)
+    except ValueError:
+        sound = False
+    if not sound or (root and not parts.netloc and not root.startswith("/")) or not _PATH.fullmatch(parts.path):
+        raise FileError(f"--root-path {root!r} is no address; write https://HOST/PATH, or /PATH.")
+    return parts
 
 
 def impatient(connections: Collection[Any]) -> Callable[[], Awaitable[None]]:
@@ -134,20 +174,24 @@ class Guard:
 
     Args:
         app: what answers them.
-        port: where the server listens.
+        own: where the server listens, host and port.
+        public: where people reach it: an address, or a path at our own.
     """
 
-    def __init__(self, app: App, port: int) -> None:
+    def __init__(self, app: App, own: str, public: SplitResult) -> None:
         self._app = app
-        self._host = f"127.0.0.1:{port}"
-        self._cookie = f"residua-{port}"  # cookies know no ports: two planners must not share one
+        self._hosts = {own, public.netloc or own}  # a proxy may pass on either
+        self._origin = f"{public.scheme or 'http'}://{public.netloc or own}"
+        self._root = public.path
+        self._cookie = f"residua-{own.rpartition(':')[2]}"  # cookies know no ports: two planners must not share one
+        self._ending = f"HttpOnly; SameSite=Strict; Path={self._root or '/'}" + "; Secure" * (public.scheme == "https")
         self._secret = secrets.token_urlsafe(32)
         self._token: str | None = secrets.token_urlsafe(32)
 
     @property
     def link(self) -> str:
         """The link that opens the page, once."""
-        return f"http://{self._host}/?token={self._token}"
+        return f"{self._origin}{self._root}/?token={self._token}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Judges a request."""
@@ -156,8 +200,10 @@ class Guard:
             return
         if scope["type"] != "http":
             raise RuntimeError("the planner speaks HTTP only")
-        headers = _headers(scope)
-        if headers is None or headers.get("host") != self._host:
+        headers, root = _headers(scope), self._root + "/"
+        if scope["path"].startswith(root):  # a proxy that does not take it off
+            scope["path"] = scope["path"].removeprefix(self._root)
+        if headers is None or headers.get("host") not in self._hosts:
             await _refuse(421, send)
         elif not self._from_us(scope["method"], headers):
             await _refuse(403, send)
@@ -172,13 +218,14 @@ class Guard:
 
     async def _enter(self, scope: Scope, headers: dict[str, str], send: Send) -> None:
         """The token, once, becomes a cookie; whoever has the cookie needs no token."""
+        home = f"{self._root}/".encode()
         given = parse_qs(scope["query_string"].decode("ascii", "replace")).get("token", [""])[0]
         if self._token is not None and hmac.compare_digest(given.encode(), self._token.encode()):
             self._token = None
-            cookie = f"{self._cookie}={self._secret}; HttpOnly; SameSite=Strict; Path=/"
-            await _reply(303, b"", send, [(b"location", b"/"), (b"set-cookie", cookie.encode())])
+            cookie = f"{self._cookie}={self._secret}; {self._ending}"
+            await _reply(303, b"", send, [(b"location", home), (b"set-cookie", cookie.encode())])
         elif scope["method"] == "GET" and self._known(headers):
-            await _reply(303, b"", send, [(b"location", b"/")])
+            await _reply(303, b"", send, [(b"location", home)])
         else:
             await _refuse(403, send)
 
@@ -194,7 +241,7 @@ class Guard:
         if headers.get("sec-fetch-site", "none" if method == "GET" else "same-origin") not in ("same-origin", "none"):
             return False
         origin = headers.get("origin")
-        return origin == f"http://{self._host}" if origin is not None else method in ("GET", "HEAD")
+        return origin == self._origin if origin is not None else method in ("GET", "HEAD")
 
 
 async def _refuse(status: int, send: Send) -> None:

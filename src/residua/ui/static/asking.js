@@ -18,7 +18,7 @@ export function whenGone(stopped, again) {
 export async function look() {
   if (document.hidden) return;
   try {
-    const answer = await fetch("/alive");
+    const answer = await fetch("alive");
     if (answer.ok) back();
     else gone();
   } catch {
@@ -28,7 +28,7 @@ export async function look() {
 
 export async function post(path, body, signal) {
   try {
-    const answer = await fetch(path, {
+    const answer = await fetch(`.${path}`, { // below the page, wherever a proxy puts it
       method: "POST",
       headers: { "content-type": "application/json" },
       body: JSON.stringify({ page, ...body }),

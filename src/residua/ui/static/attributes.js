@@ -1,6 +1,6 @@
 // Attributes: one card per column, closed until it is looked at. A card edits its part of the form in place.
 
-import { area, button, choice, el, field, fresh, input, lines, listed, plural, tick } from "/elements.js";
+import { area, button, choice, el, field, fresh, input, lines, listed, plural, tick } from "./elements.js";
 
 const KINDS = [
   ["values", "Categories"],

@@ -1,6 +1,6 @@
 // The budget: a slider and a number in the currency of your choice, the others beside it; whom it protects; the aim.
 
-import { area, choice, el, field, fresh, input, significant } from "/elements.js";
+import { area, choice, el, field, fresh, input, significant } from "./elements.js";
 
 const CURRENCIES = [
   ["rho", "rho (zero-concentrated)"],

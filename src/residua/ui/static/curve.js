@@ -1,6 +1,6 @@
 // The accuracy–privacy curve: errors against the budget, both logarithmic, with the odds of a guess below.
 
-import { number, shortened, significant, svg } from "/elements.js";
+import { number, shortened, significant, svg } from "./elements.js";
 
 const WIDTH = 760, HEIGHT = 300, LEFT = 58, RIGHT = 232, TOP = 28, FOOT = 66;
 

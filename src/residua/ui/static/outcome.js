@@ -1,7 +1,7 @@
 // The outcome: what is protected, how accurate every table will be, what wishes cost, and plans side by side.
 
-import { button, choice, el, field, input, number, plural, shortened, significant, table, upward, whole } from "/elements.js";
-import { curve } from "/curve.js";
+import { button, choice, el, field, input, number, plural, shortened, significant, table, upward, whole } from "./elements.js";
+import { curve } from "./curve.js";
 
 export function facts(pairs) {
   return el("dl", { class: "facts" }, pairs.map(([name, value, small]) => el("div", {}, el("dt", {}, name), el("dd", {}, value, small ? el("small", {}, small) : null))));

@@ -1,11 +1,11 @@
 // The page: what is open, what happens on a change, and the buttons at the top.
 
-import * as asking from "/asking.js";
-import * as attributes from "/attributes.js";
-import * as budget from "/budget.js";
-import * as outcome from "/outcome.js";
-import * as tables from "/tables.js";
-import { button, el, plural, significant } from "/elements.js";
+import * as asking from "./asking.js";
+import * as attributes from "./attributes.js";
+import * as budget from "./budget.js";
+import * as outcome from "./outcome.js";
+import * as tables from "./tables.js";
+import { button, el, plural, significant } from "./elements.js";
 
 const at = (id) => document.getElementById(id);
 const state = { document: null, form: null, saved: "", kept: [], asked: { find: "", order: "asked", rows: 15 }, last: null, patient: false };

@@ -1,6 +1,6 @@
 // What is asked: one card per entry, with its wish for accuracy.
 
-import { area, button, choice, el, field, fresh, input, lines, shortened, tick } from "/elements.js";
+import { area, button, choice, el, field, fresh, input, lines, shortened, tick } from "./elements.js";
 
 const KINDS = [
   ["ways", "All tables of so many attributes"],
