@@ -52,7 +52,13 @@ class Reported(Shown):
     """A value of which a report can be written: a plan, a release, a projection, a session."""
 
     def report(
-        self, path: str | Path, *, title: str | None = None, beside: Any = None, overwrite: bool = False
+        self,
+        path: str | Path,
+        *,
+        title: str | None = None,
+        beside: Any = None,
+        language: str | None = None,
+        overwrite: bool = False,
     ) -> None:
         """Writes one self-contained HTML page for people: what is protected, how accurate the numbers are, pictures.
 
@@ -62,13 +68,14 @@ class Reported(Shown):
             path: the file; an older report is replaced.
             title: what the page is called.
             beside: for a plan, another plan over the same domain, to see what changes.
+            language: in which it is written, such as `"de"` or `"fr"`; titles too, where the domain declares them.
             overwrite: replace the file whatever it holds.
 
         Raises:
             FileError: something else is there, or it cannot be written.
-            PlanError: `beside` is not a plan, or this is none.
+            PlanError: `beside` is not a plan, or this is none; or a language that nobody has translated to.
         """
-        shown_by("write_report")(self, path, title=title, beside=beside, overwrite=overwrite)
+        shown_by("write_report")(self, path, title=title, beside=beside, language=language, overwrite=overwrite)
 
 
 class ReportedPlan(Reported):
@@ -101,7 +108,8 @@ class Exported(Reported):
             format: `"csv"`, `"parquet"`, `"long"` or `"long-csv"` (all tables in one Parquet or CSV file), `"xlsx"`,
                 `"jsonstat"`, `"px"`, `"sdmx"`, `"datapackage"` or `"csvw"`; see docs/formats.md.
             confidence: how often an interval holds the truth, 0.95 if left out.
-            language: in which language titles are written, where the domain declares several; the first if left out.
+            language: in which it is written, such as `"de"` or `"fr"`: sentences, words and, in Excel, numbers; titles
+                too, where the domain declares several, else the first.
             title: what the whole is called.
             suppress: numbers of this quality or worse are left blank, and so are counts below zero. Of numbers without
                 standard errors the width of the interval decides.

@@ -347,5 +347,5 @@ def test_an_interruption_leaves_nothing_behind_and_says_nothing(tmp_path, monkey
 
 
 def test_an_unknown_language_is_refused(tmp_path):
-    with pytest.raises(rs.ResiduaError, match="there are en, de"):
-        release().export(tmp_path / "x", "csv", language="fr")
+    with pytest.raises(rs.ResiduaError, match="take en, de, fr, or"):
+        release().export(tmp_path / "x", "csv", language="xx")

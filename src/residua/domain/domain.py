@@ -147,6 +147,11 @@ class Domain(Shown):
         sizes.setflags(write=False)
         return sizes
 
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The languages in which attributes or values have titles."""
+        return tuple(dict.fromkeys(tag for attribute in self.attributes.values() for tag in attribute.words.languages))
+
     @cached_property
     def drops(self) -> bool:
         """Whether some value leaves a record out of every table: then changing a record may remove it."""

@@ -17,6 +17,7 @@ from typing import Any, Self, cast
 import numpy as np
 
 from residua.errors import DomainError
+from residua.language import current
 
 Text = str | Mapping[str, str]  # a text, or language → text
 KEYS = ("title", "description", "code", "meanings")
@@ -131,8 +132,9 @@ def names_of(attribute: Described) -> dict[str, str]:
 
 
 def said(text: Mapping[str, str], language: str | None = None) -> str:
-    """A text in a language; in the first that there is, if not in that one."""
-    return text.get(language or "") or next(iter(text.values()), "")
+    """A text in a language, the one that is spoken if left out; in the first that there is, if not in that one."""
+    tag = language or current()
+    return text.get(tag) or text.get(tag.partition("-")[0]) or text.get("") or next(iter(text.values()), "")
 
 
 def _meanings(labels: Any, declared: object) -> Mapping[str, Named]:

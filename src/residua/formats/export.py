@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from residua.domain import Domain
 from residua.errors import PlanError, ResiduaError
 from residua.folders import sync_files, whole_folder
 from residua.formats.about import about
 from residua.formats.cube import Cube, Dimension, cube_of
 from residua.formats.long import NAMES, numbered, write_long
 from residua.formats.writer import Writer
+from residua.language import current, spoken
 from residua.projection.rounded import Rounded
 from residua.projection.tables import Tabled
 from residua.published.quality import Flag, check_flag
@@ -47,13 +47,13 @@ FORMATS: dict[str, tuple[str, str, str]] = {
 }
 
 
+@spoken
 def export(
     published: Any,
     folder: str | Path,
     format: str = "csv",
     *,
     confidence: float | None = None,
-    language: str | None = None,
     title: str | None = None,
     suppress: Flag | None = None,
     full: bool = False,
@@ -66,7 +66,7 @@ def export(
 
     Args:
         published: a release, a projection or estimates, rounded or not.
-        folder, format, confidence, language, title, suppress: as there.
+        folder, format, confidence, title, suppress: as there.
         full: every digit.
         spreadsheet: CSV whose text cannot start a formula.
         listing: called with every table and its file.
@@ -78,7 +78,7 @@ def export(
         raise PlanError(f"{type(published).__name__} has no tables; give a release, a projection or estimates.")
     if spreadsheet and FORMATS[format][0] != "delimited":
         raise PlanError(f"spreadsheet is for CSV, not for {format}; leave it out.")
-    _check_language(published.domain, language)
+    language = current() or None
     plan = published.planned if isinstance(published, Answered) else published.plan
     _pass_over(plan.workload)
     if suppress is not None:
@@ -149,13 +149,6 @@ def _pass_over(workload: Workload | None) -> None:
         require_listable(workload)
     for title, numbers in long:
         warnings.warn(refusal(title, numbers, left_out=True), stacklevel=4)
-
-
-def _check_language(domain: Domain, language: str | None) -> None:
-    known = dict.fromkeys(each for name in domain for each in domain[name].words.languages)
-    if language is not None and language not in known:
-        there = ", ".join(known) or "none; declare titles in it"
-        raise PlanError(f"language={language!r} is not one of the domain's; there are {there}.")
 
 
 def writer_of(format: str) -> Callable[..., Writer]:

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -56,7 +57,7 @@ class Behind:
         """Hands over a call, and waits if there are too many."""
         while len(self._pending) >= self._most:
             self._pending.popleft().result()
-        self._pending.append(self._pool.submit(job, *arguments))
+        self._pending.append(self._pool.submit(copy_context().run, job, *arguments))
 
     def wait(self) -> None:
         """Waits until all is done."""

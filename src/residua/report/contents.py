@@ -14,6 +14,7 @@ import numpy as np
 from residua.errors import PlanError
 from residua.estimation import Estimated
 from residua.estimation.statement import WARNING as MODEL_WARNING
+from residua.language import spoken
 from residua.plans.contract import Plan
 from residua.privacy.costs import brief
 from residua.projection import Projected
@@ -43,11 +44,13 @@ _ADVICE = (
 )
 
 
+@spoken
 def report_html(thing: Any, *, title: str | None = None, beside: Any = None) -> str:
     """The report of a plan, a release, a projection or a session, as a text."""
     return html(page_of(thing, title, beside))
 
 
+@spoken
 def write_report(
     thing: Any, path: str | Path, *, title: str | None = None, beside: Any = None, overwrite: bool = False
 ) -> None:

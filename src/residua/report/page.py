@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from residua.files import check_replaceable, write_atomically
+from residua.language import current, numeral, say, say_many
 from residua.showing import printable
 
 _BEGINS = b"<!DOCTYPE html>\n<!-- residua report -->"
@@ -102,7 +103,15 @@ def _cells(line: str) -> tuple[str, ...]:
 def environment() -> Environment:
     """Our templates; every value that they show is printable and escaped, and a name that is missing is an error."""
     loader = PackageLoader("residua.report")
-    return Environment(loader=loader, autoescape=True, undefined=StrictUndefined, finalize=_shown)
+    made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, finalize=_shown)
+    made.globals |= {"say": say, "say_many": say_many, "say_html": say_html, "numeral": numeral, "language": current}
+    return made
+
+
+def say_html(sentence: str, **values: Any) -> Markup:
+    """A sentence with markup of ours in the current language; texts in its placeholders are escaped."""
+    safe = {name: escape(_shown(value)) if isinstance(value, str) else value for name, value in values.items()}
+    return Markup(say(sentence, **safe))
 
 
 @cache
