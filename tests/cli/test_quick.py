@@ -35,6 +35,7 @@ def loaded(*args: str, cwd: Path) -> set[str]:
         (["--help"], 350),
         (["table", "out", "age"], 650),
         (["count", "out"], 650),
+        (["count", "out", "sex = 'F'"], 650),
         (["mean", "out", "age"], 650),
     ],
 )

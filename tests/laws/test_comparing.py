@@ -3,6 +3,7 @@
 import operator
 from collections.abc import Callable
 from datetime import date, timedelta
+from functools import reduce
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 import residua as rs
 from residua.errors import WorkloadError
+from residua.workload import plain_condition
 from tests.cli.command import inside
 
 COMPARE: dict[str, Callable[[Any, Any], bool]] = {
@@ -124,3 +126,39 @@ def test_the_command_counts_by_such_conditions(tmp_path: Path) -> None:
     refused = inside("count", "out", "Alter < 25", cwd=tmp_path)
     assert refused.code == 2
     assert "their edges, such as 0, 18, 30, 65" in refused.err
+
+
+def test_what_is_read_without_an_engine_is_read_as_the_engine_reads_it() -> None:
+    """Every kind of attribute × operator × value, and all pairs joined by AND: the same cells, or nothing is said."""
+    domain = rs.Domain({
+        "n": rs.Integers(-2, 4, unknown="other"),
+        "bin": rs.Bins([0, 18, 30, 65], unknown="other"),
+        "Kind of": rs.Categories(["it's", "b", "7"], unknown="other"),
+        "code": rs.Categories([3, 5]),
+        "day": rs.Dates("2024-01-01", "2024-03-31", "month"),
+    })  # fmt: skip
+    values = ["-2", "0", "18", "3", "64", "2.5", "'b'", "'it''s'", "'7'", "'(other)'", "'bee'", "'2024-02-01'"]
+    names = ["n", "bin", '"Kind of"', "code", "day", "N"]
+    texts = [f"{name} {sign} {value}" for name in names for sign in (*COMPARE, "<>") for value in values]
+    texts += [f"{name} BETWEEN {a} and {b}" for name in names for a, b in (("0", "3"), ("'b'", "'b'"))]
+    texts += [f"{name} in ({a}, {b})" for name in names for a in values for b in values[:3]]
+    single = {text: meant for text in texts if (meant := plain_condition(domain, text)) is not None}
+    assert len(single) > 80
+    several = [f"{a}  AND {b}" for a, b in list(pairwise(single))[::3]]
+    for chosen in (list(single), [text for text in several if plain_condition(domain, text) is not None]):
+        asked = rs.queries(domain, {str(i): text for i, text in enumerate(chosen)})
+        for one, text in zip(asked.each(), chosen, strict=True):
+            meant = plain_condition(domain, text) or {}
+            every = (meant.get(name, np.ones(domain[name].size)) for name in one.names)
+            np.testing.assert_array_equal(reduce(np.multiply.outer, every).ravel(), one.matrix.toarray()[0], text)
+    for text in (
+        "n = 1 or n = 2",
+        "not n = 1",
+        "n = 1 and",
+        "n = 1; n = 2",
+        "n + 1 = 2",
+        "n = 1.0",
+        "n = 1 -- x",
+        "n=1e0",
+    ):
+        assert plain_condition(domain, text) is None

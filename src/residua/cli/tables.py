@@ -72,10 +72,15 @@ def print_count(folder: Path, condition: str | None, *, as_json: bool, **asked: 
     """One count; of all records without a condition."""
     published, sure = opened(folder, **asked)
     title = condition or "(total)"
-    table = (
-        published.answers(queries(published.domain, [condition]), **sure) if condition else published.table([], **sure)
-    )
-    facts = {name: float(table[name][0]) for name in table.columns if name not in table.keys}
+    if condition and not published.biased:
+        facts = vars(published.count(condition, **sure))
+    else:
+        table = (
+            published.answers(queries(published.domain, [condition]), **sure)
+            if condition
+            else published.table([], **sure)
+        )
+        facts = {name: float(table[name][0]) for name in table.columns if name not in table.keys}
     if as_json:
         print_json({"count": title, **facts, **sure})
         return

@@ -29,7 +29,7 @@ from residua.release.advice import advice_on
 from residua.release.left_out import Counted
 from residua.release.tables import TermTable
 from residua.showing import Exported, shown_by
-from residua.workload import AskedRows, Term, Where, Workload, queries, selected
+from residua.workload import AskedRows, Term, Where, Workload, plain_condition, queries, selected
 
 if TYPE_CHECKING:
     from residua.plans.product.set_estimator import FamilyEstimator
@@ -271,6 +271,7 @@ class Answered(Exported, Quotable, Counted, ABC):
             PlanError: the release cannot answer it, or the dictionary means nothing, or two things.
             WorkloadError: the text is not a condition over the attributes.
         """
+        where = (plain_condition(self.domain, where) or where) if isinstance(where, str) else where
         if isinstance(where, str):
             row = self.answers(queries(self.domain, [where]), confidence=confidence).columns
             return Estimate(*(float(row[name][0]) for name in ("estimate", "stddev", "lower", "upper")))

@@ -2,6 +2,7 @@
 
 from residua.workload.asking import MatrixRows, attribute_queries
 from residua.workload.pieces import Family, Term, applied, renumber, term_title, titled
+from residua.workload.plain_conditions import plain_condition
 from residua.workload.rows import KINDS, AttributeQueries, Identity
 from residua.workload.selecting import Where, coefficients, selected
 from residua.workload.single import explicit, queries
@@ -26,6 +27,7 @@ __all__ = [
     "hierarchy",
     "marginals",
     "on_one_lattice",
+    "plain_condition",
     "prefixes",
     "product",
     "queries",

@@ -115,10 +115,9 @@ def _of_bins(name: str, attribute: Bins, operator: str, constant: str) -> str | 
         number = float(constant)
     except ValueError:  # NULL, TRUE
         return None
-    edges = np.array(attribute.edges)
-    last = np.arange(len(edges) - 1) == len(edges) - 2
-    inside = _answered((edges[:-1], edges[1:], last), operator, number)
+    inside = cells_of_bins(attribute, operator, number)
     if inside is None:
+        edges = np.array(attribute.edges)
         shown = [f"{edge:g}" for edge in edges[np.argsort(np.abs(edges - number))[:_MOST_SHOWN]] if np.isfinite(edge)]
         raise WorkloadError(
             f"{name} {operator} {constant} cuts through a bin of {name!r}; its bins can be compared by < and >= with "
@@ -128,6 +127,13 @@ def _of_bins(name: str, attribute: Bins, operator: str, constant: str) -> str | 
     column = quoted(name)
     members = f"{column} IN ({', '.join(map(literal, labels))})" if labels else f"{column} IS NULL"
     return f"CASE WHEN {column} <> {literal(OTHER)} THEN {members} END" if attribute.has_other else members
+
+
+def cells_of_bins(attribute: Bins, operator: str, number: float) -> NDArray[np.bool_] | None:
+    """Which bins meet a comparison with a number; None where one would with a part of it."""
+    edges = np.array(attribute.edges)
+    last = np.arange(len(edges) - 1) == len(edges) - 2
+    return _answered((edges[:-1], edges[1:], last), operator, number)
 
 
 def _of_units(name: str, attribute: Dates, operator: str, text: str) -> str | None:
