@@ -52,7 +52,7 @@ def test_nothing_is_loaded_and_axe_finds_no_violation(browser, reports, name, da
     only = {"runOnly": ["color-contrast"]} if dark else {}  # all that differs
     found = Axe().run(page, options={"resultTypes": ["violations"], **only})
     assert found.violations_count == 0, found.generate_report()
-    dark_paper = page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(15, 20, 25)"
+    dark_paper = page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(18, 24, 27)"
     assert dark_paper == dark
     page.context.close()
 
@@ -61,10 +61,9 @@ def test_hostile_labels_do_nothing_and_are_read(browser, reports):
     page, requests, complaints = opened(browser, reports["release"])
     assert len(requests) == 1
     assert complaints == []
-    assert page.locator("script, img, iframe, object, embed, link").count() == 0
+    assert page.locator("img, iframe, object, embed, link").count() == 0
     assert NAME in page.locator("main").inner_text()
-    titles = page.locator("svg title").all_text_contents()
-    assert any(LABELS[0] in title for title in titles)
+    assert LABELS[0] in page.locator("main").text_content()
     page.context.close()
 
 
@@ -80,27 +79,34 @@ def test_the_policy_stops_what_would_be_injected(browser, reports, tmp_path):
     page.context.close()
 
 
-def test_narrow_screens_do_not_scroll_sideways(browser, reports):
+# Texts of a chart that can be seen, as boxes; those of pairs whose boxes share more than a hair's breadth.
+OVERLAPS = """() => {
+  const clashes = [];
+  for (const chart of document.querySelectorAll(".chart, .panels, .heat")) {
+    const texts = [...chart.querySelectorAll("svg text, th, td:not(.plot)")];
+    const boxes = texts.filter((one) => one.checkVisibility() && one.textContent)
+      .map((one) => [one.textContent, one.getBoundingClientRect()])
+      .filter(([, box]) => box.width && box.height)
+      .sort((a, b) => a[1].left - b[1].left);
+    boxes.forEach(([words, a], i) => {
+      for (let j = i + 1; j < boxes.length && boxes[j][1].left < a.right - 0.5; j++) {
+        const [others, b] = boxes[j];
+        if (a.top < b.bottom - 0.5 && b.top < a.bottom - 0.5) clashes.push([words, others]);
+      }
+    });
+  }
+  return clashes;
+}"""
+
+
+@pytest.mark.parametrize("width", [1280, 768, 390])
+def test_no_label_touches_another_and_nothing_scrolls_sideways(browser, reports, width):
     for name in reports:
-        page, *_ = opened(browser, reports[name], width=360)
-        assert page.evaluate("document.documentElement.scrollWidth") <= 360, name
-        slim = [each for each in page.locator(".narrow").all() if each.is_visible()]
-        assert slim, "pictures of one attribute have a drawing for narrow screens"
-        assert all(each.evaluate("e => e.scrollWidth <= e.clientWidth") for each in slim), "nothing is cut off"
-        assert not any(each.is_visible() for each in page.locator(".wide").all())
+        page, *_ = opened(browser, reports[name], width=width)
+        page.evaluate("document.querySelectorAll('.tables > details').forEach((each, i) => each.open = i < 8)")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, name
+        assert page.evaluate(OVERLAPS) == [], name
         page.context.close()
-
-
-def test_where_nothing_can_be_pointed_at_the_tables_are_named(browser, reports):
-    """On a telephone there is no hover: the page says where the numbers are, and they are there."""
-    page = browser.new_context(is_mobile=True, has_touch=True, viewport={"width": 390, "height": 844}).new_page()
-    page.goto(reports["release"].as_uri())
-    told = page.locator("section[aria-labelledby=pictures] > p").first.inner_text()
-    assert "in the table below" in told
-    assert "Point at" not in told
-    page.locator("summary", has_text="The same numbers").first.tap()
-    assert page.locator("details[open] table").first.is_visible()
-    page.context.close()
 
 
 def test_keys_suffice(browser, reports):
@@ -114,7 +120,7 @@ def test_keys_suffice(browser, reports):
         seen.add(page.evaluate("document.activeElement.tagName"))
         if page.evaluate("document.activeElement.tagName") == "SUMMARY":
             break
-    assert {"A", "DIV", "SUMMARY"} <= seen
+    assert {"A", "INPUT", "SUMMARY"} <= seen
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.parentElement.open") is True
     page.context.close()
@@ -127,14 +133,14 @@ def test_it_prints_to_a_tagged_pdf(browser, reports):
     assert root["/MarkInfo"]["/Marked"]
     assert "/StructTreeRoot" in root
     assert root["/Lang"] == "en"
-    text = "\n".join(sheet.extract_text() for sheet in document.pages)
-    assert "What is protected, and how strongly" in text
+    text = " ".join(sheet.extract_text() for sheet in document.pages).replace("\n", " ")
+    assert "These numbers hide whether any one record is in the data" in text
     page.context.close()
 
 
 def test_what_notebooks_show_follows_a_theme_that_was_chosen_by_hand(browser, tmp_path):
     """The site and JupyterLab can be dark where the system is light, and the other way round."""
-    light, dark = "rgb(27, 31, 36)", "rgb(230, 237, 243)"
+    light, dark = "rgb(26, 35, 39)", "rgb(233, 238, 236)"
     for attribute, wanted in {
         'data-theme="dark"': dark,
         'data-theme="light"': light,

@@ -15,7 +15,7 @@ from residua.plans.tails import width
 from residua.published.quality import grades, sizes_for
 from residua.workload import Workload
 
-LISTED = 60
+LISTED = 120
 NORMAL_REACH = width(0.95)
 LAPLACE_REACH = math.log(1 / 0.05) / math.sqrt(2)  # of one Laplace variable; sums of several reach less far
 _MOST_QUERIES = 2**22

@@ -1,9 +1,16 @@
-"""Charts: bars with error bars, lines with bands, panels of both, heat maps of pairs, and errors against sizes."""
+"""Charts: bars with error bars, lines with bands, panels of both, tables shaded like heat maps, errors against sizes.
+
+Each is drawn once and takes the width there is. Along the width, places are shares of it, heights are pixels; texts are
+never stretched. Bars stand in a table beside their labels and numbers, which no width can make overlap. Of the labels
+below an axis, as many are shown as have room: each says from which width on, and the style sheet asks (`t1` to `t3`).
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import product
 
 import numpy as np
 from markupsafe import Markup
@@ -14,131 +21,130 @@ from residua.report.accuracy import ListedTable
 from residua.report.series import UNTOLD, Series
 from residua.report.svg import (
     Scale,
-    drawing,
     element,
     figure,
     hover,
     line,
     number,
+    percent,
     rect,
     scale_over,
     shortened,
     size_from,
     text,
-    widest,
+    wide,
 )
 
-BAR_WIDTH, _ROW, _BAR_TOP, _BAR_FOOT, _BAR_LETTERS = 640.0, 24.0, 8.0, 26.0, 26
 _GRADES = ("sure", "unsure", "poor")  # classes of the style sheet
-LINE_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _FOOT = 640.0, 240.0, 62.0, 14.0, 10.0, 42.0
-_STEPS = [factor * 10**power for power in range(9) for factor in (1, 2, 5)]  # between labels
-_CELL, _SHADES, _HEAT_LETTERS = 22.0, 8, 24
-CURVE_WIDTH, _CURVE_HEIGHT, _CURVE_LEFT, _CURVE_RIGHT, _CURVE_TOP, _CURVE_FOOT = 720.0, 280.0, 66.0, 240.0, 26.0, 46.0
+_ROOMS = (230.0, 400.0, 640.0, 900.0)  # widths of a chart from which on more labels are shown, as in the style sheet
+_RIGHT, _GAP, _LETTERS = 24.0, 12.0, 12
+_ROW, _BAR, _HEIGHT, _LOW = 22.0, 14.0, 220.0, 130.0
+_SHADES, _HEADS = 8, 22
 _LEAST_SHARE, _MOST_SHARE = 1e-3, 1.0
-_DASHES = ("stroke1", "stroke2", "stroke3", "stroke4")
+_CALENDAR = {r"\d{4}-\d\d": ("-01", (1, 3, 6, 12, 24, 60, 120)), r"\d{4}-Q\d": ("-Q1", (1, 2, 4, 8, 20, 40))}
+
+Span = Sequence[float]
 
 
 # ---- bars
 
 
-def draw_bars(series: Series, name: str, *, width: float = BAR_WIDTH) -> Markup:
-    """One panel of bars; on narrow screens with shorter labels and fewer numbers below."""
-    slim = width < BAR_WIDTH
-    letters = 15 if slim else _BAR_LETTERS
-    left = 14 + widest(series.labels[0], letters)
-    scale = scale_over(series.span, left, width - (62 if slim else 92))
-    height = _BAR_TOP + _ROW * len(series.labels[0]) + _BAR_FOOT
-    rows = _bar_panel(series, scale, left, _BAR_TOP, width - 4, letters)
-    return drawing(width, height, name, [*_axis(scale, _BAR_TOP, height - _BAR_FOOT, 2 if slim else 1), *rows])
+def draw_bars(series: Series, name: str, span: Span | None = None) -> Markup:
+    """A table with a bar and an error bar per row, its number and its interval."""
+    scale = scale_over(series.span if span is None else span, 0.0, 1.0)
+    rows = [_bar_row(series, i, label, scale) for i, label in enumerate(series.labels[0])]
+    head = element("caption", name, class_="hush")
+    return element("div", element("table", head, element("tbody", *rows), class_="bars"), class_="chart")
 
 
-def _bar_panel(
-    series: Series, scale: Scale, left: float, top: float, right: float, letters: int = _BAR_LETTERS
-) -> Iterator[Markup]:
-    """The rows of a panel: label, bar, error bar and number."""
-    zero = scale(0.0)
-    for i, label in enumerate(series.labels[0]):
-        y = top + _ROW * i
-        estimate = float(series.estimates[i])
-        yield text(left - 8, y + 16, shortened(label, letters), "end", "label", label if len(label) > letters else None)
-        if not series.known(i):
-            yield element("g", hover(series.words(i)), text(zero + 7, y + 16, UNTOLD, "start", "tick"))
-            continue
-        end = reach = scale(estimate)
+def _bar_row(series: Series, i: int, label: str, scale: Scale) -> Markup:
+    head = element("th", shortened(label, 80), scope="row", title=label if len(label) > 80 else None)
+    zero, middle, marks = scale(0.0), _ROW / 2, []
+    if series.known(i):
+        estimate, interval = float(series.estimates[i]), series.interval(i)
+        end = scale(estimate)
         kind = _GRADES[series.grade(i)] + (" below" if estimate < 0 else "")
-        bar = rect(min(zero, end), y + 4, max(abs(end - zero), 0.5), _ROW - 8, f"bar {kind}")
-        marks = [rect(left, y, right - left, _ROW, "touch"), bar]
-        interval = series.interval(i)
+        length = percent(max(abs(end - zero), 0.002))
+        marks.append(rect(percent(min(zero, end)), middle - _BAR / 2, length, _BAR, f"bar {kind}"))
         if interval is not None:
-            low, high = map(scale, interval)
-            marks += _whisker(low, high, y + _ROW / 2)
-            reach = max(end, high)
-        yield element("g", hover(series.words(i)), *marks)
-        yield text(max(reach, zero) + 7, y + 16, series.value(i), "start", "value")
-    yield line(zero, top, zero, top + _ROW * len(series.labels[0]), "axis")
+            low, high = (percent(scale(value)) for value in interval)
+            marks += [line(low, middle, high, middle, "reach")]
+            marks += [line(end, middle - 4, end, middle + 4, "reach") for end in (low, high)]
+    if zero > 0:
+        marks.append(line(percent(zero), 0, percent(zero), "100%", "axis"))
+    drawn = element("td", element("svg", *marks), class_="plot")
+    return element("tr", head, drawn, element("td", *_told(series, i)))
 
 
-def _whisker(start: float, end: float, y: float) -> list[Markup]:
-    """An interval, lying."""
-    return [
-        line(start, y, end, y, "reach"),
-        line(start, y - 4, start, y + 4, "reach"),
-        line(end, y - 4, end, y + 4, "reach"),
-    ]
-
-
-def _axis(scale: Scale, top: float, bottom: float, step: int = 1) -> Iterator[Markup]:
-    """Round numbers below, and thin lines; every so manyth of them."""
-    ticks = scale.ticks
-    for value in ticks[:: step if len(ticks) > 3 else 1]:
-        x = scale(value)
-        yield line(x, top, x, bottom, "grid")
-        yield text(x, bottom + 17, number(value), "middle", "tick")
+def _told(series: Series, *cell: int) -> Iterator[Markup | str]:
+    """A number as it is written: in italics to be used with caution, in brackets unreliable; then its interval."""
+    if not series.known(*cell):
+        yield UNTOLD
+        return
+    value, grade = series.value(*cell), series.grade(*cell)
+    yield element("i", value) if grade == 1 else f"({value})" if grade == 2 else value
+    margin = series.margin(*cell)
+    if margin:
+        yield element("small", f" {margin}")
 
 
 # ---- lines
 
 
-def draw_lines(series: Series, name: str, *, width: float = LINE_WIDTH) -> Markup:
-    """One panel: the estimates as a line, their intervals as a band."""
-    scale = scale_over(series.span, _HEIGHT - _FOOT, _TOP)
-    return drawing(width, _HEIGHT, name, _line_panel(series, scale, width, _HEIGHT, ticks=8))
-
-
-def _line_panel(series: Series, scale: Scale, width: float, height: float, *, ticks: int) -> Iterator[Markup]:
-    """A line, its band, and points that tell their numbers on hover."""
-    labels = series.labels[0]
+def draw_lines(series: Series, name: str, span: Span | None = None, height: float = _HEIGHT) -> Markup:
+    """The estimates as a line, their intervals as a band, and points that tell their numbers when pointed at."""
+    labels, scale = series.labels[0], scale_over(series.span if span is None else span, height, 0.0)
     apart = len(labels) > 1 and labels[-1] == OTHER  # the cell of other values is not next to the last value
-    count = len(labels)
-    step = (width - _LEFT - _RIGHT) / max(count - 1 + 0.5 * apart, 1)
-    x = np.array([_LEFT + step * (i + (0.5 if apart and i == count - 1 else 0)) for i in range(count)])
-    inner = count - 1 if apart else count
-    for value in scale.ticks:
-        yield line(_LEFT, scale(value), width - _RIGHT, scale(value), "axis" if value == 0 else "grid")
-        yield text(_LEFT - 7, scale(value) + 4, number(value), "end", "tick")
-    known = [i for i in range(count) if series.known(i)]
-    if not known:
-        yield text((_LEFT + width - _RIGHT) / 2, (_TOP + height - _FOOT) / 2 + 4, UNTOLD, "middle", "tick")
-    for run in _runs([i for i in known if i < inner]):
-        intervals = [series.interval(i) for i in run]
-        ends = [(x[i], each) for i, each in zip(run, intervals, strict=True) if each is not None]
+    x = np.arange(len(labels), dtype=np.float64)
+    x[-1] += 0.5 * apart
+    x = x / max(x[-1], 1.0) if len(labels) > 1 else np.array([0.5])
+    beside = [number(value) for value in scale.ticks]
+    letters = max(2, *map(len, beside))
+    back = [
+        part
+        for value, words in zip(scale.ticks, beside, strict=True)
+        for part in (
+            line(0, scale(value), "100%", scale(value), "axis" if value == 0 else "grid"),
+            text(-8, scale(value) + 4, words, "end", "tick"),
+        )
+    ]
+    inner = element(
+        "svg", *_strokes(series, x, scale, apart), viewBox=f"0 0 1000 {height:.0f}", preserveAspectRatio="none",
+        width="100%", height=height,
+    )  # fmt: skip
+    if not any(series.known(i) for i in range(len(labels))):
+        back.append(text("50%", height / 2, UNTOLD, "middle", "tick"))
+    below = _labels(labels, x, height, 8.0 * letters + _RIGHT + 12)
+    return _framed(name, letters, height, *back, inner, *below)
+
+
+def _framed(name: str, letters: int, height: float, *inside: Markup) -> Markup:
+    """A chart with an axis on its left, whose numbers have so many letters."""
+    kind = f"lines l{min(letters, 10)}"
+    return element(
+        "div", element("svg", *inside, class_=kind, height=height, role="img", aria_label=name), class_="chart lined"
+    )
+
+
+def _strokes(series: Series, x: np.ndarray, scale: Scale, apart: bool) -> Iterator[Markup]:
+    """Band, line and points, where 1000 is the width: strokes keep their thickness however wide that is."""
+    known = [i for i in range(len(x)) if series.known(i)]
+    for run in _runs([i for i in known if not (apart and i == len(x) - 1)]):
+        ends = [(x[i], each) for i in run if (each := series.interval(i)) is not None]
         if ends:
             band = [*((at, high) for at, (_, high) in ends), *((at, low) for at, (low, _) in reversed(ends))]
             yield element("polygon", points=_points(band, scale), class_="band")
-        path = [(x[i], float(series.estimates[i])) for i in run]
-        yield element("polyline", points=_points(path, scale), class_="line")
+        yield element("polyline", points=_points(((x[i], series.estimates[i]) for i in run), scale), class_="line")
     for i in known:
-        at, interval = float(x[i]), series.interval(i)
-        if apart and i == count - 1 and interval is not None:
-            yield line(at, scale(interval[0]), at, scale(interval[1]), "reach")
-        kind, size = "point poor" if series.grade(i) == 2 else "point", 2.4 if count > 40 else 3.0
-        y = scale(float(series.estimates[i]))
-        yield element("circle", hover(series.words(i)), cx=at, cy=y, r=size, class_=kind)
-    yield from _labels(labels, x, width, height, ticks)
+        kind = "dot poor" if series.grade(i) == 2 else "dot"
+        if apart and i == len(x) - 1 and (interval := series.interval(i)) is not None:
+            yield element("polyline", points=_points(((x[i], end) for end in interval), scale), class_="line reach")
+        place = f"M{1000 * x[i]:.1f},{scale(float(series.estimates[i])):.1f}h0"
+        yield element("path", hover(series.words(i)), d=place, class_=kind)
 
 
 def _points(places: Iterable[tuple[float, float]], scale: Scale) -> str:
-    return " ".join(f"{x:.1f},{scale(y):.1f}" for x, y in places)
+    return " ".join(f"{1000 * x:.1f},{scale(y):.1f}" for x, y in places)
 
 
 def _runs(places: list[int]) -> list[list[int]]:
@@ -152,181 +158,153 @@ def _runs(places: list[int]) -> list[list[int]]:
     return runs
 
 
-def _labels(labels: tuple[str, ...], x: np.ndarray, width: float, height: float, ticks: int) -> Iterator[Markup]:
-    """As many labels as fit below, evenly spaced from the first on; the last too, where there is room for it."""
-    letters = max(min(max(map(len, labels)), 12), 2)
-    room = int((width - _LEFT) / 7 / letters)
-    most = max(min(ticks, room, len(labels)), 1)
-    step = next(step for step in _STEPS if (len(labels) - 1) // step <= most)
-    shown = list(range(0, len(labels), step))
-    if shown[-1] != len(labels) - 1:
-        if float(x[-1] - x[shown[-1]]) < 8.0 * letters and len(shown) > 1:
-            shown.pop()
-        shown.append(len(labels) - 1)
-    for i in shown:
-        anchor = "end" if i == len(labels) - 1 and len(labels) > 1 else "middle"
-        yield line(float(x[i]), height - _FOOT, float(x[i]), height - _FOOT + 4, "axis")
-        yield text(
-            float(x[i]) + (6 if anchor == "end" else 0), height - _FOOT + 18, shortened(labels[i], 12), anchor, "tick"
-        )
+def _labels(labels: Sequence[str], x: np.ndarray, height: float, margin: float) -> Iterator[Markup]:
+    """Labels below an axis; each is shown from the width on at which there is room for it and its neighbours."""
+    words = [shortened(label, _LETTERS) for label in labels]
+    for i, room in rooms(words, x, margin).items():
+        at, anchor = percent(float(x[i])), "end" if x[i] > 0.97 and len(words) > 1 else "middle"
+        shown = f" t{room}" if room else ""
+        yield line(at, height, at, height + 4, f"axis{shown}")
+        yield text(at, height + 18, words[i], anchor, f"tick{shown}", labels[i] if words[i] != labels[i] else None)
+
+
+def rooms(words: Sequence[str], x: np.ndarray, margin: float) -> dict[int, int]:
+    """Place → the narrowest of the widths at which its label is shown, so that no two ever touch.
+
+    Args:
+        words: the labels.
+        x: where they stand, as shares of the width without its margin.
+        margin: what of the width is not the axis, in pixels.
+
+    Example:
+        >>> months = [f"2024-{month:02}" for month in range(1, 13)]
+        >>> rooms(months, np.linspace(0, 1, 12), 60.0)
+        {0: 0, 3: 2, 6: 0, 9: 2}
+    """
+    ending, steps = next(
+        (each for form, each in _CALENDAR.items() if re.fullmatch(form, words[0])),
+        ("", [factor * 10**power for power in range(9) for factor in (1, 2, 5)]),
+    )
+    first = next((i for i, label in enumerate(words) if ending and label.endswith(ending)), 0)
+    widths = np.array([wide(label) for label in words])
+    reach = np.where((x > 0.97) & (len(x) > 1), widths, widths / 2)  # a label at the right end stands left of its place
+    shown: dict[int, int] = {}
+    last = 1
+    for room in reversed(range(len(_ROOMS))):
+        for step in (each for each in [*steps, len(words)] if each % last == 0 or each == len(words)):
+            places = np.arange(first % step, len(words), step)
+            gaps = np.diff(x[places]) * (_ROOMS[room] - margin)
+            if (gaps >= widths[places][:-1] / 2 + reach[places][1:] + _GAP).all():
+                last = step
+                shown.update(dict.fromkeys(places.tolist(), room))
+                break
+    return dict(sorted(shown.items()))
 
 
 # ---- panels on one scale
 
 
-def draw_bar_panels(parts: list[Series], titles: list[str], name: str) -> Markup:
-    """Several panels of bars on one scale, two beside each other."""
-    across = min(2, len(parts))
-    wide = (2 * BAR_WIDTH - 320) / across if across > 1 else BAR_WIDTH
-    labels = parts[0].labels[0]
-    left, bottom = 14 + widest(labels, _BAR_LETTERS), 24 + _ROW * len(labels)
-    scale = scale_over(_span(parts), left, wide - 78)
-    inside = (
-        [
-            text(left, 16, shortened(title, 40), "start", "panel", title),
-            *_axis(scale, 24, bottom),
-            *_bar_panel(part, scale, left, 24, wide - 8),
-        ]
-        for part, title in zip(parts, titles, strict=True)
-    )
-    return _grid(inside, len(parts), across, wide, bottom + _BAR_FOOT, name)
+def draw_panels(
+    draw: Callable[..., Markup], parts: Sequence[Series], titles: Sequence[str], name: str, **options: float
+) -> Markup:
+    """Several charts on one scale, as many beside each other as there is room for."""
+    span = [value for part in parts for value in part.span]
+    heads = [element("p", shortened(title, 60), class_="panel") for title in titles]
+    charts = [draw(part, f"{name}, {title}", span, **options) for part, title in zip(parts, titles, strict=True)]
+    panels = [element("div", *each) for each in zip(heads, charts, strict=True)]
+    return element("div", *panels, class_="panels", role="group", aria_label=name)
 
 
-def draw_line_panels(parts: list[Series], titles: list[str], name: str) -> Markup:
-    """Several panels of lines on one scale, three beside each other."""
-    across = min(3, len(parts))
-    wide, high = (960.0 / across, 170.0 + 20) if across > 1 else (LINE_WIDTH, _HEIGHT + 20)
-    scale = scale_over(_span(parts), high - 20 - _FOOT, _TOP)
-    inside = (
-        [
-            text(_LEFT, 15, shortened(title, 30), "start", "panel", title),
-            element("g", *_line_panel(part, scale, wide, high - 20, ticks=5), transform="translate(0 20)"),
-        ]
-        for part, title in zip(parts, titles, strict=True)
-    )
-    return _grid(inside, len(parts), across, wide, high, name)
+def draw_line_panels(parts: Sequence[Series], titles: Sequence[str], name: str) -> Markup:
+    """Several lines on one scale, lower than one alone."""
+    return draw_panels(draw_lines, parts, titles, name, height=_LOW)
 
 
-def _span(parts: list[Series]) -> list[float]:
-    return [value for part in parts for value in part.span]
+def draw_bar_panels(parts: Sequence[Series], titles: Sequence[str], name: str) -> Markup:
+    """Several tables of bars on one scale."""
+    return draw_panels(draw_bars, parts, titles, name)
 
 
-def _grid(panels: Iterable[list[Markup]], count: int, across: int, wide: float, high: float, name: str) -> Markup:
-    """Panels side by side, row by row."""
-    drawn = [
-        element("g", *inside, transform=f"translate({wide * (i % across):.0f} {high * (i // across):.0f})")
-        for i, inside in enumerate(panels)
-    ]
-    return drawing(wide * across, high * math.ceil(count / across), name, drawn)
-
-
-# ---- heat maps
+# ---- tables shaded like heat maps
 
 
 def draw_heat(series: Series, name: str) -> Markup:
-    """One square per cell: the shade grows with the square root of the estimate; negative ones in another colour."""
-    rows, columns = series.labels
+    """A table with one column per value of the last attribute, one row per value or combination of the others.
+
+    The shade grows with the square root of the estimate; estimates below zero have a colour of their own.
+    """
+    *others, columns = series.labels
+    flat = series.mapped(lambda array: array.reshape(-1, len(columns)))
     largest = max(abs(value) for value in series.span) or 1.0
-    wide = max(_CELL, min(44.0, 760.0 / len(columns)))
-    left, top = 14 + widest(rows, _HEAT_LETTERS), 14 + widest(columns, 16) * 0.72 + 10
-    parts: list[Markup] = []
-    for j, label in enumerate(columns):
-        at = left + wide * (j + 0.5)
-        turned = f"rotate(-45 {at:.1f} {top - 8:.1f})"
-        words = shortened(label, 16)
-        parts.append(element("text", hover(label), words, x=at, y=top - 8, transform=turned, class_="label"))
-    for i, label in enumerate(rows):
-        y = top + _CELL * i
-        parts.append(text(left - 8, y + 15, shortened(label, _HEAT_LETTERS), "end", "label", label))
-        parts += [_square(series, i, j, left + wide * j, y, wide, largest) for j in range(len(columns))]
-    height = top + _CELL * len(rows)
-    parts += _legend(left, height + 14, largest, series)
-    width = max(left + wide * len(columns) + 0.7 * widest(columns[-1:], 16) + 12, left + 480)
-    return drawing(width, height + 58, name, parts)
+    up = Markup(' class="up"') if len(columns) > 6 else ""
+    parts = [Markup('<caption class="hush">{}</caption><thead><tr><th>{}').format(name, " · ".join(series.names[:-1]))]
+    parts += [Markup('<th scope="col"{}><span>{}</span>').format(up, shortened(each, _HEADS)) for each in columns]
+    parts.append(Markup("<tbody>"))
+    for i, labels in enumerate(product(*others)):
+        parts.append(Markup("<tr><th scope=row>{}").format(shortened(" · ".join(labels), 60)))
+        parts += [_cell(flat, i, j, largest) for j in range(len(columns))]
+    table = Markup('<table class="heat">{}</table>').format(Markup("").join(parts))
+    return element("div", table, class_="scroll", tabindex="0", role="region", aria_label=name)
 
 
-def _square(series: Series, i: int, j: int, x: float, y: float, wide: float, largest: float) -> Markup:
-    shade, known = "heat none", series.known(i, j)
-    if known:
-        estimate = float(series.estimates[i, j])
-        step = math.ceil(_SHADES * math.sqrt(min(abs(estimate) / largest, 1.0)))
-        shade = f"heat {'minus' if estimate < 0 else 'plus'}{max(step, 1)}"
-    marks = [rect(x + 0.5, y + 0.5, wide - 1, _CELL - 1, shade)]
-    if known and series.grade(i, j) == 2:
-        marks.append(element("circle", cx=x + wide / 2, cy=y + _CELL / 2, r=2.2, class_="doubt"))
-    return element("g", hover(series.words(i, j)), *marks)
+def _cell(series: Series, i: int, j: int, largest: float) -> Markup:
+    """A shaded number; the tag is not closed, which HTML allows, as there are thousands."""
+    if not series.known(i, j):
+        return Markup("<td>–")
+    shade = shade_of(float(series.estimates[i, j]), largest)
+    return Markup("<td{}>{}").format(f" class={shade}" if shade else "", Markup("").join(_told(series, i, j)))
 
 
-def _legend(x: float, y: float, largest: float, series: Series) -> Iterator[Markup]:
-    """The shades, and only those marks that occur."""
-    known = np.isfinite(series.estimates)
-    for step in range(1, _SHADES + 1):
-        yield rect(x + 20 * (step - 1), y, 20, 12, f"heat plus{step}")
-    yield text(x, y + 28, "0", "start", "tick")
-    yield text(x + 20 * _SHADES, y + 28, number(largest), "end", "tick")
-    at = x + 20 * _SHADES + 18
-    if series.grades is not None and (series.grades[known] == 2).any():
-        yield element("circle", cx=at + 4, cy=y + 6, r=2.2, class_="doubt")
-        yield text(at + 14, y + 10, "unreliable", "start", "tick")
-        at += 92
-    if (series.estimates[known] < 0).any():
-        yield rect(at, y, 20, 12, "heat minus3")
-        yield text(at + 26, y + 10, "estimate below zero", "start", "tick")
-        at += 150
-    if not known.all():
-        yield rect(at, y, 20, 12, "heat none")
-        yield text(at + 26, y + 10, UNTOLD, "start", "tick")
+def shade_of(estimate: float, largest: float) -> str:
+    """The class of a number's shade: none, `h1` to `h8`, or `m1` to `m8` below zero.
+
+    Example:
+        >>> [shade_of(x, 100.0) for x in (100.0, 25.0, 0.0, -4.0)]
+        ['h8', 'h4', '', 'm2']
+    """
+    step = round(_SHADES * math.sqrt(min(abs(estimate) / largest, 1.0)))
+    return f"{'m' if estimate < 0 else 'h'}{step}" if step else ""
 
 
 # ---- the relative error of a count against its size: what is reliable at which size
 
 
-def draw_relative(tables: Sequence[ListedTable], name: str, *, width: float = CURVE_WIDTH) -> Markup:
-    """One falling line per table, over bands of the reliability flags; both axes logarithmic.
-
-    What each line is stands on its right, on narrow screens below.
-    """
+def draw_relative(tables: Sequence[ListedTable], name: str) -> Markup:
+    """One falling line per table, over bands of the reliability flags; both axes logarithmic; below, what each is."""
     low = 10.0 ** math.floor(math.log10(min(one.stddev for one in tables)))
     high = 10.0 ** math.ceil(math.log10(max(one.stddev for one in tables) / _LEAST_SHARE) - 1e-9)
-    high = max(high, 100 * low)
-    slim = width < CURVE_WIDTH
-    right, bottom = width - (24.0 if slim else _CURVE_RIGHT), _CURVE_HEIGHT - _CURVE_FOOT
-    aside = _CURVE_LEFT if slim else right + 12
-
-    x = Scale(low, high, _CURVE_LEFT, right, log=True)
-    y = Scale(_LEAST_SHARE, _MOST_SHARE, bottom, _CURVE_TOP, log=True)
-    parts = [*_bands(right, y), *_log_axes(x, y)]
-    for number_, one in enumerate(tables):
-        start, end = max(low, one.stddev / _MOST_SHARE), min(high, one.stddev / _LEAST_SHARE)
+    x = Scale(low, max(high, 100 * low), 0.0, 1.0, log=True)
+    y = Scale(_LEAST_SHARE, _MOST_SHARE, _HEIGHT, 0.0, log=True)
+    parts, keys = [*_bands(y), *_log_axes(x, y)], []
+    for place, one in enumerate(tables):
+        start, end = max(low, one.stddev / _MOST_SHARE), min(x.high, one.stddev / _LEAST_SHARE)
         tip = f"{one.title}: standard error {figure(one.stddev)}; reliable from a count of {size_from(one.reliable)}"
-        stroke = f"curve {_DASHES[number_ % len(_DASHES)]}"
-        marks = [line(x(start), y(one.stddev / start), x(end), y(one.stddev / end), stroke)]
-        parts.append(element("g", hover(tip), *marks))
-        level = (_CURVE_HEIGHT if slim else _CURVE_TOP) + 12 + 34 * number_
-        parts.append(line(aside, level - 4, aside + 28, level - 4, stroke))
-        parts.append(text(aside + 34, level, shortened(one.title, 27), "start", "label", one.title))
-        parts.append(text(aside + 34, level + 14, f"reliable from {size_from(one.reliable)}", "start", "tick"))
-    return drawing(width, _CURVE_HEIGHT + (34.0 * len(tables) if slim else 0.0), name, parts)
+        stroke = f"curve stroke{place % 4 + 1}"
+        ends = percent(x(start)), y(one.stddev / start), percent(x(end)), y(one.stddev / end)
+        parts.append(element("g", hover(tip), line(*ends, stroke)))
+        swatch = element("svg", line(0, 6, 34, 6, stroke), width=34, height=12, aria_hidden="true")
+        words = f" reliable from {size_from(one.reliable)}"
+        keys.append(element("li", swatch, element("b", shortened(one.title, 60)), words))
+    axes = element("p", "From left to right: the true count. Upwards: the relative standard error.", class_="axes")
+    return element("div", _framed(name, 6, _HEIGHT, *parts), axes, element("ul", *keys, class_="keys"))
 
 
-def _bands(right: float, y: Scale) -> Iterator[Markup]:
+def _bands(y: Scale) -> Iterator[Markup]:
     edges = (_MOST_SHARE, THRESHOLDS[1], THRESHOLDS[0], _LEAST_SHARE)
     for i, (kind, flag) in enumerate(zip(("zone3", "zone2", "zone1"), reversed(FLAGS), strict=True)):
         top, bottom = y(edges[i]), y(edges[i + 1])
-        yield rect(_CURVE_LEFT, top, right - _CURVE_LEFT, bottom - top, kind)
+        yield rect(0, top, "100%", bottom - top, kind)
         # Curves fall from the upper left to the lower right: the corners between are free.
-        yield text(
-            *((_CURVE_LEFT + 6, bottom - 6, flag, "start") if i == 2 else (right - 6, bottom - 6, flag, "end")), "tick"
-        )
+        at, anchor = ("1%", "start") if i == 2 else ("99%", "end")
+        yield text(at, bottom - 6, flag, anchor, "tick")
 
 
 def _log_axes(x: Scale, y: Scale) -> Iterator[Markup]:
-    power, each = x.low, 2 if x.end < 400 and x.high / x.low > 1e4 else 1
-    while power <= x.high * 1.001:
-        yield line(x(power), _CURVE_TOP, x(power), y.start, "grid")
-        yield text(x(power), y.start + 17, number(power) if power >= 1 else f"{power:g}", "middle", "tick")
-        power *= 10**each
-    for share, words in ((1.0, "100 %"), (0.1, "10 %"), (0.01, "1 %"), (0.001, "0.1 %")):
-        yield text(_CURVE_LEFT - 7, y(share) + 4, words, "end", "tick")
-    yield text((_CURVE_LEFT + x.end) / 2, y.start + 36, "true count", "middle", "label")
-    yield text(8, 14, "relative standard error", "start", "label")
+    powers = 10.0 ** np.arange(round(math.log10(x.low)), round(math.log10(x.high)) + 1)
+    words = [number(power) if power >= 1 else f"{power:g}" for power in powers]
+    places = np.array([x(power) for power in powers])
+    for at in places:
+        yield line(percent(float(at)), 0, percent(float(at)), y.start, "grid")
+    for share, told in ((1.0, "100 %"), (0.1, "10 %"), (0.01, "1 %"), (0.001, "0.1 %")):
+        yield text(-8, y(share) + 4, told, "end", "tick")
+    yield from _labels(words, places, y.start, 48.0 + _RIGHT + 12)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import singledispatch
 from itertools import islice
@@ -26,15 +26,22 @@ from residua.report.accuracy import LISTED, Accuracy, ListedTable, accuracy, cur
 from residua.report.alternatives import alternatives
 from residua.report.budget import budget
 from residua.report.charts import draw_bars, draw_relative
+from residua.report.headline import plan_headline, release_headline
 from residua.report.odds import Protection, hundred, odds_of, protection, spent_protection
 from residua.report.page import Page, Section, blocks, html, section, write_page
-from residua.report.pictures import both_widths, pictures, within
+from residua.report.pictures import Picture, pictures, within
 from residua.report.plan_text import changes, compared, objective, promises, proof
 from residua.report.series import Series
 from residua.report.svg import figure, size_from
+from residua.report.tables import every_table
+from residua.report.theme import Theme, read_theme
 from residua.session import Session
 
 _LARGE = 2**20  # numbers of a table beyond which they are not judged one by one
+_MARKS = (
+    "Thin lines and bands are 95 % intervals, each by itself. Pale bars are to be used with caution, dashed ones are "
+    "unreliable. Estimates below zero are shown as they are."
+)
 _ADVICE = (
     "Estimates below zero are as they should be: noise goes both ways. Keep them when adding up, and read them as "
     "“about zero”.",
@@ -45,20 +52,26 @@ _ADVICE = (
 
 
 @spoken
-def report_html(thing: Any, *, title: str | None = None, beside: Any = None) -> str:
+def report_html(thing: Any, *, title: str | None = None, beside: Any = None, **looks: Any) -> str:
     """The report of a plan, a release, a projection or a session, as a text."""
-    return html(page_of(thing, title, beside))
+    return html(page_of(thing, title, beside, **looks))
 
 
 @spoken
 def write_report(
-    thing: Any, path: str | Path, *, title: str | None = None, beside: Any = None, overwrite: bool = False
+    thing: Any,
+    path: str | Path,
+    *,
+    title: str | None = None,
+    beside: Any = None,
+    overwrite: bool = False,
+    **looks: Any,
 ) -> None:
     """Writes a report; see `Reported.report`."""
-    write_page(page_of(thing, title, beside), path, overwrite=overwrite)
+    write_page(page_of(thing, title, beside, **looks), path, overwrite=overwrite)
 
 
-def page_of(thing: Any, title: str | None = None, beside: Any = None) -> Page:
+def page_of(thing: Any, title: str | None = None, beside: Any = None, *, theme: str | Path | None = None) -> Page:
     """The page about a plan, a release, a projection, estimates or a session.
 
     Raises:
@@ -68,7 +81,10 @@ def page_of(thing: Any, title: str | None = None, beside: Any = None) -> Page:
         raise PlanError("beside: two plans stand side by side; give a plan beside a plan.")
     if title is not None and not isinstance(title, str):
         raise PlanError(f"title={title!r} is not a text; give one.")
-    return _page(thing, title, beside)
+    look = Theme() if theme is None else read_theme(theme)
+    page = _page(thing, title, beside)
+    page.theme = look
+    return page
 
 
 @singledispatch
@@ -81,12 +97,14 @@ def _page(thing: Any, title: str | None, beside: Any) -> Page:
 @_page.register
 def _(plan: Plan, title: str | None, beside: Plan | None) -> Page:
     lead = "What would be published, how accurate it would be, and how strongly people are protected. No data was read."
+    shield, errors = protection(plan), accuracy(plan)
     return Page(
         title or ("Plan" if beside is None else "Two plans side by side"),
         lead,
-        _protected(protection(plan), what_if=True),
+        plan_headline(shield, errors),
         None if beside is None else _compared(plan, beside),
-        _accurate(plan, accuracy(plan), verb="would be"),
+        _accurate(plan, errors, verb="would be"),
+        _protected(shield, what_if=True),
         _spent(plan, "What the budget would go to", alternatives(plan)),
     )
 
@@ -98,7 +116,7 @@ def _(release: Release, title: str | None, beside: None) -> Page:
     lead = f"{release.asked_cells:,.0f} {what}, with exactly sampled noise that protects people, and with error bars."
     lead += f" {release.advice}" if release.advice else ""
     name = title or "Release"
-    return Page(name, lead, _protected(shield, what_if=True), *_published(release, shield, name))
+    return Page(name, lead, *_published(release, shield, name))
 
 
 @_page.register
@@ -133,19 +151,19 @@ def _(session: Session, title: str | None, beside: None) -> Page:
     )
     lead = "What a session has measured step by step, and everything that follows from it."
     rest = [] if known is None else _published(known, shield, name)
-    return Page(name, lead, _protected(shield), steps, *rest)
+    return Page(name, lead, *rest[:3], steps, *(rest[3:] or [_protected(shield)]))
 
 
 def _published(release: Release, shield: Protection, name: str) -> list[Section | None]:
     """What is said of everything that was measured."""
     bias = "Answers are biased, as the privacy statement says; no intervals are given." if release.plan.bias else ""
-    note = (
-        "Thin lines and bands are 95 % intervals, each by itself. Pale marks are "
-        "to be used with caution; hollow or dotted ones are unreliable. Estimates below zero are shown as they are."
-    )
+    errors, drawn = _judged(release), pictures(release)
     return [
-        _accurate(release.plan, _judged(release), biased=bias),
-        _drawn(release, note),
+        release_headline(release, shield, errors, drawn),
+        _drawn(drawn[1:], _MARKS),
+        _tables(release),
+        _accurate(release.plan, errors, biased=bias),
+        _protected(shield, what_if=True),
         _spent(release.plan, "What the budget went to"),
         _reuse(name, shield, release.receipt, "release", _ADVICE),
         _statement("Privacy statement", privacy_statement(release)),
@@ -156,17 +174,33 @@ def _without_bars(
     published: Any, name: str, lead: str, warning: str, what: str, note: str, errors: Section | None = None
 ) -> Page:
     """The page of tables whose numbers are biased, and have no standard deviations."""
-    shield = protection(published.plan, published.receipt)
+    shield, drawn = protection(published.plan, published.receipt), pictures(published)
     caption = "" if errors else "Estimated root mean square error of a cell"
     return Page(
         name,
         lead,
-        _protected(shield, what_if=True),
+        release_headline(published, shield, accuracy(published.plan), drawn),
+        _drawn(drawn[1:], note),
+        _tables(published),
         errors,
-        _drawn(published, note),
+        _protected(shield, what_if=True),
         _reuse(name, shield, published.receipt, what, (warning, _ADVICE[1], _ADVICE[3])),
         _statement("What was done, and how accurate it is", published.statement, caption),
     )
+
+
+def _tables(published: Any) -> Section | None:
+    """All tables; what is left out is said."""
+    listed, asked = every_table(published), published.plan.workload
+    if not listed:
+        return None
+    count = max(
+        len(listed), 0 if asked is None or asked.tables is None or not asked.tables.plain else len(asked.tables)
+    )
+    large = sum(not one.whole for one in listed)
+    said = "One table." if count == 1 else f"{count:,} tables."
+    said += f" Too large to be written out here: {large:,}. Each of them says how to get its numbers." if large else ""
+    return section("tables", "All tables", said=said, tables=listed, more=count - len(listed))
 
 
 def _protected(shield: Protection, *, what_if: bool = False) -> Section:
@@ -253,16 +287,15 @@ def _accurate(
         biased=biased,
         projection=projection,
         counted=what_is_counted(plan.unit),
-        curve=both_widths(draw_relative, chosen, name) if chosen else None,
+        curve=draw_relative(chosen, name) if chosen and verb == "are" else None,
         caption="How accurate each of them is" + (", and how many of its numbers are reliable" if flags else ""),
         head=(accuracy.one, *sizes, *flags),
         rows=rows,
     )
 
 
-def _drawn(published: Any, note: str) -> Section | None:
-    drawn = pictures(published)
-    return section("pictures", "Pictures", pictures=drawn, note=note) if drawn else None
+def _drawn(drawn: Sequence[Picture], note: str) -> Section | None:
+    return section("pictures", "Charts", pictures=drawn, note=note, listed=True) if drawn else None
 
 
 def _spent(plan: Plan, title: str, instead: Iterable[tuple[str, str]] = ()) -> Section:
@@ -275,7 +308,7 @@ def _spent(plan: Plan, title: str, instead: Iterable[tuple[str, str]] = ()) -> S
         title,
         spending=spending,
         ways=[(one.title, f"{one.parts:,}", f"{100 * one.share:.1f} %") for one in (spending.ways if spending else ())],
-        picture=both_widths(draw_bars, series, name) if largest else None,
+        picture=draw_bars(series, name) if largest else None,
         objective=objective(plan),
         proof=proof(plan),
         instead=[f"{remark[0].upper()}{remark[1:]}." for _, remark in instead],

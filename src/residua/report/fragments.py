@@ -137,7 +137,7 @@ def _(table: Columns) -> str:
     ]
     drawn = picture(table) if getattr(table, "attributes", ()) and hasattr(table, "estimates") else None
     heading = getattr(table, "title", "") or " × ".join(table.keys) or "Total"
-    svg, caption = drawn and drawn.svg, table.note or "Published numbers"
+    svg, caption = drawn and drawn.drawn, table.note or "Published numbers"
     return _card(heading, (), caption, names, rows, of=len(table), texts=len(table.keys), svg=svg)
 
 

@@ -19,6 +19,7 @@ from markupsafe import Markup, escape
 
 from residua.files import check_replaceable, write_atomically
 from residua.language import current, numeral, say, say_many
+from residua.report.theme import Theme
 from residua.showing import printable
 
 _BEGINS = b"<!DOCTYPE html>\n<!-- residua report -->"
@@ -40,6 +41,9 @@ def section(name: str, title: str, **facts: Any) -> Section:
 
 class Page:
     """A title, a sentence that says what the page is about, and sections; those that are None are left out."""
+
+    kind = "Tables of counts, protected by differential privacy"
+    theme = Theme()
 
     def __init__(self, title: str, lead: str, *sections: Section | None) -> None:
         self.title, self.lead = title, lead
@@ -117,13 +121,24 @@ def say_html(sentence: str, **values: Any) -> Markup:
 @cache
 def style() -> Markup:
     """The style sheet, shared by reports and notebooks. It is ours: it holds no text of others."""
-    return Markup(environment().get_template("style.css").render())
+    return Markup("").join(Markup(environment().get_template(name).render()) for name in ("tokens.css", "style.css"))
 
 
-def policy() -> str:
-    """Nothing may be loaded, run, framed or sent; the one style sheet is named by its digest."""
-    digest = base64.b64encode(hashlib.sha256(style().encode()).digest()).decode()
-    return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+@cache
+def script() -> Markup:
+    """The one script, which searches the list of tables; a page is whole without it."""
+    return Markup(environment().get_template("search.js").render())
+
+
+def policy(style: str, script: str = "") -> str:
+    """Nothing may be loaded, framed or sent; the style sheet and the script are named by their digests."""
+    scripts = f" script-src '{_digest(script)}';" if script else ""
+    held = "img-src data:; base-uri 'none'; form-action 'none'"
+    return f"default-src 'none'; style-src '{_digest(style)}';{scripts} {held}"
+
+
+def _digest(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
 def _shown(value: Any) -> Any:
@@ -135,8 +150,10 @@ def html(page: Page) -> str:
     """A whole page."""
     from residua import __version__
 
-    template = environment().get_template("page.html")
-    return f"{template.render(page=page, policy=policy(), style=style(), version=__version__)}\n"
+    look = style() + Markup(page.theme.style)  # checked when the theme was read
+    search = script() if any(each.name == "tables" for each in page.sections) else ""
+    values = {"page": page, "policy": policy(look, search), "style": look, "script": search}
+    return f"{environment().get_template('page.html').render(**values, version=__version__)}\n"
 
 
 def fragment_html(template: str, **values: Any) -> str:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice, product
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -20,13 +20,13 @@ from markupsafe import Markup
 from residua.domain import Attribute, Bins, Dates, Domain, Integers
 from residua.domain.words import said, title_of
 from residua.linalg.arrays import Integers as Places
+from residua.published.quality import FLAGS
 from residua.published.streaming import axis_labels
 from residua.report.charts import draw_bar_panels, draw_bars, draw_heat, draw_line_panels, draw_lines
 from residua.report.series import Series, series_of
-from residua.report.svg import NARROW, number, shortened
+from residua.report.svg import figure, shortened
 
-PICTURES, PANELS, BARS, SIDE, POINTS, ROWS = 10, 9, 40, 30, 400, 60
-Drawn = tuple[Markup, Markup | None] | None
+PICTURES, PANELS, BARS, SIDE, POINTS, _FEW = 8, 12, 40, 30, 400, 7
 _READABLE = 700  # numbers of a table of several attributes
 _LISTED = 2**20  # rows of a term whose tables are made, to see whether they can be drawn
 _LARGEST = 2**16  # cells of a table that is looked at for a picture
@@ -34,62 +34,94 @@ _LARGEST = 2**16  # cells of a table that is looked at for a picture
 
 @dataclass(frozen=True)
 class Picture:
-    """A table as a picture, and its first rows as a table for those who do not see it.
+    """A table as a chart.
 
     Args:
         title: what it shows.
-        drawn: the drawing, and the same for narrow screens where there is one.
+        drawn: the chart.
         caption: what a reader should know of it.
-        head, rows: the same numbers as text.
-        more: how many rows are left out.
-        numbers: how many columns are numbers.
     """
 
     title: str
-    drawn: tuple[Markup, Markup | None]
+    drawn: Markup
     caption: str
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    more: int
-    numbers: int = 1
-
-    @property
-    def svg(self) -> Markup:
-        """The drawing for wide screens."""
-        return self.drawn[0]
 
 
 def pictures(published: Any) -> list[Picture]:
-    """The main tables of a release or a projection as pictures, smaller tables first."""
+    """The main tables of a release or a projection as charts, the most important first."""
     drawings = (picture(table) for table in _main_tables(published))
     return list(islice((each for each in drawings if each is not None), PICTURES))
 
 
 def picture(table: Any) -> Picture | None:
-    """A table as a picture; None if it is too large to be read as one, or one number."""
-    domain, attributes = table.domain, table.attributes
-    if not 1 <= len(attributes) <= 3 or table.estimates.size > _LARGEST or table.estimates.size < 2:
+    """A table as a chart; None if it is too large to be read as one, or one number."""
+    attributes = table.attributes
+    if not 1 <= len(attributes) <= 3 or not 2 <= table.estimates.size <= _LARGEST:
         return None
-    names = [title(domain, name) for name in attributes]
-    labels = [
-        tuple(title_of(domain[name], x) for x in along)
-        for name, along in zip(attributes, axis_labels(table), strict=True)
-    ]
-    series = series_of(table, names, labels)
-    plain = table.labels is None or [len(x) for x in labels] == [domain[name].size for name in attributes]
-    ordered = [
-        is_ordered(domain[name]) and (plain or len(along) > 7) for name, along in zip(attributes, labels, strict=True)
-    ]
-    heading = _heading(table, names)
-    if ordered == [True] and plain and table.labels is not None and len(labels[0]) > POINTS:
+    series, ordered = table_series(table), _orders(table)
+    heading = heading_of(table)
+    if ordered == [True] and table.labels is not None and len(series.labels[0]) > POINTS:
         few, caption = _spaced(series)  # running sums: between two of them nothing can jump out
-        drawn: Drawn = both_widths(draw_lines, few, heading)
-    else:
-        drawn, caption = _drawn(series, ordered, heading)
-    if drawn is None:
-        return None
-    head, rows, more = _listed(table, names, labels)
-    return Picture(heading, drawn, caption, head, rows, more, len(head) - len(names))
+        return Picture(heading, draw_lines(few, heading), caption)
+    drawn, caption = draw(series, ordered, heading)
+    return None if drawn is None else Picture(heading, drawn, caption)
+
+
+def chart(
+    labels: Sequence[Any],
+    estimates: Any,
+    lower: Any = None,
+    upper: Any = None,
+    flags: Any = None,
+    *,
+    names: Sequence[str],
+    ordered: Sequence[bool] = (),
+) -> Markup:
+    """A chart of plain numbers, as reports and the planner page draw tables: HTML that takes the width there is.
+
+    Args:
+        labels: the labels along one axis, or a list of them for each of two or three axes.
+        estimates: the numbers, in an array with these axes.
+        lower, upper: their intervals, in the same form; None for none.
+        flags: "reliable", "use with caution" or "unreliable" for each; None for none.
+        names: what each axis is called.
+        ordered: for each axis, whether its values lie along a line, as ages and dates do.
+
+    Example:
+        >>> svg = chart(["F", "M"], [120.0, 90.0], [110.0, 80.0], [130.0, 100.0], names=["sex"])
+        >>> svg.count('class="bar sure"'), svg.count("<small>")
+        (2, 0)
+    """
+    along = tuple(tuple(map(str, each)) for each in (labels if len(names) > 1 else [labels]))
+    numbers = np.asarray(estimates, dtype=np.float64)
+    low, high = (None if each is None else np.asarray(each, dtype=np.float64) for each in (lower, upper))
+    grades = None if flags is None else np.vectorize(FLAGS.index, otypes=[int])(np.asarray(flags, dtype=object))
+    whole = bool(np.nanmax(np.abs(numbers), initial=0.0) >= 100)
+    series = Series(tuple(names), along, numbers, low, high, grades, whole)
+    drawn, _ = draw(series, list(ordered) or [False] * len(along), " × ".join(names))
+    return draw_heat(series, " × ".join(names)) if drawn is None else drawn
+
+
+def table_series(table: Any) -> Series:
+    """The numbers of a table under the words of its attributes and values."""
+    domain = table.domain
+    labels = [
+        tuple(title_of(domain[name], x) for x in along) if name in domain.names else tuple(map(str, along))
+        for name, along in zip(table.attributes, axis_labels(table), strict=True)
+    ]
+    return series_of(
+        table, [title(domain, name) if name in domain.names else name for name in table.attributes], labels
+    )
+
+
+def _orders(table: Any) -> list[bool]:
+    """For each axis, whether its values lie along a line."""
+    domain, along = table.domain, [len(x) for x in axis_labels(table)]
+    plain = table.labels is None or along == [domain[name].size for name in table.attributes]
+    return [
+        is_ordered(domain[name]) and (plain or size > _FEW or isinstance(domain[name], Dates))
+        for name, size in zip(table.attributes, along, strict=True)
+    ]
 
 
 def title(domain: Domain, name: str, language: str | None = None) -> str:
@@ -102,30 +134,37 @@ def is_ordered(attribute: Attribute) -> bool:
     return isinstance(attribute, Integers | Bins | Dates)
 
 
-def both_widths(draw: Callable[..., Markup], *what: Any) -> tuple[Markup, Markup]:
-    """A drawing, and the same for narrow screens."""
-    return draw(*what), draw(*what, width=NARROW)
-
-
-def _drawn(series: Series, ordered: Sequence[bool], name: str) -> tuple[Drawn, str]:
-    """The drawing, the same for narrow screens where it has one attribute, and a caption."""
+def draw(series: Series, ordered: Sequence[bool], name: str) -> tuple[Markup | None, str]:
+    """The chart that suits some numbers, and a caption; None where there is none that can be read."""
     sizes = [len(along) for along in series.labels]
+    many = [
+        _FEW if not line else 3 if _dated(along) else _FEW for line, along in zip(ordered, series.labels, strict=True)
+    ]
+    lines = [line and least < size <= POINTS for line, least, size in zip(ordered, many, sizes, strict=True)]
     if len(sizes) == 1:
-        if ordered[0] and 7 < sizes[0] <= POINTS:
-            return both_widths(draw_lines, series, name), ""
+        if lines[0]:
+            return draw_lines(series, name), _reach(series)
         few, caption = _largest(series)
-        return both_widths(draw_bars, few, name), caption
-    best = max(range(len(sizes)), key=lambda i: (ordered[i] and sizes[i] > 7, sizes[i]))
+        return draw_bars(few, name), " ".join(filter(None, (caption, _reach(series))))
+    best = max(range(len(sizes)), key=lambda i: (lines[i], sizes[i]))
     others = [i for i in range(len(sizes)) if i != best]
     panels = math.prod(sizes[i] for i in others)
-    lines = ordered[best] and 7 < sizes[best] <= POINTS
-    if panels <= PANELS and (lines or sizes[best] <= (12 if panels <= 6 else 8)):
+    if panels <= PANELS and (lines[best] or sizes[best] <= (12 if panels <= 6 else 8)):
         parts, titles = _panels(series, others)
-        drawn = draw_line_panels(parts, titles, name) if lines else draw_bar_panels(parts, titles, name)
-        return (drawn, None), "All panels have the same scale."
+        drawn = draw_line_panels(parts, titles, name) if lines[best] else draw_bar_panels(parts, titles, name)
+        return drawn, f"All panels have the same scale. {_reach(series)}".strip()
     if len(sizes) == 2 and max(sizes) <= SIDE:
-        return (draw_heat(series, name), None), "The shade grows with the square root of the estimate."
+        return draw_heat(series, name), f"The darker a cell, the larger its number. {_reach(series)}".strip()
     return None, ""
+
+
+def _dated(labels: Sequence[str]) -> bool:
+    return bool(labels) and labels[0][:4].isdigit() and labels[0][4:5] == "-"
+
+
+def _reach(series: Series) -> str:
+    """What the error bars are, where all have one length."""
+    return "" if series.every is None else f"95 % interval: each number ± {figure(series.every)}."
 
 
 def _panels(series: Series, others: list[int]) -> tuple[list[Series], list[str]]:
@@ -171,7 +210,9 @@ def _main_tables(published: Any) -> Iterator[Any]:
         return
     sizes = {names: published.domain.cells(names) for names in islice(workload.sets, 2**16)}
     ordered = sorted((names for names in sizes if 2 <= sizes[names] <= _LARGEST), key=len)
-    one = [names for names in ordered if len(names) == 1][: PICTURES // 2]
+    dated = [names for names in ordered if any(isinstance(published.domain[name], Dates) for name in names)]
+    one = [names for names in (*dated[:1], *ordered) if len(names) == 1 or names in dated[:1]][: PICTURES // 2]
+    one = list(dict.fromkeys(one))
     for names in [*one, *_varied([names for names in ordered if len(names) > 1], sizes)]:
         yield published.table(names)
 
@@ -196,17 +237,8 @@ def _varied(sets: list[tuple[str, ...]], sizes: Mapping[tuple[str, ...], int]) -
         yield best
 
 
-def _heading(table: Any, names: Sequence[str]) -> str:
+def heading_of(table: Any) -> str:
     """Words of the attributes, unless they do not say all: a level, prefixes, queries."""
-    return table.title if ":" in table.title or table.title == "queries" else " × ".join(names)
-
-
-def _listed(table: Any, names: Sequence[str], labels: Sequence[Sequence[str]]) -> Any:
-    """The heads, the first rows, and how many more there are."""
-    heads = {"estimate": "estimate", "stddev": "standard error", "lower": "from", "upper": "to"}
-    numbers = [name for name in heads if name in table.columns]
-    rows = tuple(
-        (*key, *(number(float(table.columns[name][i])) for name in numbers))
-        for i, key in enumerate(islice(product(*labels), ROWS))
-    )
-    return (*names, *(heads[name] for name in numbers)), rows, len(table) - len(rows)
+    if ":" in table.title or table.title == "queries":
+        return str(table.title)
+    return " × ".join(title(table.domain, name) for name in table.attributes) or "Total"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
@@ -13,6 +13,7 @@ from residua.linalg.arrays import Floats
 from residua.published.quality import FLAGS, grades
 from residua.published.streaming import ends_of
 from residua.report.svg import number
+from residua.showing import printable
 
 UNTOLD = "not told"
 _COARSE, _LARGE = 1.0, 100.0  # standard errors, and estimates without any, that make decimals pointless
@@ -39,6 +40,10 @@ class Series:
     grades: Any = None
     whole: bool = False
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", tuple(map(printable, self.names)))
+        object.__setattr__(self, "labels", tuple(tuple(map(printable, along)) for along in self.labels))
+
     def known(self, *cell: int) -> bool:
         """Whether a cell has a number at all: groups may be measured in different detail."""
         return bool(np.isfinite(self.estimates[cell]))
@@ -53,6 +58,24 @@ class Series:
         if self.lower is None or self.upper is None or not np.isfinite(self.lower[cell]):
             return None
         return float(self.lower[cell]), float(self.upper[cell])
+
+    def margin(self, *cell: int) -> str:
+        """A cell's interval as it is written beside its estimate; nothing where it has none, or all of them one."""
+        interval = self.interval(*cell)
+        if interval is None or self.every is not None:
+            return ""
+        low, high = (round(end) if self.whole else end for end in interval)
+        return f"{number(low)} to {number(high)}"
+
+    @cached_property
+    def every(self) -> float | None:
+        """What lies between each estimate and either end of its interval, where that is the same for all."""
+        if self.lower is None or self.upper is None:
+            return None
+        reach = np.concatenate([(self.upper - self.estimates).ravel(), (self.estimates - self.lower).ravel()])
+        known = reach[np.isfinite(reach)]
+        same = len(known) > 0 and float(np.ptp(known)) <= 1e-6 * float(np.max(known))
+        return float(known[0]) if same else None
 
     @property
     def span(self) -> list[float]:
@@ -73,13 +96,18 @@ class Series:
         names = [name for name in ("estimates", "lower", "upper", "grades") if getattr(self, name) is not None]
         return replace(self, **{name: change(getattr(self, name)) for name in names})
 
+    def turned(self, order: Sequence[int]) -> Self:
+        """The same with its axes in another order."""
+        names, labels = tuple(self.names[i] for i in order), tuple(self.labels[i] for i in order)
+        return replace(self, names=names, labels=labels).mapped(lambda array: np.transpose(array, order))
+
     def grade(self, *cell: int) -> int:
         """The place of a cell's flag; 0 where there is none."""
         return 0 if self.grades is None else int(self.grades[cell])
 
     def words(self, *cell: int) -> str:
         """A cell in words, as shown on hover: what it is, its estimate, interval and flag."""
-        where = ", ".join(f"{name} {along[i]}" for name, along, i in zip(self.names, self.labels, cell, strict=True))
+        where = ", ".join(along[i] for along, i in zip(self.labels, cell, strict=True))
         if not self.known(*cell):
             return f"{where}: {UNTOLD}"
         words = f"{where}: {number(float(self.estimates[cell]))}"

@@ -7,15 +7,17 @@ the page's policy would refuse. A mark carries its text as an SVG title, which b
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
+from unicodedata import east_asian_width
 
 from markupsafe import Markup, escape
 
 from residua.showing import printable
 
-NARROW = 320.0  # pixels: pictures for telephones
-LETTER = 7.5  # mean width of a letter at the size of labels, in pixels
+_LETTER = 7.4  # a letter at the size of labels, in pixels, in a font whose letters are broad
+
+_SHAPES = ("rect", "line", "polygon", "polyline", "path")
 
 
 def element(_name: str, *inside: Markup | str, **attributes: object) -> Markup:
@@ -25,12 +27,14 @@ def element(_name: str, *inside: Markup | str, **attributes: object) -> Markup:
         for name, value in attributes.items()
         if value is not None
     )
+    if not inside and _name in _SHAPES:
+        return Markup("<{0}{1}/>").format(Markup(_name), written)
     content = Markup("").join(escape(part) for part in inside)
     return Markup("<{0}{1}>{2}</{0}>").format(Markup(_name), written, content)
 
 
 def text(
-    x: float, y: float, words: str, anchor: str = "start", class_: str = "label", full: str | None = None
+    x: float | str, y: float, words: str, anchor: str = "start", class_: str = "label", full: str | None = None
 ) -> Markup:
     """One line of text; `full` is shown on hover."""
     inside: list[Markup | str] = [printable(words)]
@@ -39,12 +43,12 @@ def text(
     return element("text", *inside, x=x, y=y, text_anchor=anchor, class_=class_)
 
 
-def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> Markup:
+def line(x1: float | str, y1: float, x2: float | str, y2: float | str, class_: str) -> Markup:
     """A straight line."""
     return element("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)
 
 
-def rect(x: float, y: float, width: float, height: float, class_: str) -> Markup:
+def rect(x: float | str, y: float, width: float | str, height: float, class_: str) -> Markup:
     """A rectangle."""
     return element("rect", x=x, y=y, width=width, height=height, class_=class_)
 
@@ -52,19 +56,6 @@ def rect(x: float, y: float, width: float, height: float, class_: str) -> Markup
 def hover(words: str) -> Markup:
     """What is shown when the mark is pointed at."""
     return element("title", printable(words))
-
-
-def drawing(width: float, height: float, name: str, parts: Iterable[Markup]) -> Markup:
-    """A whole picture; `name` is what a screen reader says, the numbers follow in a table beside it."""
-    return element(
-        "svg",
-        *parts,
-        viewBox=f"0 0 {width:.0f} {height:.0f}",
-        width=f"{width:.0f}",
-        height=f"{height:.0f}",
-        role="img",
-        aria_label=printable(name),
-    )
 
 
 def shortened(words: str, most: int) -> str:
@@ -162,9 +153,14 @@ def _step(low: float, high: float) -> float:
     return next(power * factor for factor in (1, 2, 2.5, 5, 10) if power * factor >= rough * (1 - 1e-9))
 
 
-def widest(labels: Sequence[str], most: int) -> float:
-    """How many pixels the labels take, at most."""
-    return LETTER * min(max((len(label) for label in labels), default=0), most)
+def wide(words: str) -> float:
+    """How many pixels a label takes, at most; letters of the east are twice as wide."""
+    return _LETTER * sum(2 if east_asian_width(letter) in "WF" else 1 for letter in words)
+
+
+def percent(share: float) -> str:
+    """A share of the width."""
+    return f"{100 * share:.2f}".rstrip("0").rstrip(".") + "%"
 
 
 def _short(value: object) -> object:

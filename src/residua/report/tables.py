@@ -1,0 +1,120 @@
+"""All tables of a release as a report lists them: numbers, for large ones a picture, how to get what is left out."""
+
+from __future__ import annotations
+
+import base64
+import shlex
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from residua.report.charts import draw_bars, draw_heat
+from residua.report.pictures import heading_of, table_series
+from residua.report.series import Series
+from residua.report.svg import figure
+
+LISTED = 600  # tables that are named
+_BARS = 20  # values of one attribute that are drawn
+_CELLS = 1_000  # numbers of a table that is written out
+_PAGE = 14_000  # numbers of all tables that are written out: about 300 kB
+_LARGEST = 2**16  # cells of a table that is made to be drawn
+_TEAL = bytes((31, 138, 156))  # to be seen on light and on dark paper
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A table of the list.
+
+    Args:
+        title: what it is called.
+        size: how many numbers it has.
+        note: what a reader should know of its numbers.
+        drawn: its numbers, or a picture of them; None where it is left out.
+        command: how to get it.
+        whole: whether all its numbers are written out.
+    """
+
+    title: str
+    size: int
+    note: str
+    drawn: Markup | None
+    command: str
+    whole: bool
+
+
+def every_table(published: Any) -> list[Listed]:
+    """The tables of a release or a projection that a report names, each with its numbers or how to get them."""
+    room, rows = _PAGE, []
+    for names, size, make in islice(_tables(published), LISTED):
+        table = make() if size <= _LARGEST else None
+        shown = table is not None and size <= min(room, _CELLS)
+        room -= size if shown else 0
+        rows.append(_listed(published, names, size, table, shown=shown))
+    return rows
+
+
+def _tables(published: Any) -> Iterator[tuple[tuple[str, ...], int, Any]]:
+    """Attributes, number of cells, and how to make it, of each table; smaller ones first where all are marginals."""
+    asked = published.plan.workload
+    tables = None if asked is None else asked.tables
+    if tables is None:
+        if asked is not None and asked.queries <= _LARGEST:
+            yield ("query",), asked.queries, lambda: published.answers(asked)
+    elif tables.plain:
+        for names in sorted(islice(tables.sets, LISTED), key=len):
+            yield names, published.domain.cells(names), lambda names=names: published.table(names)
+    else:
+        for table in published.tables(most=_LARGEST):
+            yield table.attributes, len(table), lambda table=table: table
+
+
+def _listed(published: Any, names: tuple[str, ...], size: int, table: Any, *, shown: bool) -> Listed:
+    command = f"residua table DIR {shlex.join(names)}".rstrip()
+    if table is None:
+        return Listed(" × ".join(names), size, "", None, command, whole=False)
+    title, series = heading_of(table), table_series(table)
+    note = "" if series.every is None else f"± {figure(series.every)}"
+    if shown:
+        return Listed(title, size, note, _numbers(series, title), command, whole=True)
+    return Listed(title, size, note, raster(series, title) if len(names) == 2 else None, command, whole=False)
+
+
+def _numbers(series: Series, title: str) -> Markup:
+    """Few values of one attribute: bars beside the numbers; else a shaded table, its shortest axis across."""
+    axes = len(series.labels)
+    if axes == 0:
+        return draw_bars(replace(series, names=("",), labels=(("all",),)).mapped(np.atleast_1d), title)
+    if axes == 1 and len(series.labels[0]) <= _BARS:
+        return draw_bars(series, title)
+    if axes == 1:
+        return draw_heat(replace(series, names=(*series.names, ""), labels=(*series.labels, ("",))), title)
+    across = min(range(axes), key=lambda i: len(series.labels[i]))
+    return draw_heat(series.turned([*(i for i in range(axes) if i != across), across]), title)
+
+
+def raster(series: Series, title: str) -> Markup:
+    """A heat map of a large table as a picture, one dot per cell: some kilobytes for thousands of numbers."""
+    down, across = series.labels
+    sizes = np.nan_to_num(np.clip(series.estimates, 0.0, None))
+    shades = np.round(15 * np.sqrt(sizes / max(float(sizes.max()), 1e-9))).astype(np.uint8)
+    lines = b"".join(b"\0" + bytes(row) for row in shades)
+    head = struct.pack(">IIBBBBB", len(across), len(down), 8, 3, 0, 0, 0)
+    chunks = {b"IHDR": head, b"PLTE": _TEAL * 16, b"tRNS": bytes(range(0, 256, 17)), b"IDAT": zlib.compress(lines, 9)}
+    png = b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(kind, data) for kind, data in (*chunks.items(), (b"IEND", b"")))
+    words = (
+        f"Across: {series.names[1]}, {across[0]} to {across[-1]}. Down: {series.names[0]}, {down[0]} to {down[-1]}. "
+        "The darker a dot, the larger its number."
+    )
+    picture = Markup('<img class="raster" src="data:image/png;base64,{}" alt="{}" width="{}" height="{}">')
+    drawn = picture.format(base64.b64encode(png).decode(), f"Heat map of {title}", len(across), len(down))
+    return drawn + Markup("<p>{}</p>").format(words)
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
