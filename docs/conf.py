@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib.metadata import version as installed
 from pathlib import Path
@@ -27,8 +28,10 @@ myst_heading_anchors = 4
 nb_execution_mode = "force"
 nb_execution_raise_on_error = True
 nb_execution_timeout = 120
+nb_execution_excludepatterns = os.environ.get("SITE_NOT_RUN", "").split()  # tests run the gallery in one process
 nb_execution_in_temp = True
 nb_merge_streams = True
+suppress_warnings = ["myst-nb.lexer"]  # cells that are not run do not say their language
 
 default_role = "code"  # docstrings are written with single backticks
 autodoc_member_order = "bysource"
@@ -47,6 +50,7 @@ html_title = f"residua {release}"
 html_math_renderer = "mathml"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_search_scorer = str(Path(__file__).with_name("_site") / "scorer.js")
 html_copy_source = False
 html_domain_indices = False
 html_show_sphinx = False

@@ -23,11 +23,17 @@ pytestmark = pytest.mark.xdist_group("site")  # it is built once
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The whole site, as `scripts/site` builds it: the notebooks run, and a warning is an error."""
+    """The site as `scripts/site` builds it, a warning an error; the gallery runs in `test_gallery.py`."""
     out = tmp_path_factory.mktemp("site")
-    sphinx = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-d", str(out / "trees"), str(DOCS)]
-    quiet = {**os.environ, "PYTHONWARNINGS": "ignore"}  # those of other libraries are not Sphinx's
-    done = subprocess.run([*sphinx, str(out / "html")], capture_output=True, text=True, env=quiet, timeout=400)
+    sphinx = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-d", str(out / "trees")]
+    quiet = {
+        **os.environ,
+        "PYTHONWARNINGS": "ignore",
+        "SITE_NOT_RUN": "gallery/*",
+    }  # those of other libraries are not Sphinx's
+    done = subprocess.run(
+        [*sphinx, str(DOCS), str(out / "html")], capture_output=True, text=True, env=quiet, timeout=400
+    )
     assert done.returncode == 0, done.stderr[-4000:]
     return out / "html"
 
@@ -70,3 +76,21 @@ def test_pages_make_no_outside_request_and_axe_finds_no_violation(site: Path, br
 def test_no_page_names_anything_to_fetch_elsewhere(site: Path) -> None:
     fetched = re.compile(r"""<(?:script|link|img|iframe|source)\b[^>]*?(?:src|href)=["'](?:https?:)?//""")
     assert [page.name for page in site.rglob("*.html") if fetched.search(page.read_text(encoding="utf-8"))] == []
+
+
+SOUGHT = {"rounding": "uncertainty", "docker": "operations", "spss": "engines", "weights": "uncertainty"}
+WHY = ("decisions", "mathematics/", "changes", "findings", "architecture", "contributing", "trust")
+
+
+def test_the_search_finds_what_to_do_before_why_it_is_so(site: Path, browser: Browser) -> None:
+    page = browser.new_page()
+    for word, wanted in SOUGHT.items():
+        page.goto(f"{(site / 'search.html').as_uri()}?q={word}")
+        page.wait_for_selector("#search-results p.search-summary:has-text('found')")
+        links = page.locator("#search-results ul.search li > a").evaluate_all(
+            "all => all.map(a => a.getAttribute('href'))"
+        )
+        pages = list(dict.fromkeys(link.partition(".html")[0] for link in links))
+        first_why = next((i for i, name in enumerate(pages) if name.startswith(WHY)), len(pages))
+        assert pages.index(wanted) < first_why, f"{word}: {pages}"
+    page.close()
