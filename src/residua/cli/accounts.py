@@ -9,7 +9,7 @@ from typing import Any
 
 from residua.cli.show import err, out, print_json
 from residua.cli.sources import open_source
-from residua.cli.spec import budget_of, read_spec
+from residua.cli.spec import Spec, budget_of, read_spec
 from residua.errors import SpecError
 from residua.measurement import Ledger, allot
 from residua.measurement.ledger_entries import Entry
@@ -20,6 +20,11 @@ from residua.privacy.costs import DELTAS, printed
 from residua.privacy.exact import round_up
 from residua.privacy.guarantees import guarantee_to_body
 from residua.screen import PlainTable
+
+
+def ledger_options(spec: Spec) -> dict[str, Any]:
+    """What [ledger] says beside its path and budget."""
+    return {name: spec.ledger[name] for name in ("witness", "discovery_delta") if name in spec.ledger}
 
 
 def accept_data(path: Path, spec: Path | None, why: str | None) -> None:
@@ -76,6 +81,8 @@ def print_ledger(path: Path, *, as_json: bool) -> None:
     out.print(f"Spent  {_in_words(ledger, spent)}")
     left = f"{float(remaining / half):.6g}" if remaining * 10**9 > whole else "0 (less than a billionth)"
     out.print(f"Left   {name} {left} of {float(whole / half):.6g}")
+    if ledger.discovery_delta:
+        out.print(f"Delta  {ledger.discovery_delta_spent:g} of {ledger.discovery_delta:g} spent on discovering values")
     out.print(f"Means  {ledger.meaning}")
 
 
@@ -91,6 +98,7 @@ def _facts(ledger: Ledger) -> dict[str, Any]:
         "unit": unit_to_body(ledger.unit),
         "spent": _spent_facts(ledger, spent),
         "remaining": left,
+        "discovery_delta": {"allowed": ledger.discovery_delta, "spent": ledger.discovery_delta_spent},
         "meaning": ledger.meaning,
         "entries": [_entry_facts(entry, ledger.currency) for entry in ledger.entries],
     }
@@ -103,6 +111,8 @@ def _entry_facts(entry: Entry, currency: Currency) -> dict[str, Any]:
         amounts["pcost"] = float(entry.cost)
     named = {"sequence": entry.sequence, "time": entry.time, "purpose": entry.purpose}
     noise = "allotted" if "allotted" in entry.detail else "normal" if pure is None else "laplace"
+    if entry.delta:
+        amounts["delta"] = round_up(entry.delta)
     return {**named, "noise": noise, **amounts, "digest": entry.digest}
 
 

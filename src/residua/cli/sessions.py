@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
+from residua.cli.accounts import ledger_options
 from residua.cli.objectives import SPENDING, section
 from residua.cli.planning import make_plan
 from residua.cli.show import err, out, print_json, progress_bar
@@ -173,7 +174,7 @@ def opened(spec: SessionSpec, *, create: bool = False, show_values: bool = False
         if not first.ledger_path.parent.is_dir():
             raise SpecError(f"the folder of [ledger] path, {str(first.ledger_path.parent)!r}, does not exist; make it.")
         check_place(spec.state)
-    ledger = Ledger(first.ledger_path, budget, unit=first.unit)
+    ledger = Ledger(first.ledger_path, budget, unit=first.unit, **ledger_options(first))
     try:
         with progress_bar() as show:
             yield Session(

@@ -23,7 +23,8 @@
 [objective]       minimise = "total" | "max" | "largest" with count | "p-norm" with p | "estimates"; tolerance;
                   dense = true: one by one; axis = true: with noise along an axis, however short, as a continual
                   release takes it
-[ledger]          path = "adult.ledger"; rho | mu | epsilon and delta | epsilon: the whole budget of the dataset
+[ledger]          path = "adult.ledger"; rho | mu | epsilon and delta | epsilon: the whole budget of the dataset;
+                  witness = "/elsewhere/adult.witness", discovery_delta = 1e-9
 [plan.NAME]       candidates of a session (sessions.py); [session] state = "folder"
 """
 
@@ -59,7 +60,7 @@ _SECTIONS = {
     },
     "privacy": {*SPENDING, "records", "replace", "one_per", "per", "left_out", "left_out_most", "sampling"},
     "objective": {"minimise", *NUMBERS, "tolerance", "dense", "axis"},
-    "ledger": {"path", *SPENDING},
+    "ledger": {"path", "witness", "discovery_delta", *SPENDING},
     "session": {"state", "by"},
 }
 _BUDGETS: dict[frozenset[str], tuple[Callable[..., Guarantee], str]] = {
@@ -180,8 +181,9 @@ def _spec(content: Mapping[str, Any], folder: Path) -> Spec:
         )
     if axis and (least or isinstance(guarantee, PureDP)):
         raise SpecError("[objective] axis is for normal noise; remove it, or give a delta, or rho or mu.")
-    if not isinstance(ledger.get("path", ""), str) or "\0" in ledger.get("path", ""):
-        raise SpecError(f"[ledger] path = {ledger['path']!r} is not a path; name the ledger's file.")
+    for name in ("path", "witness"):
+        if not isinstance(ledger.get(name, ""), str) or "\0" in ledger.get(name, ""):
+            raise SpecError(f"[ledger] {name} = {ledger[name]!r} is not a path; name the ledger's file.")
     require_path(folder / ledger.get("path", ""))
     if guarantee is None and targets is None:
         raise SpecError("say what to spend, [privacy] rho = 0.5, or how accurate to be, [[workload]] stddev = 10.")

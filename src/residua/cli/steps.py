@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from residua.cli.accounts import ledger_options
 from residua.cli.planning import make_plan
 from residua.cli.show import err, out, print_json, print_table, progress_bar
 from residua.cli.sources import notice, open_source
@@ -185,7 +186,7 @@ def open_ledger(spec: Spec, kind: type[Ledger] = Ledger) -> Ledger:
             f"there is no ledger {str(spec.ledger_path)!r}; make it, once: residua ledger create SPEC.toml. If it was "
             "lost, restore it: what was spent of the budget is in it."
         )
-    return kind(spec.ledger_path, spec.ledger_budget, unit=spec.unit)
+    return kind(spec.ledger_path, spec.ledger_budget, unit=spec.unit, **ledger_options(spec))
 
 
 def create_ledger(spec: Spec, population: str | None = None) -> Ledger:
@@ -198,7 +199,7 @@ def create_ledger(spec: Spec, population: str | None = None) -> Ledger:
     budget = spec.ledger_budget or spec.guarantee
     if budget is None:
         raise SpecError("say what may be spent in all: [ledger] rho = 1.0, for example.")
-    return Ledger.create(spec.ledger_path, budget, unit=spec.unit, population=population)
+    return Ledger.create(spec.ledger_path, budget, unit=spec.unit, population=population, **ledger_options(spec))
 
 
 def run_continual(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import hmac
 import os
 import secrets
 from collections.abc import Iterator, Mapping
@@ -18,16 +17,16 @@ from residua.files import require_path
 from residua.measurement import ledger_entries as amounts
 from residua.measurement import ledger_file as file
 from residua.measurement.ledger_entries import Acceptance, Contents, Entry, Header
+from residua.measurement.ledger_facts import LedgerFacts
+from residua.measurement.witness import Witness
 from residua.plans.noise import Currency
 from residua.privacy import AddRemove, Guarantee, Person, ReplaceOne, Unit
-from residua.privacy.guarantees import affordable
-from residua.showing import Shown
 from residua.source import source_of
 
 __all__ = ["Acceptance", "Entry", "Ledger"]
 
 
-class Ledger(Shown):
+class Ledger(LedgerFacts):
     """The budget of one population and what was spent of it, in a file that only grows; created, or opened.
 
     A ledger belongs to people, not to bytes: whatever is released about them, from whichever version of their data, is
@@ -47,10 +46,10 @@ class Ledger(Shown):
     debit at once. An edited, removed, inserted or moved line is noticed.
 
     What it cannot notice: the chain has no secret, so anyone who may write the file can rewrite all of it, or
-    cut its last lines off (go back to a copy). Keep `head` with every release and ask `contains(head)` later;
-    a Ledger does so itself for what it has seen. The dataset's fingerprint is kept hashed with a random salt:
-    two ledgers of one dataset show nothing in common, but whoever has the ledger can test a guess of the
-    fingerprint. Keep the ledger on a local disk, where locks and fsync do what they say.
+    cut its last lines off (go back to a copy), unless a `witness` in another place knows better. Every release keeps
+    its `head`: `contains(head)` tells; a Ledger does so itself for what it has seen. The dataset's fingerprint is kept
+    hashed with a random salt: two ledgers of one dataset show nothing in common, but whoever has the ledger can test a
+    guess of the fingerprint. Keep the ledger on a local disk, where locks and fsync do what they say.
 
     Args:
         path: the file; one per population.
@@ -60,10 +59,15 @@ class Ledger(Shown):
         dataset: fingerprint of the dataset the ledger belongs to, kept at creation; checked when the ledger
             has one already. If left out, the first debit binds the ledger to its own.
         population: who the people are, in words that may be public, fixed at creation; the file's name if left out.
+        discovery_delta: how much delta `rs.discover` may spend in all, beside the budget, fixed at creation; none if
+            left out.
+        witness: a second file, best on another disk, that knows how far the ledger got; fixed at creation, relative to
+            the ledger's folder. A ledger that was set back to a copy is refused then.
 
     Raises:
         FileError: when the path cannot be used, or holds no ledger.
-        LedgerError: when the file has another budget, unit, population or dataset, or was changed.
+        LedgerError: when the file has another budget, unit, population, dataset or witness, was changed, or is older
+            than its witness.
 
     Reference: Smith and Thakurta (2022), arXiv:2210.17520 (filter for GDP); Whitehouse, Ramdas, Rogers and Wu
         (2023), arXiv:2203.05481 (for zCDP and approximate DP); Feldman and Zrnic (2021) (Rényi filter).
@@ -95,10 +99,14 @@ class Ledger(Shown):
         unit: Unit | None = None,
         dataset: str | None = None,
         population: str | None = None,
+        discovery_delta: float | None = None,
+        witness: str | os.PathLike[str] | None = None,
     ) -> None:
         self._path = Path(path).absolute()
         require_path(self._path)
         self._seen: str | None = None
+        self._witness: Witness | None = None  # until the header is read
+        place, delta = None if witness is None else os.fspath(witness), amounts.exact_delta(discovery_delta)
         if budget is not None:
             unit = AddRemove() if unit is None else unit
             if not isinstance(unit, AddRemove | ReplaceOne | Person):
@@ -107,13 +115,24 @@ class Ledger(Shown):
             _require_text("population", name, "say who the people are")
             allowed, salt = amounts.allowance(budget), secrets.token_hex(16)
             bound = None if dataset is None else _salted(salt, dataset)
-            file.create_file(self._path, Header(budget, unit, allowed, salt, bound, name))
+            if place is not None:
+                Witness.beside(self._path, place).require_new(self._path)
+            header = Header(budget, unit, allowed, salt, bound, name, delta or Fraction(0), place)
+            file.create_file(self._path, header)
         contents = self._read()
         self._header = held = contents.header
         self._require_fixed(held.budget, budget, f"has the budget {held.budget!r}", "or leave the budget out")
         if not (isinstance(unit, Person) and isinstance(held.unit, Person)):  # a bound is a plan's own
             self._require_fixed(held.unit, unit, f"protects against {held.unit}", f"unit={held.unit!r}")
         self._require_fixed(held.population, population, f"is of the population {held.population!r}", "of these people")
+        self._require_fixed(held.discovery_delta, delta, f"allows delta {float(held.discovery_delta):g}", "or none")
+        self._require_fixed(held.witness, place, f"has the witness {held.witness!r}", "or none")
+        if held.witness is not None:
+            self._witness = Witness.beside(self._path, held.witness)
+            if not self._witness.path.exists():  # whoever made the ledger may have died before it was there
+                with self._held() as (_, contents):
+                    self._witness.advance(contents)
+            self._witness.check(contents, self._name)
         if dataset is not None:
             self._bound(contents, dataset)
 
@@ -133,99 +152,6 @@ class Ledger(Shown):
             raise LedgerError(
                 f"the ledger {self._name} {states}, fixed at creation, not {given}; give the same, {which}."
             )
-
-    @property
-    def path(self) -> Path:
-        """Where the ledger is."""
-        return self._path
-
-    @property
-    def budget(self) -> Guarantee:
-        """All that may ever be spent."""
-        return self._header.budget
-
-    @property
-    def currency(self) -> Currency:
-        """What the ledger counts in: epsilon where the budget is PureDP, else pcost."""
-        return amounts.currency_of(self._header.budget)
-
-    @property
-    def unit(self) -> Unit:
-        """Whom the budget protects."""
-        return self._header.unit
-
-    @property
-    def population(self) -> str:
-        """Who the people are."""
-        return self._header.population
-
-    @property
-    def identity(self) -> str:
-        """What tells this ledger from all others, copies of it excepted: the digest of its first line, salted."""
-        return self._header.digest
-
-    @property
-    def spent(self) -> Guarantee:
-        """All debits together, as a guarantee of the budget's type, rounded up; `Nothing()` before the first.
-
-        It has `.rho` and `.epsilon_at(delta)`, as every guarantee where a theorem allows.
-        """
-        return amounts.stated(self._header.budget, self._read().spent)
-
-    @property
-    def remaining(self) -> Guarantee:
-        """What is still allowed, as a guarantee of the budget's type, rounded down; `Nothing()` when nothing is.
-
-        A plan may be made for it: `rs.plan(workload, ledger.remaining)`.
-        """
-        return affordable(self._header.budget, self._read().remaining)
-
-    @property
-    def spent_exactly(self) -> Fraction:
-        """All debits, exactly: a pcost, or an epsilon where the budget is PureDP."""
-        return self._read().spent
-
-    @property
-    def remaining_exactly(self) -> Fraction:
-        """What is still allowed, exactly, in the same currency."""
-        return self._read().remaining
-
-    @property
-    def accepted(self) -> tuple[Acceptance, ...]:
-        """The datasets that were declared to hold the same people, oldest first."""
-        return self._read().accepted
-
-    @property
-    def meaning(self) -> str:
-        """What the total stands for, in a sentence; it depends on the budget, and on whether noise was mixed."""
-        return amounts.meaning(self._header.budget, laplace=any(entry.may_be_laplace for entry in self.entries))
-
-    @property
-    def entries(self) -> tuple[Entry, ...]:
-        """Every debit, oldest first."""
-        return self._read().entries
-
-    @property
-    def head(self) -> str:
-        """The digest of the last line; it stands for all that the ledger says now."""
-        return self._read().head
-
-    def contains(self, head: str) -> bool:
-        """Whether the ledger once had this head; if not, it was rolled back or is another ledger."""
-        return self._read().contains(head)
-
-    def keyed(self, text: str) -> str:
-        """A digest of a text that nobody can compute without the ledger (HMAC-SHA256 with its salt)."""
-        return hmac.new(self._header.salt.encode(), text.encode("utf-8", "surrogatepass"), "sha256").hexdigest()
-
-    @property
-    def choosing_key(self) -> bytes:
-        """The secret that decides which of a person's records are counted, 32 bytes: from the ledger's salt.
-
-        It is as old as the ledger, so that all that is ever measured under it counts the same records; it is in the
-        ledger's file alone, and lost with it.
-        """
-        return bytes.fromhex(self.keyed("which records of a person are counted"))
 
     def knows(self, fingerprint: str) -> bool:
         """Whether a debit for the dataset with this fingerprint would be accepted; all are while there is none."""
@@ -262,7 +188,7 @@ class Ledger(Shown):
             for known in contents.accepted:
                 if known.dataset == salted:
                     return known
-            line = file.append(handle, self._path, contents, {"accepted": salted, "why": why})
+            line = self._appended(handle, contents, {"accepted": salted, "why": why})
         return file.acceptance_of(line)
 
     def debit(
@@ -275,6 +201,7 @@ class Ledger(Shown):
         after: str | None = None,
         currency: Currency = "pcost",
         whose: Mapping[str, Any] | None = None,
+        delta: Fraction | int = 0,
     ) -> Entry:
         """Spends a cost; only when this has returned may the data be read.
 
@@ -291,6 +218,7 @@ class Ledger(Shown):
             currency: what the cost is: a pcost (Gaussian noise), or an epsilon (Laplace noise), which is converted
                 into what the ledger counts in and kept in the entry's detail.
             whose: who a person is (`Options.whose`), the same in all debits: another column would be other people.
+            delta: the probability that nothing is promised beside the cost, exact; what discovering values spends.
 
         Raises:
             LedgerError: when the budget, the dataset or the disk does not allow it, or the ledger was changed.
@@ -303,6 +231,8 @@ class Ledger(Shown):
         amount = amounts.converted(self._header.budget, given, currency)
         if currency != amounts.currency_of(self._header.budget):
             detail = {**detail, "pure_epsilon": amounts.text_of(given)}
+        if delta:
+            detail = {**detail, "delta": amounts.text_of(amounts.exact_cost(delta))}
         _require_text("purpose", purpose, "say what the budget is spent on")
         if "allotted" not in detail:
             _require_text("dataset", dataset, "give the source's own fingerprint")
@@ -312,9 +242,9 @@ class Ledger(Shown):
                     f"the ledger {self._name} moved on since the cost was computed; "
                     "nothing was spent: compute it again."
                 )
-            salted, agreed = self._allowed(contents, amount, dataset, whose)
+            salted, agreed = self._allowed(contents, amount, dataset, whose, delta)
             stated = {"cost": amounts.text_of(amount), "purpose": purpose, "dataset": salted}
-            line = file.append(handle, self._path, contents, {**stated, "detail": {**detail, **agreed}})
+            line = self._appended(handle, contents, {**stated, "detail": {**detail, **agreed}})
         entry = file.entry_of(line)
         self._seen = entry.digest
         return entry
@@ -326,6 +256,7 @@ class Ledger(Shown):
         dataset: str,
         currency: Currency = "pcost",
         whose: Mapping[str, Any] | None = None,
+        delta: Fraction | int = 0,
     ) -> None:
         """Refuses what `debit` would refuse; nothing is spent.
 
@@ -334,10 +265,15 @@ class Ledger(Shown):
         """
         amount = amounts.converted(self._header.budget, amounts.exact_cost(cost), currency)
         with self._held(write=False) as (_, contents):
-            self._allowed(contents, amount, dataset, whose)
+            self._allowed(contents, amount, dataset, whose, delta)
 
     def _allowed(
-        self, contents: Contents, amount: Fraction, dataset: str | None, whose: Mapping[str, Any] | None
+        self,
+        contents: Contents,
+        amount: Fraction,
+        dataset: str | None,
+        whose: Mapping[str, Any] | None,
+        delta: Fraction | int,
     ) -> tuple[str | None, dict[str, Any]]:
         """The salted fingerprint and what says whose records are, once they and the amount are known to be allowed."""
         salted = None if dataset is None else self._bound(contents, dataset)
@@ -347,7 +283,18 @@ class Ledger(Shown):
                 f"the budget of {self._name} is exhausted: "
                 f"{amounts.shortage(self._header.budget, contents.remaining, amount)}; plan for what is left."
             )
+        if contents.spent_delta + delta > contents.header.discovery_delta:
+            raise LedgerError(amounts.delta_shortage(contents, Fraction(delta), self._name))
         return salted, agreed
+
+    def _appended(self, handle: int, contents: Contents, body: Mapping[str, Any]) -> bytes:
+        """One more line, on disk, and known to the witness."""
+        if self._witness is not None:
+            self._witness.advance(contents)  # shows that it can be written, before anything is spent
+        line = file.append(handle, self._path, contents, body)
+        if self._witness is not None:
+            self._witness.note(contents, file.digest_of_line(line))
+        return line
 
     def __repr__(self) -> str:
         return f"Ledger({str(self._path)!r}, {self._header.budget!r})"
@@ -367,6 +314,8 @@ class Ledger(Shown):
                     f"the ledger {self._name} lacks a debit that it had before; it was rolled back or replaced: "
                     "restore the later copy."
                 )
+            if self._witness is not None:
+                self._witness.check(contents, self._name)
             yield handle, contents
 
     def _read(self) -> Contents:

@@ -12,7 +12,7 @@ from typing import Any, get_args
 from residua.errors import LedgerError
 from residua.plans.noise import Currency
 from residua.privacy import GDP, ZCDP, ApproxDP, Guarantee, Nothing, PureDP, Unit
-from residua.privacy.exact import pure_to_gdp_pcost, round_up
+from residua.privacy.exact import probability, pure_to_gdp_pcost, round_up
 from residua.privacy.guarantees import like
 
 _BITS = 4096  # of a cost's numerator and denominator; Python refuses to print much longer integers
@@ -28,6 +28,8 @@ class Header:
     salt: str
     dataset: str | None
     population: str
+    discovery_delta: Fraction = Fraction(0)
+    witness: str | None = None
     digest: str = ""  # of its line, once that is written
 
 
@@ -65,6 +67,11 @@ class Entry:
         return fraction_of(self.detail["pure_epsilon"]) if "pure_epsilon" in self.detail else None
 
     @property
+    def delta(self) -> Fraction:
+        """The probability that nothing is promised, beside the cost: what discovering values spent."""
+        return fraction_of(self.detail["delta"]) if "delta" in self.detail else Fraction(0)
+
+    @property
     def may_be_laplace(self) -> bool:
         """Whether it was spent on Laplace noise, or allotted to a ledger that may be."""
         return self.epsilon is not None or "allotted" in self.detail
@@ -87,6 +94,11 @@ class Contents:
     def remaining(self) -> Fraction:
         """What is left of the allowance, exactly."""
         return self.header.allowed - self.spent
+
+    @property
+    def spent_delta(self) -> Fraction:
+        """All deltas together."""
+        return sum((entry.delta for entry in self.entries), Fraction(0))
 
     @property
     def head(self) -> str:
@@ -192,6 +204,24 @@ def exact_cost(cost: object, *, zero: bool = False) -> Fraction:
     return exact
 
 
+def exact_delta(delta: float | None) -> Fraction | None:
+    """What may be spent on discovery as a Fraction, or PrivacyError when it is no probability."""
+    return None if delta is None else Fraction(probability("discovery_delta", delta, "give a small one such as 1e-9"))
+
+
+def delta_shortage(contents: Contents, asked: Fraction, name: str) -> str:
+    """Why a delta cannot be spent, and the remedy."""
+    allowed = contents.header.discovery_delta
+    if not allowed:
+        return (
+            f"the ledger {name} allows no delta for discovering values, which its promise would not cover; nothing was "
+            "spent: a ledger allows it from its creation, rs.Ledger.create(…, discovery_delta=1e-9), or [ledger] "
+            "discovery_delta = 1e-9 in a specification."
+        )
+    left = float(allowed - contents.spent_delta)
+    return f"the ledger {name} has delta {left:g} left for discovering values, not {float(asked):g}; nothing was spent."
+
+
 def stated(budget: Guarantee, amount: Fraction) -> Guarantee:
     """What was spent as a guarantee in the budget's own type, never less than the truth."""
     if not amount:
@@ -202,13 +232,19 @@ def stated(budget: Guarantee, amount: Fraction) -> Guarantee:
 # ---- what people are shown
 
 
-def meaning(budget: Guarantee, *, laplace: bool) -> str:
-    """What the total of a ledger stands for, in a sentence.
+def meaning(budget: Guarantee, *, laplace: bool, delta: Fraction = Fraction(0)) -> str:
+    """What the total of a ledger stands for, in a sentence or two.
 
     Args:
         budget: the ledger's.
         laplace: whether a debit was of Laplace noise.
+        delta: what discovering values spent.
     """
+    if delta:
+        return (
+            f"{meaning(budget, laplace=laplace)} All this except with probability {round_up(delta):g}, the delta that "
+            "was spent on discovering values: add it to every delta that is quoted."
+        )
     if isinstance(budget, PureDP):
         return "All releases together are epsilon-DP with the epsilon spent: epsilons add up. Laplace noise only."
     if not laplace:

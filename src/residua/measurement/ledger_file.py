@@ -10,6 +10,9 @@ people:
 
 A part that is allotted to a ledger of its own is a debit without a dataset, whose detail says `"allotted"`.
 
+A header may also have `"discovery_delta":"1/1000"`, how much delta may be spent on discovering values, and `"witness"`,
+the file that knows how far the ledger got; a debit that spent delta has it as `detail.delta`.
+
 A ledger whose budget is PureDP counts in epsilon: it has `epsilon_allowed`, and its costs are epsilons. In the others a
 debit of Laplace noise keeps its epsilon as `detail.pure_epsilon`, beside the pcost it counts as.
 
@@ -55,12 +58,12 @@ _RESTORE = "restore the ledger from a copy, and release nothing from this datase
 
 def entry_of(line: bytes) -> Entry:
     """The debit that a line, already verified, records."""
-    return _entry(json.loads(line), _digest(line))
+    return _entry(json.loads(line), digest_of_line(line))
 
 
 def acceptance_of(line: bytes) -> Acceptance:
     """The declaration that a line, already verified, records."""
-    return _acceptance(json.loads(line), _digest(line))
+    return _acceptance(json.loads(line), digest_of_line(line))
 
 
 def read_contents(content: bytes, name: str) -> Contents:
@@ -92,7 +95,7 @@ def read_contents(content: bytes, name: str) -> Contents:
                 f"line {number} of {name} was changed after it was written (its digest does not match); {_RESTORE}."
             )
     try:
-        return _chained([json.loads(line) for line in lines], [_digest(line) for line in lines], kept, ended)
+        return _chained([json.loads(line) for line in lines], [digest_of_line(line) for line in lines], kept, ended)
     except _BrokenError as broken:
         raise LedgerError(f"{name} was changed after it was written ({broken}); {_RESTORE}.") from None
     except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as problem:
@@ -107,7 +110,7 @@ class _BrokenError(Exception):
 
 def _chained(bodies: list[dict[str, Any]], digests: list[str], kept: int, ended: bool) -> Contents:
     header = _header(bodies[0], digests[0])
-    spent, datasets = Fraction(0), [] if header.dataset is None else [header.dataset]
+    delta, spent, datasets = Fraction(0), Fraction(0), [] if header.dataset is None else [header.dataset]
     entries, accepted = [], []
     for number, body in enumerate(bodies):
         if body["sequence"] != number or body["previous"] != (digests[number - 1] if number else ""):
@@ -117,17 +120,19 @@ def _chained(bodies: list[dict[str, Any]], digests: list[str], kept: int, ended:
             datasets.append(accepted[-1].dataset)
         elif number:
             entries.append(_entry(body, digests[number]))
-            spent += entries[-1].cost
+            spent, delta = spent + entries[-1].cost, delta + entries[-1].delta
             bound = [] if body["dataset"] is None else [str(body["dataset"])]  # what is allotted reads no data
             datasets = datasets or bound
             if bound and bound[0] not in datasets:
                 raise _BrokenError(f"line {number + 1} is about another dataset")
-            if spent > header.allowed:
+            if spent > header.allowed or delta > header.discovery_delta:
                 raise _BrokenError(f"line {number + 1} spends more than the budget")
     return Contents(header, tuple(entries), tuple(accepted), tuple(digests), spent, tuple(datasets), kept, ended)
 
 
 def _header_body(header: Header) -> dict[str, Any]:
+    more = {"discovery_delta": text_of(header.discovery_delta)} if header.discovery_delta else {}
+    more |= {} if header.witness is None else {"witness": header.witness}
     return {
         "budget": guarantee_to_body(header.budget),
         "unit": unit_to_body(header.unit),
@@ -135,6 +140,7 @@ def _header_body(header: Header) -> dict[str, Any]:
         "salt": header.salt,
         "dataset": header.dataset,
         "population": header.population,
+        **more,
     }
 
 
@@ -143,9 +149,9 @@ def _header(body: dict[str, Any], digest: str) -> Header:
     if budget is None:
         raise ValueError("no budget")
     allowed, dataset = fraction_of(body[_allowance_key(budget)]), None if bound is None else str(bound)
-    return Header(
-        budget, unit_of_body(body["unit"]), allowed, str(body["salt"]), dataset, str(body["population"]), digest
-    )
+    fixed = (budget, unit_of_body(body["unit"]), allowed, str(body["salt"]), dataset, str(body["population"]))
+    delta, place = fraction_of(body.get("discovery_delta", "0/1")), body.get("witness")
+    return Header(*fixed, delta, None if place is None else str(place), digest)
 
 
 def _allowance_key(budget: Guarantee) -> str:
@@ -178,7 +184,8 @@ def _intact(line: bytes) -> bool:
     return line[-_SEAL_LENGTH:] == _SEAL.format(digest_of(line[:-_SEAL_LENGTH])).encode("ascii")
 
 
-def _digest(line: bytes) -> str:
+def digest_of_line(line: bytes) -> str:
+    """The digest that a line ends with."""
     return line[-66:-2].decode("ascii")
 
 
