@@ -5,6 +5,7 @@ version that warned (docs/stability.md).
 """
 
 from residua import analysis as analysis  # provisional
+from residua.domain import Amount as Amount
 from residua.domain import Anonymous as Anonymous
 from residua.domain import Bins as Bins
 from residua.domain import Categories as Categories

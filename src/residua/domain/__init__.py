@@ -1,5 +1,6 @@
 """What the table may hold: attributes, and the domain they make."""
 
+from residua.domain.amounts import Amount
 from residua.domain.attributes import Anonymous, Attribute, Bins, Categories, Integers, Label, Policy
 from residua.domain.code_lists import CodeList
 from residua.domain.conditions import Between, Rule, between, impossible_cells
@@ -9,6 +10,7 @@ from residua.domain.levels import OTHER, Level
 
 __all__ = [
     "OTHER",
+    "Amount",
     "Anonymous",
     "Attribute",
     "Between",

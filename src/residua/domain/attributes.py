@@ -49,6 +49,7 @@ class Attribute(Described, ABC):
     """
 
     kind: ClassVar[str]
+    summed: ClassVar[bool] = False  # whether it is added up, so that a record is a mean of its two ends
     unknown: Policy = "error"
     missing: Policy = "error"
     levels: Mapping[str, Any] | Sequence[str] | tuple[Level, ...] = field(default=(), hash=False, repr=False)
@@ -119,6 +120,11 @@ class Attribute(Described, ABC):
     def size(self) -> int:
         """How many cells the attribute has, the cell of other values included (it is the last one)."""
         return self.declared + self.has_other
+
+    @property
+    def coded(self) -> int:
+        """How many codes values have: one per cell, unless they are added up."""
+        return self.size
 
     @cached_property
     def labels(self) -> tuple[Label, ...]:

@@ -10,7 +10,8 @@ ones is `UNKNOWN`, an absent one `MISSING`, until `settle` applies the attribute
 - numbers in text are read after trimming (" 39", "39.0", "3.9e1" are 39); blank text and "nan" are absent,
   "true" is 1 and "false" is 0 as in a column of that type; anything else that is no number is unknown;
 - dates are dates, timestamps by their date, or text as 2024-01-31, with a time of day or without;
-- a fraction is unknown to whole-number attributes, never rounded.
+- a fraction is unknown to whole-number attributes, never rounded;
+- an amount is its number of units, clipped and rounded by its decimal spelling; what is infinite is unknown.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from residua.domain.amounts import Amount
 from residua.domain.attributes import Anonymous, Attribute, Bins, Categories, Integers, Label
 from residua.domain.code_lists import CodeList
 from residua.domain.dates import Dates
-from residua.domain.values import LIMIT, MISSING, UNKNOWN, Codes, Lookup, days, floats, is_null, is_text, whole
+from residua.domain.values import LIMIT, MISSING, UNKNOWN, Codes, Lookup, days, floats, is_null, is_text, trimmed, whole
 from residua.errors import DomainError, SourceError
 
 _SMALL = 2**31
@@ -72,6 +74,8 @@ def encode(attribute: Attribute, column: Any, name: str = "column") -> Codes:
                 return _codes_of_few(tuple(value.lower() for value in values), column)
             return _codes_of_text(attribute, column)
         return _through_dictionary(pc.dictionary_encode(column), lambda values: _codes_of_spellings(attribute, values))
+    if isinstance(attribute, Amount):
+        return _codes_of_amounts(attribute, _viewless(column))
     if is_text(kind) and not isinstance(attribute, Bins) and attribute.declared <= _MOST_SPELLED:
         return _codes_of_plain_numbers(attribute, column)
     if is_text(kind) or pa.types.is_decimal(kind):
@@ -159,6 +163,19 @@ def _codes_of_dates(attribute: Dates, column: Any, name: str) -> Codes:
 def _placed(attribute: Dates, column: Any) -> Codes:
     numbers, codes = days(column)
     return np.where(codes < 0, codes, attribute.codes(numbers)).astype(np.int32)
+
+
+def _codes_of_amounts(attribute: Amount, column: Any) -> Codes:
+    numbers, codes = floats(column)
+    codes[(codes == 0) & ~np.isfinite(numbers)] = UNKNOWN
+    known = np.flatnonzero(codes == 0)
+
+    def spelled(unsure: NDArray[np.bool_]) -> Any:
+        texts, _ = trimmed(column.take(pa.array(known[unsure])))
+        return texts.to_numpy(zero_copy_only=False).astype(str)
+
+    codes[known] = attribute.codes(numbers[known], spelled)
+    return codes
 
 
 def _codes_of_bins(edges: NDArray[np.float64], column: Any) -> Codes:

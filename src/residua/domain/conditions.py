@@ -93,6 +93,8 @@ def codes_of(name: str, attribute: Attribute, chosen: Any) -> list[int]:
     Raises:
         DomainError: none, one that is no value, or a tuple, which could be a list or a range.
     """
+    if attribute.summed:
+        raise DomainError(f"{name!r} is an amount, of which sums are known and no values; ask for its sum or mean.")
     if isinstance(chosen, tuple | slice):
         raise DomainError(
             f"{name}={chosen!r} could mean these values or all between them; write a list of values, [first, last], "

@@ -15,6 +15,7 @@ import numpy as np
 import tomli_w
 from numpy.typing import NDArray
 
+from residua.domain.amounts import Amount
 from residua.domain.attributes import Anonymous, Attribute, Bins, Categories, Integers
 from residua.domain.code_lists import CodeList
 from residua.domain.conditions import Rule, rules_of
@@ -26,8 +27,9 @@ from residua.errors import DomainError, FileError, named
 from residua.files import MOST_PLAN, read_regular, write_atomically
 from residua.showing import Shown
 
+_MOST_PARTS = 2**24
 _RESERVED = ("estimate", "stddev", "lower", "upper")
-_DECLARATIONS = "rs.Categories, rs.Integers, rs.Bins, rs.Dates, or a list of labels"
+_DECLARATIONS = "rs.Categories, rs.Integers, rs.Bins, rs.Dates, rs.Amount, or a list of labels"
 
 
 @dataclass(frozen=True, init=False, eq=False)
@@ -81,8 +83,23 @@ class Domain(Shown):
         object.__setattr__(self, "attributes", MappingProxyType(declared))
         nothing = isinstance(impossible, tuple) and not impossible
         object.__setattr__(self, "impossible", () if nothing else rules_of(self, impossible))
+        self._check_amounts()
         if self.impossible and "impossible" in declared:
             raise DomainError("an attribute named 'impossible' cannot stand beside rules of that name; rename it.")
+
+    def _check_amounts(self) -> None:
+        """Refuses amounts whose units have no common part, or that name no attribute of what was clipped."""
+        if self.parts > _MOST_PARTS:
+            raise DomainError(
+                f"the amounts {_listing(self.amounts)} have units of which only {self.parts:,} parts of a record are "
+                f"whole, more than {_MOST_PARTS:,}; choose units with the same number in each range, or coarser ones."
+            )
+        for name in self.amounts:
+            beyond = str(self.attributes[name].settings().get("clipped", ""))
+            if beyond and (beyond not in self.attributes or self.attributes[beyond].labels != ("false", "true")):
+                raise DomainError(f"attribute {name!r}: clipped={beyond!r} is no attribute of 'false' and 'true'.")
+        if any(self.attributes[name].summed for rule in self.impossible for name in rule.names):
+            raise DomainError("impossible: an amount is a sum, of which no value is impossible; leave it out.")
 
     @classmethod
     def of_sizes(
@@ -151,6 +168,20 @@ class Domain(Shown):
     def languages(self) -> tuple[str, ...]:
         """The languages in which attributes or values have titles."""
         return tuple(dict.fromkeys(tag for attribute in self.attributes.values() for tag in attribute.words.languages))
+
+    @cached_property
+    def amounts(self) -> tuple[str, ...]:
+        """The attributes that are added up."""
+        return tuple(name for name, attribute in self.attributes.items() if attribute.summed)
+
+    def holds_amounts(self, names: Iterable[str]) -> bool:
+        """Whether some of these attributes are added up."""
+        return bool(self.amounts) and not set(self.amounts).isdisjoint(names)
+
+    @cached_property
+    def parts(self) -> int:
+        """Into how many equal parts a record is divided, so that each of its amounts is a whole number of them."""
+        return math.lcm(1, *(self.attributes[name].coded - 1 for name in self.amounts))
 
     @cached_property
     def drops(self) -> bool:
@@ -241,6 +272,8 @@ def _listing(names: Sequence[str]) -> str:
 _READERS: dict[frozenset[str], Callable[..., Attribute]] = {
     frozenset({"values"}): Categories,
     frozenset({"low", "high"}): Integers,
+    frozenset({"low", "high", "unit"}): Amount,
+    frozenset({"low", "high", "unit", "clipped"}): Amount,
     frozenset({"edges"}): Bins,
     frozenset({"edges", "labels"}): lambda labels, **rest: Bins(bin_labels=labels, **rest),
     frozenset({"intervals"}): Bins.of_intervals,
@@ -251,7 +284,8 @@ _READERS: dict[frozenset[str], Callable[..., Attribute]] = {
     frozenset({"codes"}): lambda codes, **policy: CodeList.of_settings(*codes, **policy),
 }
 _KINDS = (
-    "values = […] (or a file), low and high, edges = […] (with labels), intervals = [[…]], first and last (with unit), "
+    "values = […] (or a file), low and high (with unit: an amount, which is added up), edges = […] (with "
+    "labels), intervals = [[…]], first and last (with unit), "
     "codes = { file = …, levels = […] }, or size (and levels, title, description, code, meanings)"
 )
 _RULES = "impossible"

@@ -41,7 +41,7 @@ def whole(column: Any) -> tuple[NDArray[np.int64], Codes]:
 
 
 def _whole_of_text(column: Any) -> tuple[NDArray[np.int64], Codes]:
-    text, codes = _trimmed(column)
+    text, codes = trimmed(column)
     parts = pc.extract_regex(text, pattern=_WHOLE)
     matched = ~is_null(parts)
     digits = pc.if_else(pa.array(matched), pc.struct_field(parts, "digits"), pa.scalar(None, pa.string()))
@@ -75,7 +75,7 @@ def floats(column: Any) -> tuple[NDArray[np.float64], Codes]:
 
 
 def _floats_of_text(column: Any) -> tuple[NDArray[np.float64], Codes]:
-    text, codes = _trimmed(column)
+    text, codes = trimmed(column)
     matched = pc.match_substring_regex(text, pattern=_NUMBER).fill_null(False)
     codes[(codes == 0) & ~matched.to_numpy(zero_copy_only=False)] = UNKNOWN
     numbers = pc.if_else(matched, text, pa.scalar(None, pa.string())).cast(pa.float64())
@@ -107,7 +107,7 @@ def days(column: Any) -> tuple[NDArray[np.int64], Codes]:
     return np.asarray(numbers, dtype=np.int64), codes
 
 
-def _trimmed(column: Any) -> tuple[Any, Codes]:
+def trimmed(column: Any) -> tuple[Any, Codes]:
     """Text in lower case without the space around it, truth values as digits, and where it is absent."""
     text = pc.utf8_lower(pc.utf8_trim_whitespace(column.cast(pa.string())))
     text = pc.if_else(pc.equal(text, "true"), "1", pc.if_else(pc.equal(text, "false"), "0", text))

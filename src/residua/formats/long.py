@@ -287,7 +287,7 @@ def _in_batches(published: Any) -> bool:
     """Whether all its tables are rebuilt in batches of one shape."""
     family, asked = published.plan.family, published.plan.workload
     alone = isinstance(published, Answered) and family is published.plan
-    return alone and family.plain and asked is not None and asked.plain
+    return alone and family.plain and asked is not None and asked.plain and not asked.domain.amounts
 
 
 def _streamed(release: Any) -> Iterator[LongCells]:

@@ -64,7 +64,7 @@ class ExportBlocks:
 
     def __post_init__(self) -> None:
         family, asked = self.release.plan.family, self.release.planned.workload
-        if family is None or not family.plain or asked is None or not asked.plain:
+        if family is None or not family.plain or asked is None or not asked.plain or asked.domain.amounts:
             raise PlanError("executors rebuild tables of marginals only; leave spark= away, or --on-executors.")
         check_confidence(self.confidence)
 

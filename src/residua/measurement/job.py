@@ -18,6 +18,7 @@ from residua.linalg.lattice import Layout
 from residua.measurement.ledger import Entry, Ledger
 from residua.measurement.left_out import LeftOut
 from residua.measurement.noisy import noisy_in_portions, portions_of, rehearse, secure_memory
+from residua.measurement.parts import require_parts
 from residua.plans.measurements import Measurements, Portion
 from residua.plans.verifier import WORD
 from residua.privacy import AddRemove, Person, Unit
@@ -68,6 +69,7 @@ class Job:
                 portions = portions_of(self.measurements, kept=checked.kept)
                 secure_memory(self.measurements, portions)
                 for each in {portion.kind: portion.measurements for portion in portions}.values():
+                    require_parts(each, self.domain.parts)
                     rehearse(each, still.rows_hint())
                 self.rehearse_left_out()
                 entry, ledger = self.paid(checked.fingerprint)
@@ -112,13 +114,15 @@ class Job:
 
         def count(portion: Portion, layout: Layout) -> Integers:
             only = None if portion.groups is None else SomeGroups(self.domain.sizes, portion.by, portion.groups)
-            counted = checked.count(layout, step_of("counting", self.progress), bound, only)
+            step = step_of("counting", self.progress)
+            counted = checked.count(layout, step, bound, only, parts=self.domain.parts)
             tallies[:] = [counted.tallies]  # every portion reads all records, and says the same of them
             if portion is portions[-1]:
                 checked.forget()
             return counted.tables
 
-        noisy = noisy_in_portions(self.measurements, portions, count, step_of("adding noise", self.progress))
+        step = step_of("adding noise", self.progress)
+        noisy = noisy_in_portions(self.measurements, portions, count, step, self.domain.parts)
         return noisy, self.told(*tallies)
 
     def told(self, tallies: Tallies) -> Release | None:

@@ -91,7 +91,11 @@ def one_way_tables(plan: Plan, unit: Person | AddRemove, price: float) -> Plan:
     spent = price * _SLACK
     domain, asked = plan.domain, None if plan.workload is None else plan.workload.tables
     names = {each[0] for each in (() if asked is None else asked.sets) if len(each) == 1}
-    singles = [i for i, name in enumerate(domain.names) if name in names and domain.sizes[i] <= _MOST_VALUES]
+    singles = [
+        i
+        for i, name in enumerate(domain.names)
+        if name in names and domain[name].coded <= _MOST_VALUES and not domain[name].summed
+    ]
     lattice = closure([np.array(singles, dtype=np.int32).reshape(-1, 1)], len(domain))
     workload = marginals(domain, [(), *((domain.names[i],) for i in singles)])
     promise: dict[str, Any] = {"unit": unit, "workload": workload, "objective": "the same noise on every table"}

@@ -6,7 +6,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from residua.errors import FileError
+from residua.errors import FileError, PlanError
 from residua.measurement.job import Job, Notice, Progress, account_of, require_agreement
 from residua.measurement.ledger import Entry, Ledger
 from residua.measurement.left_out import left_out_of
@@ -103,6 +103,8 @@ def measure(
         return carry_out(plan, job, cost)
     if not isinstance(out, str | Path):
         raise FileError(f"out={out!r} is no path; name a folder to write the release to.")
+    if data.has_executors and plan.domain.amounts:
+        raise PlanError("amounts are not measured on executors; leave out= away, and save the release.")
     if data.has_executors:
         from residua.measurement.on_spark import release_by_executors
 

@@ -29,6 +29,7 @@ from residua.linalg.lattice import Group, Layout, SetFamily, batches, closure, l
 from residua.linalg.nested_noise import AxisNoise, NestedNoise
 from residua.linalg.path import OrderedNoise, range_path
 from residua.machine import free_bytes
+from residua.measurement.parts import in_parts, in_records
 from residua.noise import rounded_laplace, rounded_normal
 from residua.noise.correlated import exactly_ordered, rounded_ordered
 from residua.noise.fields import rounded_field
@@ -138,9 +139,9 @@ def portions_of(measurements: Measurements, *, kept: bool) -> Sequence[Portion]:
     return measurements.portions(PORTION_CELLS) if kept else [Portion(measurements)]
 
 
-def noisy(measurements: Measurements, count: Count, progress: Step | None) -> Integers:
+def noisy(measurements: Measurements, count: Count, progress: Step | None, parts: int = 1) -> Integers:
     """What measuring these measurements gives, (cells,)."""
-    return with_noise(measurements, _counted(measurements, count), progress)
+    return with_noise(measurements, _counted(measurements, count), progress, parts)
 
 
 def noisy_in_portions(
@@ -148,10 +149,11 @@ def noisy_in_portions(
     portions: Sequence[Portion],
     count: Callable[[Portion, Layout], Integers],
     progress: Step | None,
+    parts: int = 1,
 ) -> Integers:
     """The same portion by portion: only the tables of one are held."""
     if portions[0].measurements is measurements:
-        return noisy(measurements, partial(count, portions[0]), progress)
+        return noisy(measurements, partial(count, portions[0]), progress, parts)
     out = np.empty(measurements.cells, dtype=np.int64)
     done = 0
 
@@ -160,13 +162,13 @@ def noisy_in_portions(
             progress(done + cells, measurements.cells)
 
     for portion in portions:
-        measured = noisy(portion.measurements, partial(count, portion), step)
+        measured = noisy(portion.measurements, partial(count, portion), step, parts)
         out[portion.start : portion.start + len(measured)] = measured
         done += len(measured)
     return out
 
 
-def with_noise(measurements: Measurements, tables: Integers, progress: Step | None = None) -> Integers:
+def with_noise(measurements: Measurements, tables: Integers, progress: Step | None = None, parts: int = 1) -> Integers:
     """The measurements of true tables, in the layout of `measurements.counted`, which may be overwritten, (cells,)."""
     out = tables if measurements.in_place else np.empty(measurements.cells, dtype=np.int64)
 
@@ -176,7 +178,8 @@ def with_noise(measurements: Measurements, tables: Integers, progress: Step | No
             raise VerificationError(
                 "the tables do not adjoin in memory; this is a defect of residua, nothing was released."
             )
-        integers += _drawn(measurements, batch, integers.shape)
+        integers += _drawn(measurements, in_parts(batch, parts), integers.shape)
+        in_records(integers, parts)
         if not measurements.in_place:
             measurements.store(batch, integers, out)
         return int(integers.size)
@@ -390,8 +393,7 @@ def cells_needed(measurements: Measurements) -> int:
         below, largest = 0, 0
     picked = 0 if wanted.cells == below or not below else wanted.cells
     measured = 0 if measurements.in_place else measurements.cells
-    batches = max(
-        2 * largest, 3 * min(_DRAWN_CELLS * (os.cpu_count() or 1), measurements.cells)
-    )  # and copies, in threads
+    at_once = 3 * min(_DRAWN_CELLS * (os.cpu_count() or 1), measurements.cells)  # and copies, in threads
+    batches = max(2 * largest, at_once)
     covering = min(_MOST_COVERING, 4 * counted)
     return int(counted + below + picked + measured + batches + covering + measurements.drawn_at_once)

@@ -199,7 +199,7 @@ def records_per_person(
             )
 
             def work() -> Integers:
-                held = _loss(checked.count(total, step_of("counting", progress), bound)).held
+                held = _loss(checked.count(total, step_of("counting", progress), bound, parts=domain.parts)).held
                 return aside.noisy(np.add.reduceat(held, _lows(most)))
 
             counts = told_of_debit(work, entry)

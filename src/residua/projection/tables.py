@@ -127,7 +127,8 @@ class Tabled(Quotable):
         inside = applied(asked, cells.transpose(np.argsort(order)))
         parts = [np.array(each.transpose(order), order="C") for each in self._with_ends(workload, inside, confidence)]
         whole = whole_part(self.domain, [asked[i] for i in order])
-        labels, title = (whole.labels, whole.title) if queries else (None, "")
+        labelled = queries or self.domain.holds_amounts(names)
+        labels, title = (whole.labels, whole.title) if labelled else (None, "")
         return self._made(names, parts, labels, title, confidence)
 
     def _made(
@@ -152,7 +153,7 @@ class Tabled(Quotable):
         Raises:
             PlanError: nothing was asked, queries that make no tables (see `answers`), or a term too long to list.
         """
-        workload = None if self.plan.workload is None else self.plan.workload.tables
+        workload = None if self.plan.workload is None else self.plan.workload.published
         if workload is None:
             raise PlanError("the release was not asked for tables; use answers() for single queries.")
         if most is None:

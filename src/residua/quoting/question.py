@@ -18,7 +18,7 @@ from typing import Any, Literal, TypedDict
 
 import numpy as np
 
-from residua.domain import Between, Bins, Categories, Dates, Domain, Integers, Label
+from residua.domain import Amount, Between, Bins, Categories, Dates, Domain, Integers, Label
 from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Floats
 from residua.quoting.intervals import Confidence, Figures, Pair, linear, widened
@@ -103,9 +103,18 @@ class Question:
         pair = Pair(self.answering, first, second)
         return pair.ratio(self.level(), lowest, highest).arranged(self.groups, first)
 
-    def numbers(self, attribute: str, *, ordered: bool = False) -> tuple[int, Numbers]:
-        """The position and the numbers of an attribute that the groups do not hold; see `numbers_of`."""
+    def numbers(self, attribute: str, *, ordered: bool = False, spread: bool = True) -> tuple[int, Numbers]:
+        """The position and the numbers of an attribute that the groups do not hold; see `numbers_of`.
+
+        Raises:
+            PlanError: how numbers are spread is asked of an amount, of which sums alone are known.
+        """
         position = self.groups.require_free(attribute, "attribute")
+        if spread and self.domain[attribute].summed:
+            raise PlanError(
+                f"{attribute!r} is an amount, of which sums and means are known and no values; for quantiles declare "
+                "bins of the same column as another attribute."
+            )
         return position, numbers_of(self.domain, attribute, self.values, endless=ordered or not self.answering.note)
 
     def quoted(
@@ -310,10 +319,14 @@ def numbers_of(domain: Domain, name: str, values: Values | None = None, *, endle
         middle[:declared] = [(start - _EPOCH).days for start in attribute.starts]
         lowest[:] = middle
         highest[:declared] = [*(middle[1:declared] - 1), (attribute.last - _EPOCH).days]
+    elif isinstance(attribute, Amount):
+        lowest[:] = highest[:] = middle[:] = attribute.low, attribute.high
+        if values is not None:
+            raise PlanError(f"values: {name!r} is an amount, whose ends are declared; leave values out.")
     elif isinstance(attribute, Integers) or _is_whole(attribute):
         middle[:declared] = [float(label) for label in attribute.declared_labels]
         lowest[:] = highest[:] = middle
-    assumed = ""
+    assumed = attribute.counts(name) if isinstance(attribute, Amount) else ""
     if values is not None:
         given = _given(domain, name, values)
         known = np.isfinite(given)

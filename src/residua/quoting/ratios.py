@@ -8,7 +8,7 @@ from typing import cast
 
 import numpy as np
 
-from residua.domain import Domain
+from residua.domain import Amount, Domain
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
 from residua.published.streaming import of_one_type
@@ -50,26 +50,45 @@ def ratio(question: Question, numerator: Where, denominator: Where) -> Quoted:
 
 def mean(question: Question, attribute: str, total: Total) -> Quoted:
     """The mean of a numeric attribute."""
-    position, numbers = question.numbers(attribute)
+    position, numbers = question.numbers(attribute, spread=False)
     rate = mean_rows(position, attribute, numbers)
     if total is not None and not numbers.counted.all():
         raise PlanError("total: records counted as (other) have no value, so that the number of values is not public.")
-    return _rate(question, rate, total)
+    return _rate(question, rate, total, _clipped(question, attribute))
+
+
+def _clipped(question: Question, attribute: str) -> str:
+    """Which share of the records lies beyond the bounds of an amount, where that was measured; no interval holds it."""
+    asked = question.domain[attribute]
+    if not isinstance(asked, Amount) or question.answering.note:
+        return ""
+    if not asked.clipped:
+        return "what lies beyond is in no interval, and was not measured"
+    try:
+        part = share(
+            Question(question.answering, (), question.where, question.confidence), {asked.clipped: "true"}, None
+        )
+    except PlanError:
+        return "what lies beyond is in no interval, and how many records do was not measured here"
+    of = ("estimate", "lower", "upper")
+    here, lower, upper = (f"{100 * max(float(part.columns[name][0]), 0.0):.3g}" for name in of)
+    return f"{here} % of the records ({lower} to {upper} %) lie beyond, by amounts that are in no interval"
 
 
 def total_of(question: Question, attribute: str) -> Quoted:
     """The sum of a numeric attribute: linear, with its exact interval; of bins between the sums of their edges."""
     groups = question.groups
-    position, numbers = question.numbers(attribute)
+    position, numbers = question.numbers(attribute, spread=False)
     if numbers.dates:
         raise PlanError(f"a sum of dates, {attribute!r}, means nothing; ask for the mean or a quantile.")
     above, *edges = ({position: row[None, :]} for row in (numbers.values, *numbers.edges))
     level = question.level().apart() if edges else question.level()
     figures = over_bins(lambda rows: question.linear(groups.term(rows), level), above, tuple(edges))
-    return question.quoted(f"sum of {attribute}" + _by(groups), figures, numbers.remark)
+    said = numbers.remark, _clipped(question, attribute)
+    return question.quoted(f"sum of {attribute}" + _by(groups), figures, *said)
 
 
-def _rate(question: Question, rate: RateRows, total: Total) -> Quoted:
+def _rate(question: Question, rate: RateRows, total: Total, *remarks: str) -> Quoted:
     groups = question.groups
     below = groups.term(rate.below)
     public = known_total(total, question.domain, groups.axes, below)
@@ -81,7 +100,7 @@ def _rate(question: Question, rate: RateRows, total: Total) -> Quoted:
         return pair.ratio(level, rate.lowest, rate.highest, public).arranged(groups, above)
 
     figures = rate.over_bins(at)
-    return question.quoted(rate.what + _by(groups), figures, rate.remark, dates=rate.dates)
+    return question.quoted(rate.what + _by(groups), figures, rate.remark, *remarks, dates=rate.dates)
 
 
 def _is_level(domain: Domain, name: str, asked: object) -> bool:

@@ -294,6 +294,8 @@ def position_of(domain: Domain, name: Any, argument: str) -> int:
 
 
 def _axis(name: str, attribute: Attribute, level: Any, argument: str) -> tuple[tuple[Label, ...], Floats]:
+    if attribute.summed:
+        raise PlanError(f"{argument}: {name!r} is an amount, of which no values are known; ask for its sum or mean.")
     if level is None or level == "identity":
         if attribute.size > _MOST_GROUPS:
             raise PlanError(

@@ -141,7 +141,8 @@ class Answered(Exported, Quotable, Counted, ABC):
             PlanError: the release cannot answer this table.
         """
         names = self.domain.listed(attributes)
-        if queries:
+        if queries or self.domain.holds_amounts(names):
+            queries = queries or {}
             workload = tables.term_of(self.domain, names, queries)
             tables.require_listable(workload)
             [term] = workload.terms()
@@ -172,7 +173,7 @@ class Answered(Exported, Quotable, Counted, ABC):
         Raises:
             PlanError: nothing was asked, queries that make no tables (see `answers`), or a term too long to list.
         """
-        workload = None if self.planned.workload is None else self.planned.workload.tables
+        workload = None if self.planned.workload is None else self.planned.workload.published
         if workload is None:
             raise PlanError("this release was not asked for tables; use answers(workload) for single queries.")
         if workload.plain and tables.streams(self.estimator, workload):

@@ -70,7 +70,8 @@ def term_of(domain: Domain, attributes: Sequence[str], queries: Mapping[str, Ask
     stray = [name for name in queries if name not in attributes]
     if stray:
         raise PlanError(f"queries: {stray[0]!r} is not an attribute of the table {tuple(attributes)!r}; add it there.")
-    asked = {name: attribute_queries(name, domain[name], queries.get(name, "identity")) for name in attributes}
+    usual = {name: "sum" if domain[name].summed else "identity" for name in attributes}
+    asked = {name: attribute_queries(name, domain[name], queries.get(name, usual[name])) for name in attributes}
     return product(domain, asked, sets=[tuple(attributes)])
 
 

@@ -100,9 +100,12 @@ def bound_of(unit: Person, domain: Domain, key: bytes) -> PersonBound:
             f"the unit limits records in each value of {absent[0]!r}, which is no attribute of the domain; declare it "
             "there, or leave the limit out."
         )
+    summed = [name for name in unit.limits if domain[name].summed]
+    if summed:
+        raise SourceError(f"the unit limits records in each value of {summed[0]!r}, an amount; leave the limit out.")
     order = tuple(sorted(range(len(domain)), key=lambda place: domain.names[place]))
     limits = tuple((domain.position(name), most) for name, most in unit.limits.items())
-    sizes = tuple(int(size) for size in domain.sizes)
+    sizes = tuple(attribute.coded for attribute in domain.attributes.values())
     return PersonBound(unit.records, limits, order, sizes, key)
 
 

@@ -81,21 +81,31 @@ class Checked:
         return self._codes is not None and self._codes.whole
 
     def count(
-        self, layout: Layout, progress: Progress | None, bound: PersonBound | None, only: SomeGroups | None = None
+        self,
+        layout: Layout,
+        progress: Progress | None,
+        bound: PersonBound | None,
+        only: SomeGroups | None = None,
+        *,
+        parts: int = 1,
     ) -> Counted:
         """Counts the tables of a layout; where the codes are kept of some groups alone, if asked.
+
+        `parts` is the domain's: whoever counts must know that counts, and then noise, are in parts of a record.
 
         Raises:
             SourceError: the data is no longer what was checked.
         """
         source = self._source
         assert source is not None, "what was checked is forgotten"
+        if parts != self._domain.parts:
+            raise SourceError("amounts are measured by rs.measure alone; leave them out of the domain here.")
         if not self.kept:
             assert only is None  # asked for where records are kept alone
             return self._count_again(source, layout, progress, bound)
         assert self._codes is not None
         rows, done, problems = self._codes.rows, 0, Problems(self._domain.names, False)
-        with Counting(layout, source.options, bound, rows, only=only) as counting:
+        with Counting(layout, self._domain, source.options, bound, rows, only=only) as counting:
             for codes, weights, ids in self._codes.batches():
                 counting.add(codes, weights, ids, problems)
                 done += len(codes[0])
@@ -138,7 +148,7 @@ class KeptCodes:
     """
 
     def __init__(self, domain: Domain, room: int) -> None:
-        self._sizes = [int(size) for size in domain.sizes]
+        self._sizes = [attribute.coded for attribute in domain.attributes.values()]
         self._words = _words(self._sizes)
         self._room = room
         self.whole = True

@@ -26,6 +26,7 @@ from residua.source.accumulate import (
     taken,
 )
 from residua.source.bound import Loss, PersonBound
+from residua.source.mixture import Mixture
 from residua.source.options import MOST_RECORDS, Options, Problems, Tallies, Tally
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def count(
 
     require_fitting(source, domain, layout)
     columns, hint = columns_needed(source, domain, bound is not None), source.rows_hint()
-    with Counting(layout, source.options, bound, hint, way) as counting:
+    with Counting(layout, domain, source.options, bound, hint, way) as counting:
         tally = Tally(domain, source.show_values, Digest(counting.pool))
 
         def read() -> Iterator[Any]:
@@ -150,6 +151,7 @@ class Counting:
 
     Args:
         layout: the tables.
+        domain: of the codes.
         options: what is said of the records.
         bound: how many records of each person are counted, all when not given.
         rows: about how many there will be, if known.
@@ -160,6 +162,7 @@ class Counting:
     def __init__(
         self,
         layout: Layout,
+        domain: Domain,
         options: Options,
         bound: PersonBound | None,
         rows: int | None,
@@ -167,7 +170,7 @@ class Counting:
         only: SomeGroups | None = None,
     ) -> None:
         self.pool = ThreadPoolExecutor(max_workers=processors())
-        self._tables = CountedTables(tables_of_layout(layout), rows, self.pool, way, only)
+        self._tables = CountedTables(tables_of_layout(layout), rows, self.pool, way, only, Mixture.of(domain))
         self._persons: Persons | None = None
         if bound is not None:
             from residua.source.persons import Persons  # loads Arrow
@@ -214,14 +217,20 @@ class Buffer:
         capacity: how many rows there is room for.
         used: the attributes whose codes are kept, the others stay zero; all when not given.
         only: the groups whose rows are collected, all when not given.
+        mixture: how rows with amounts are divided, if there are some.
     """
 
     def __init__(
-        self, sizes: NDArray[np.int64], capacity: int, used: Sequence[int] | None = None, only: SomeGroups | None = None
+        self,
+        sizes: NDArray[np.int64],
+        capacity: int,
+        used: Sequence[int] | None = None,
+        only: SomeGroups | None = None,
+        mixture: Mixture | None = None,
     ) -> None:
         self._capacity = max(capacity, 1)
         self.codes: Codes = np.zeros((len(sizes), self._capacity), dtype=smallest(int(sizes.max())))
-        self._used, self._only = range(len(sizes)) if used is None else used, only
+        self._used, self._only, self._mixture = range(len(sizes)) if used is None else used, only, mixture
         self._weights = np.empty(self._capacity, dtype=np.int64)
         self._weighted = False
         self.rows = 0
@@ -233,6 +242,10 @@ class Buffer:
 
     def add(self, codes: Columns, weights: Weights) -> Iterator[None]:
         """Adds rows; stops whenever it is full, and is empty when it goes on."""
+        for part in [(codes, weights)] if self._mixture is None else self._mixture.divided(codes, weights):
+            yield from self._add(*part)
+
+    def _add(self, codes: Columns, weights: Weights) -> Iterator[None]:
         self._weighted = weights is not None
         if self._only is not None:
             codes, here = self._only.renumbered(codes)
@@ -260,6 +273,7 @@ class CountedTables:
         pool: threads to count in.
         way: how to count, chosen by cost when not given.
         only: the groups whose rows are counted, all when not given.
+        mixture: how rows with amounts are divided, if there are some.
     """
 
     def __init__(
@@ -269,13 +283,14 @@ class CountedTables:
         pool: Executor,
         way: Way | None = None,
         only: SomeGroups | None = None,
+        mixture: Mixture | None = None,
     ) -> None:
         self._accumulator = Accumulator(tables, rows, pool, way)
         each = int(tables.cells.sum()) // max(len(tables), 1)
         room = _CODE_BYTES if only is None else _CODE_BYTES >> 4
         limit = room // (len(tables.sizes) * np.dtype(smallest(int(tables.sizes.max()))).itemsize)
         used = np.unique(tables.members[np.arange(tables.members.shape[1]) < tables.widths[:, None]]).tolist()
-        self._buffer = Buffer(tables.sizes, min(max(4 * each, _LEAST_ROWS), _MOST_ROWS, limit), used, only)
+        self._buffer = Buffer(tables.sizes, min(max(4 * each, _LEAST_ROWS), _MOST_ROWS, limit), used, only, mixture)
 
     def add(self, codes: Columns, weights: Weights) -> None:
         """Adds rows."""

@@ -284,7 +284,7 @@ class Tally:
     @property
     def too_many(self) -> bool:
         """Whether there are more records than can be counted."""
-        return self.records >= MOST_RECORDS
+        return self.records >= MOST_RECORDS // self.domain.parts
 
     def require_countable(self, counts: str | None) -> None:
         """Refuses what was found wrong, in the words of every engine.
@@ -293,7 +293,8 @@ class Tally:
             SourceError: there is a problem, or too many records.
         """
         if self.too_many:
-            raise SourceError(f"the counts in column {counts!r} add up to 2^62 or more; correct them.")
+            parts = "" if self.domain.parts == 1 else f", in {self.domain.parts:,} parts for the units of amounts"
+            raise SourceError(f"the counts in column {counts!r} add up to 2^62 or more{parts}; correct them.")
         self.problems.stop()
 
     @property

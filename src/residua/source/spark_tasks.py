@@ -38,6 +38,7 @@ from residua.source.accumulate import PLAIN_WORK, Accumulator, Columns, FlatTabl
 from residua.source.bound import PersonBound
 from residua.source.counting import Buffer, Coded, CountedTables, coded, columns_needed
 from residua.source.digest import Digest
+from residua.source.mixture import Mixture
 from residua.source.options import Options, Problems, Tally
 from residua.source.persons import PARTS
 from residua.source.records import Records
@@ -302,8 +303,8 @@ def require_same_version(version: str) -> None:
 class Whole:
     """All tables in one buffer, sent once at the end."""
 
-    def __init__(self, tables: FlatTables, pool: ThreadPoolExecutor) -> None:
-        self._tables = CountedTables(tables, None, pool)
+    def __init__(self, tables: FlatTables, pool: ThreadPoolExecutor, mixture: Mixture | None) -> None:
+        self._tables = CountedTables(tables, None, pool, mixture=mixture)
 
     def add(self, codes: Columns, weights: Weights, prove: Prove) -> Iterator[Any]:
         """Adds rows; nothing is sent yet."""
@@ -318,10 +319,12 @@ class Whole:
 class InBlocks:
     """Codes of rows, held until they fill a buffer and then counted block by block: one block is held at a time."""
 
-    def __init__(self, tables: FlatTables, bounds: Sequence[int], pool: ThreadPoolExecutor):
+    def __init__(
+        self, tables: FlatTables, bounds: Sequence[int], pool: ThreadPoolExecutor, mixture: Mixture | None
+    ) -> None:
         self._tables, self._bounds, self._pool = tables, bounds, pool
         each = len(tables.sizes) * np.dtype(smallest(int(tables.sizes.max()))).itemsize
-        self._buffer = Buffer(tables.sizes, _HELD_CODES // each)
+        self._buffer = Buffer(tables.sizes, _HELD_CODES // each, mixture=mixture)
 
     def add(self, codes: Columns, weights: Weights, prove: Prove) -> Iterator[Any]:
         """Adds rows; blocks are sent whenever the buffer is full."""
@@ -344,7 +347,10 @@ class InBlocks:
 
 def counting_of(task: SparkTask, pool: ThreadPoolExecutor) -> Whole | InBlocks:
     """The way a task counts."""
-    return InBlocks(task.tables, task.bounds, pool) if len(task.bounds) > 2 else Whole(task.tables, pool)
+    mixture = Mixture.of(domain_of(task.domain))
+    if len(task.bounds) > 2:
+        return InBlocks(task.tables, task.bounds, pool, mixture)
+    return Whole(task.tables, pool, mixture)
 
 
 def pool_of() -> ThreadPoolExecutor:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from residua.domain import Attribute, Between, Bins, Label
+from residua.domain import Amount, Attribute, Between, Bins, Label
 from residua.errors import DomainError, WorkloadError
 from residua.linalg.arrays import Floats
 from residua.linalg.intervals import Intervals
@@ -227,6 +227,37 @@ class MatrixRows(AttributeQueries):
         return iter(self.names) if self.names else (f"[{row}]" for row in range(self.rows))
 
 
+@dataclass(frozen=True, eq=False)
+class Sums(AttributeQueries):
+    """The sum of an amount: one row.
+
+    Args:
+        low: what a record at the low end adds.
+        high: what one at the high end adds.
+    """
+
+    low: float
+    high: float
+
+    kind = "sum"
+    rows = 1
+
+    @classmethod
+    def of_attribute(cls, name: str, attribute: Attribute) -> AttributeQueries:
+        """Of an amount."""
+        if not isinstance(attribute, Amount):
+            raise WorkloadError(f"{name!r} is no amount, so that no sum is measured; declare it as rs.Amount.")
+        return cls(attribute.size, attribute.low, attribute.high)
+
+    def matrix(self) -> Floats:
+        """What each end adds."""
+        return np.array([[self.low, self.high]], dtype=np.float64)
+
+    def labels(self, attribute: Attribute) -> Iterator[str]:
+        """One row, the sum."""
+        return iter(("=sum",))
+
+
 def attribute_queries(name: str, attribute: Attribute, asked: str | ArrayLike | AttributeQueries) -> AttributeQueries:
     """What is asked of an attribute, from a kind's name or a matrix.
 
@@ -241,6 +272,8 @@ def attribute_queries(name: str, attribute: Attribute, asked: str | ArrayLike | 
         return asked
     if not isinstance(asked, str):
         return _matrix(name, attribute, asked)
+    if attribute.summed and asked not in ("identity", "sum"):
+        raise WorkloadError(f"{name!r} is an amount, which has no {asked}; ask for its 'sum'.")
     if asked in KINDS:
         return KINDS[asked].of_attribute(name, attribute)
     for level in attribute.hierarchy:

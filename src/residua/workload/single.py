@@ -243,6 +243,8 @@ def _evaluated(
 def _values(attribute: Attribute) -> Any:
     import pyarrow as pa
 
+    if attribute.summed:
+        raise WorkloadError("a query names an amount, of which sums are known and no values; ask for its sum or mean.")
     if isinstance(attribute, Dates):
         return pa.array([*attribute.starts, *([None] if attribute.has_other else [])], pa.date32())
     labels: list[Any] = list(attribute.labels)

@@ -62,7 +62,7 @@ def marginals(
     if sets is not None:
         families, order = _listed(domain, sets)
     else:
-        families, order = _enumerated(domain, ways, max_cells), None
+        families, order = [_of_one_amount(domain, rows) for rows in _enumerated(domain, ways, max_cells)], None
     if not sum(len(rows) for rows in families):
         raise WorkloadError("the workload is empty; ask for at least one marginal.")
     lattice = closure(families, len(domain))
@@ -87,6 +87,8 @@ def _listed(domain: Domain, sets: Iterable[Sequence[str]]) -> tuple[list[NDArray
         if isinstance(names, str):  # two names could be two tables, or one of both
             raise WorkloadError(f"sets: {names!r} is a name, not a set of attributes; write ({names!r},).")
         row = tuple(sorted(positions_of(domain, names, "sets")))
+        if len(set(names) & set(domain.amounts)) > 1:
+            raise WorkloadError(f"the set {tuple(names)!r} holds two amounts; ask for a table of each.")
         if row in places:
             twice = tuple(domain.names[i] for i in row)
             raise WorkloadError(f"the set {twice!r} is listed twice; list it once and give it a weight instead.")
@@ -97,6 +99,11 @@ def _listed(domain: Domain, sets: Iterable[Sequence[str]]) -> tuple[list[NDArray
         for size, rows in groupby(by_size, key=len)
     ]
     return families, np.argsort([places[row] for row in by_size])
+
+
+def _of_one_amount(domain: Domain, rows: NDArray[np.int32]) -> NDArray[np.int32]:
+    """The sets that hold no two amounts: of each amount there are sums, of no two together."""
+    return rows[np.isin(rows, domain.positions(domain.amounts)).sum(axis=1) < 2] if domain.amounts else rows
 
 
 def _enumerated(domain: Domain, ways: int | Iterable[int] | None, max_cells: int | None) -> list[NDArray[np.int32]]:

@@ -15,6 +15,7 @@ from residua.errors import DomainError, WorkloadError, named
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.linalg.lattice import SetFamily, closure
 from residua.showing import Shown, printable
+from residua.workload.asking import attribute_queries
 from residua.workload.pieces import Family, ListedQueries, TableTerms, Term, identities
 from residua.workload.rows import AttributeQueries
 
@@ -103,6 +104,19 @@ class Workload(Shown):
             return self
         families = [family for piece in self.pieces if isinstance(piece, TableTerms) for family in piece.families]
         return Workload(self.domain, (merged(self.domain, families),)) if families else None
+
+    @cached_property
+    def published(self) -> Workload | None:
+        """What is asked in tables, as people read them: amounts as sums."""
+        tables, domain = self.tables, self.domain
+        if tables is None or not domain.amounts:
+            return tables
+        sums = {domain.position(name): attribute_queries(name, domain[name], "sum") for name in domain.amounts}
+        families = (
+            replace(family, queries=tuple(sums.get(i, rows) for i, rows in enumerate(family.queries)))
+            for family in tables.families
+        )
+        return Workload(domain, (merged(domain, families),))
 
     @cached_property
     def single_queries(self) -> Workload | None:

@@ -1,0 +1,327 @@
+"""Amounts: exact units, prices against every pair of neighbours, errors as stated, and what is refused."""
+
+from decimal import Decimal
+from fractions import Fraction
+from itertools import combinations_with_replacement, product
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import residua as rs
+from residua.domain.codec import encode
+from residua.errors import DomainError, FileError, PlanError, ResiduaError, SourceError, WorkloadError
+from residua.measurement.noisy import margins, maximal_layout, with_noise
+from residua.measurement.parts import in_parts
+from residua.source import source_of
+from residua.source.counting import count
+
+CELLS = {"sex": ["F", "M"], "region": ["n", "s", "w"]}
+PAY = rs.Amount(0, 30, unit=10)  # 3 units
+DOMAIN = rs.Domain(CELLS | {"pay": PAY})
+TWO = rs.Domain(CELLS | {"pay": PAY, "debt": rs.Amount(-1, 1, unit=0.5)})  # 3 and 4 units: 12 parts
+ASKED = rs.marginals(DOMAIN, [("sex", "region"), ("sex", "pay"), ("region", "pay")])
+
+
+# ---- units: one rule for every type
+
+
+@pytest.mark.parametrize(
+    "amount", [rs.Amount(0, 1, unit=0.1), rs.Amount(-5, 5, unit=2.5), rs.Amount(100, 350, unit=50)]
+)
+def test_units_are_exact_whatever_the_type(amount):
+    low, high, unit = (Fraction(str(part)) for part in (amount.low, amount.high, amount.unit))
+    ties = [low + (k + Fraction(1, 2)) * unit for k in range(-2, amount.steps + 2)]
+    near = [tie + Fraction(sign, 10**9) for tie in ties for sign in (-1, 0, 1)]
+    decimals = [Decimal(each.numerator) / Decimal(each.denominator) for each in near]
+    exact = [int((min(max(Fraction(each), low), high) - low) / unit + Fraction(1, 2)) for each in decimals]
+    texts = [f"{each:f}" for each in decimals]
+    columns = [
+        pa.array(texts),
+        pa.array([f" {each:E}" for each in decimals]),
+        pa.array(decimals, pa.decimal128(30, 12)),
+        pa.array([float(text) for text in texts]),
+        pa.array(texts).dictionary_encode(),
+        pa.array(texts, pa.large_string()),
+    ]
+    for column in columns:
+        assert encode(amount, column).tolist() == exact
+
+
+def test_what_is_no_finite_number_follows_the_policies():
+    column = pa.array(["3", "", "inf", "-Infinity", "x", "nan", "1e999", "1e-999999999", "0." + "3" * 9000, "true"])
+    assert encode(rs.Amount(0, 10), column).tolist() == [3, -2, -1, -1, -1, -2, -1, 0, 0, 1]
+    assert encode(rs.Amount(-1.5, 1.5), pa.array(["1e-999999999", "-1e-9", "1e-9"])).tolist() == [2, 1, 2]
+    assert encode(rs.Amount(0, 10), pa.array([None, float("nan"), float("inf")])).tolist() == [-2, -2, -1]
+    with pytest.raises(DomainError, match="no cell of other values"):
+        rs.Amount(0, 10, missing="other")
+
+
+# ---- counting: a record is a mean of its ends
+
+
+def _counted(domain, plan, rows):
+    """What is counted of rows, for the measurements of a plan, in parts of records."""
+    table = pa.table({name: list(column) for name, column in zip(domain.names, zip(*rows, strict=True), strict=True)})
+    wanted = plan.measurements.counted
+    layout = maximal_layout(wanted.lattice, wanted.sizes, np.flatnonzero(wanted.starts >= 0))
+    return margins(layout, count(source_of(table), domain, layout).tables, wanted)
+
+
+def test_tables_hold_the_units_of_every_amount():
+    rng = np.random.default_rng(0)
+    rows = [
+        (rng.choice(["F", "M"]), rng.choice(["n", "s", "w"]), rng.uniform(-5, 40), rng.uniform(-2, 2))
+        for _ in range(300)
+    ]
+    plan = rs.plan(rs.marginals(TWO, [("sex", "pay"), ("region", "debt"), ("sex", "region")]), rs.ZCDP(0.5))
+    tables = _counted(TWO, plan, rows)
+    assert TWO.parts == 12
+    for group in plan.measurements.counted:
+        for members, counted in zip(group.members.tolist(), group.view(tables), strict=True):
+            names = [TWO.names[i] for i in members]
+            expected = np.zeros(counted.shape)
+            for row in rows:
+                place, high = [], 1.0
+                for name, value in zip(TWO.names, row, strict=True):
+                    if name not in names:
+                        continue
+                    attribute = TWO[name]
+                    place.append(slice(None) if attribute.summed else attribute.labels.index(value))
+                    if attribute.summed:
+                        share = encode(attribute, pa.array([value]))[0] / attribute.steps
+                        high = np.array([1 - share, share])
+                expected[tuple(place)] += 12 * high
+            np.testing.assert_allclose(counted, expected, atol=1e-9)
+
+
+# ---- price: every pair of neighbours, from the integers that are really measured
+
+
+def _vectors(domain, plan):
+    """Of every record (cell and amount): what it adds to all measurements, each over its noise scale."""
+    measurements, vectors = plan.measurements, {}
+    values = [list(attribute.labels) for attribute in domain.attributes.values() if not attribute.summed]
+    amounts = [
+        [attribute.low + k * attribute.unit for k in range(attribute.steps + 1)]
+        for attribute in domain.attributes.values()
+        if attribute.summed
+    ]
+    for record in product(*values, *amounts):
+        tables = np.array(_counted(domain, plan, [record]))
+        parts = []
+        for batch in measurements.batches():
+            own = np.array(measurements.integers(batch, tables.copy()), dtype=float)
+            parts.append((own / in_parts(batch, domain.parts).scales[:, None]).ravel())
+        vectors[record] = np.concatenate(parts)
+    return vectors
+
+
+def _norm(vector, plan):
+    return float(vector @ vector) if plan.noise.gaussian else float(np.abs(vector).sum())
+
+
+BUDGETS = {"normal": rs.ZCDP(0.5), "laplace": rs.PureDP(1.0)}
+
+
+@pytest.mark.parametrize("noise", BUDGETS)
+@pytest.mark.parametrize("domain", [DOMAIN, TWO], ids=["one", "two"])
+def test_the_price_is_that_of_the_worst_record(noise, domain):
+    workload = rs.marginals(domain, ways=[1, 2])
+    plan = rs.plan(workload, BUDGETS[noise])
+    vectors = list(_vectors(domain, plan).values())
+    price = float(plan.measurements.cost(plan.unit))
+    worst = max(_norm(vector, plan) for vector in vectors)
+    assert worst <= price * (1 + 1e-12)
+    assert worst == pytest.approx(price, rel=1e-9)  # and no more than that is paid
+
+
+@pytest.mark.parametrize("noise", BUDGETS)
+@pytest.mark.parametrize(
+    "unit",
+    [rs.AddRemove(2), rs.ReplaceOne(), rs.Person(2), rs.Person(2, "region"), rs.Person(2, ["sex", "region"])],
+    ids=str,
+)
+def test_no_unit_changes_more_than_it_pays_for(noise, unit):
+    plan = rs.plan(ASKED, BUDGETS[noise], unit=unit)
+    vectors = _vectors(DOMAIN, plan)
+    price = float(plan.measurements.cost(unit))
+    limits = dict(getattr(unit, "limits", {}))
+    pairs = []
+    for (a, first), (b, second) in combinations_with_replacement(vectors.items(), 2):
+        if isinstance(unit, rs.ReplaceOne):
+            pairs.append(first - second)
+        elif all(a[DOMAIN.position(name)] != b[DOMAIN.position(name)] for name in limits):
+            pairs.append(first + second)
+    worst = max(_norm(each, plan) for each in pairs)
+    assert worst <= price * (1 + 1e-12)
+    if not limits:
+        assert worst == pytest.approx(price, rel=1e-6)
+
+
+# ---- errors as stated
+
+
+@pytest.mark.parametrize(("noise", "draws", "kurtosis"), [("normal", 1000, 3), ("laplace", 3000, 6)])
+def test_sums_err_as_stated(noise, draws, kurtosis):
+    rng = np.random.default_rng(3)
+    rows = [(rng.choice(["F", "M"]), rng.choice(["n", "s", "w"]), 30 * rng.random()) for _ in range(40)]
+    plan = rs.plan(ASKED, BUDGETS[noise])
+    tables, cells = _counted(DOMAIN, plan, rows), plan.measurements.cells
+
+    def sums_of(noisy):
+        return rs.Release(plan, plan.measurements, noisy).table(["sex", "pay"]).estimates[:, 0]
+
+    steps = 2**40 * np.eye(cells, dtype=np.int64)
+    reading = np.array([sums_of(step) for step in steps]) / 2**40  # estimates are linear in what was measured
+    noisy = [with_noise(plan.measurements, np.array(tables), parts=DOMAIN.parts) for _ in range(draws)]
+    sums, stated = (
+        np.array(noisy) @ reading,
+        float(rs.Release(plan, plan.measurements, noisy[0]).table(["sex", "pay"]).stddev.max()),
+    )
+    units = [encode(PAY, pa.array([row[2]]))[0] * 10.0 for row in rows]
+    truth = np.array([sum(u for u, row in zip(units, rows, strict=True) if row[0] == sex) for sex in ("F", "M")])
+    errors = (sums - truth) / stated
+    # A mean is within 5.2 of its deviations, a mean square within 6.2 of its own (Edgeworth's correction for the tails
+    # of a Laplace square included): together with false alarms of less than one in a million.
+    assert np.abs(errors.mean(axis=0)).max() < 5.2 / np.sqrt(draws)
+    assert np.abs((errors**2).mean(axis=0) - 1).max() < 6.2 * np.sqrt((kurtosis - 1) / draws)
+
+
+# ---- releases
+
+
+def _data(n=3000):
+    rng = np.random.default_rng(5)
+    return pa.table(
+        {
+            "sex": rng.choice(["F", "M"], n),
+            "region": rng.choice(["n", "s", "w"], n),
+            "pay": [f"{value:.2f}" for value in rng.gamma(2.0, 8.0, n)],
+            "person": rng.integers(0, n // 2, n),
+        }
+    )
+
+
+def _measured(folder, domain=DOMAIN, unit=None, data=None, budget=None, **options):
+    budget = rs.ZCDP(5.0) if budget is None else budget
+    unit = rs.AddRemove() if unit is None else unit
+    plan = rs.plan(rs.marginals(domain, ways=[1, 2]), budget, unit=unit)
+    ledger = rs.Ledger.create(folder / "a.ledger", rs.ZCDP(100.0), unit=unit)
+    return rs.measure(plan, _data() if data is None else data, ledger=ledger, **options), ledger
+
+
+def test_a_release_of_sums_is_one_debit_and_survives_its_folder(tmp_path):
+    release, ledger = _measured(tmp_path, out=tmp_path / "release")
+    assert len(ledger.entries) == 1
+    data = _data().to_pandas()
+    true = np.rint(data["pay"].astype(float).clip(0, 30) / 10).groupby(data["sex"]).sum() * 10
+    table = rs.Release.load(tmp_path / "release").table(["sex", "pay"])
+    assert table.columns["pay"] == ["sum", "sum"]
+    assert np.abs(table.estimates[:, 0] - true.to_numpy()).max() < 7 * float(np.max(table.stddev))
+    titles = [each.title for each in release.tables()]
+    assert "sex × pay: sum" in titles
+    assert "sex × region" in titles
+    mean = release.mean("pay", by=["sex"])
+    assert "above 30 as 30" in mean.note
+    assert "was not measured" in mean.note
+    assert sum(release.sum("pay", by=["region"]).columns["estimate"]) == pytest.approx(
+        release.sum("pay").columns["estimate"][0]
+    )
+    assert rs.project(release).table(["sex", "pay"]).columns["pay"] == ["sum", "sum"]
+
+
+def test_sums_tell_how_many_records_were_clipped(tmp_path):
+    domain = rs.Domain(CELLS | {"pay": rs.Amount(0, 30, unit=10, clipped="beyond"), "beyond": ["false", "true"]})
+    data = source_of(_data()).with_columns({"beyond": "CAST(pay AS DOUBLE) > 30"})
+    release, _ = _measured(tmp_path, domain, data=data)
+    assert "% of the records (" in release.mean("pay").note
+    with pytest.raises(DomainError, match="clipped='nobody' is no attribute"):
+        rs.Domain(CELLS | {"pay": rs.Amount(0, 30, unit=10, clipped="nobody")})
+
+
+def test_of_persons_the_same_records_are_counted_and_summed(tmp_path):
+    """Everyone's pay is 30, so that the sum is 30 times the number of records that are counted."""
+    data = _data().set_column(2, "pay", pa.array(["30"] * 3000))
+    source = source_of(data).with_options(person=("person",))
+    release, _ = _measured(tmp_path, unit=rs.Person(2), data=source)
+    error = release.sum("pay").columns["estimate"][0] - 30 * release.count().estimate
+    assert abs(error) < 30 * 7 * float(release.sum("pay").columns["stddev"][0]) / 30
+
+
+# ---- what is refused
+
+
+@pytest.mark.parametrize(
+    ("ask", "says"),
+    [
+        (lambda release: release.median("pay"), "no values"),
+        (lambda release: release.gini("pay"), "no values"),
+        (lambda release: release.share(["pay"]), "no values"),
+        (lambda release: release.count({"pay": "low"}), "no values"),
+        (lambda release: release.count("pay > 10"), "no values"),
+        (lambda release: release.top(["pay"]), "no values"),
+        (lambda release: release.mean("pay", by=["pay"]), "no values"),
+        (lambda release: release.mean("pay", values=[0, 1]), "leave values out"),
+        (lambda release: release.table(["pay"], queries={"pay": "prefixes"}), "ask for its 'sum'"),
+        (lambda release: release.table(["sex"], queries={"sex": "sum"}), "is no amount"),
+    ],
+)
+def test_amounts_have_no_values(release, ask, says):
+    with pytest.raises(ResiduaError, match=says):
+        ask(release)
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory):
+    return _measured(tmp_path_factory.mktemp("amounts"))[0]
+
+
+@pytest.mark.parametrize(
+    ("declared", "says"),
+    [
+        (lambda: rs.Amount(0, float("inf")), "not a number"),
+        (lambda: rs.Amount(1, 0), "low < high"),
+        (lambda: rs.Amount(0, 1, unit=0.3), "whole units"),
+        (lambda: rs.Amount(0, 1e9), "whole units"),
+        (lambda: rs.Amount(1e12, 1e12 + 10), "too large"),
+        (lambda: rs.Domain({"a": rs.Amount(0, 65521), "b": rs.Amount(0, 65519)}), "coarser ones"),
+        (lambda: rs.Domain(CELLS | {"pay": PAY}, impossible=[{"sex": "F", "pay": "high"}]), "amount"),
+    ],
+)
+def test_bad_declarations(declared, says):
+    with pytest.raises(DomainError, match=says):
+        declared()
+
+
+def test_two_amounts_share_no_table():
+    assert all(len({"pay", "debt"} & set(names)) < 2 for names in rs.marginals(TWO, ways=[2, 3]).sets)
+    with pytest.raises(WorkloadError, match="two amounts"):
+        rs.marginals(TWO, [("pay", "debt")])
+
+
+def test_nothing_is_spent_on_amounts_that_cannot_be_measured(tmp_path):
+    bad = _data().set_column(2, "pay", pa.array(["12.5"] * 2999 + ["lots"]))
+    fine = rs.Domain(CELLS | {"pay": rs.Amount(0, 2**20)})
+    plan = rs.plan(rs.queries(fine, ["sex = 'F'"]) + rs.marginals(fine, [("pay",)]), rs.ZCDP(1e-9))
+    ledger = rs.Ledger.create(tmp_path / "a.ledger", rs.ZCDP(100.0))
+    with pytest.raises(PlanError, match="choose coarser units"):
+        rs.measure(plan, _data(), ledger=ledger)
+    with pytest.raises(SourceError, match="'pay' has values outside"):
+        rs.measure(rs.plan(ASKED, rs.ZCDP(1.0)), bad, ledger=ledger)
+    assert not ledger.entries
+    dropping = rs.Domain(CELLS | {"pay": rs.Amount(0, 30, unit=10, unknown="drop")})
+    release = rs.measure(rs.plan(rs.marginals(dropping, ways=[0, 1]), rs.ZCDP(50.0)), bad, ledger=ledger)
+    assert abs(release.count().estimate - 2999) < 1
+
+
+def test_files_say_amounts_and_forged_ones_are_refused(tmp_path):
+    plan = rs.plan(ASKED, rs.ZCDP(0.5))
+    path = tmp_path / "plan.json"
+    plan.save(path)
+    assert rs.Plan.load(path).domain == DOMAIN
+    path.write_text(path.read_text().replace('"unit":10', '"unit":15'))
+    with pytest.raises(FileError):
+        rs.Plan.load(path)
+    DOMAIN.save(tmp_path / "domain.toml")
+    assert rs.Domain.load(tmp_path / "domain.toml") == DOMAIN
