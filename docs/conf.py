@@ -48,8 +48,9 @@ toc_object_entries = False
 html_theme = "furo"
 html_title = f"residua {release}"
 html_math_renderer = "mathml"
-html_static_path = ["_static"]
-html_css_files = ["site.css"]
+# Colours and type are those of reports and of the planner page.
+html_static_path = ["_static", str(Path(__file__).parents[1] / "src/residua/report/templates/tokens.css")]
+html_css_files = ["tokens.css", "site.css"]
 html_search_scorer = str(Path(__file__).with_name("_site") / "scorer.js")
 html_copy_source = False
 html_domain_indices = False
