@@ -88,7 +88,7 @@ def test_a_loose_bound_is_not_called_a_proof_of_the_best():
     assert plan.gap >= 1
     assert plan.gap + 1 <= float(times) <= (plan.gap + 1) * 1.05
     assert "Objective   TotalVariance: proven the best possible" in str(rs.plan(WORKLOAD, BUDGET))
-    assert "it is not proven the best; the best possible is at most" in report_html(plan)
+    assert "It is not proven the best; the best possible is at most" in report_html(plan)
 
 
 def test_the_planner_page_says_the_same(tmp_path):

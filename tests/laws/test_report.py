@@ -238,7 +238,7 @@ def test_many_running_sums_are_a_line_from_the_first_to_the_last():
 def test_one_table_is_spoken_of_as_one(tmp_path):
     domain = rs.Domain({"sex": ["F", "M"]})
     rs.plan(rs.marginals(domain, ways=[1]), rs.ZCDP(0.5)).report(tmp_path / "plan.html")
-    assert "One table would be published, with" in (tmp_path / "plan.html").read_text()
+    assert "One table would be published. That is 2 numbers in all." in (tmp_path / "plan.html").read_text()
 
 
 def test_numbers_on_hover_are_the_numbers():
@@ -330,7 +330,7 @@ def test_every_form_of_plan_and_unit_has_a_report(tmp_path: Path):
     ]
     data = pa.table({"a": ["x", "y"] * 30, "b": [0, 1, 2, 3, 4, 5] * 10})
     for i, one in enumerate(plans):
-        assert "What is protected" in report_html(one)
+        assert "How people are protected" in report_html(one)
         ledger = rs.Ledger(tmp_path / f"{i}.ledger", one.guarantee, unit=one.unit)
         made = rs.measure(one, data, ledger=ledger)
         text = report_html(made)

@@ -58,7 +58,7 @@ def test_errors_of_groups_are_those_of_the_cells_that_are_told():
         assert one.counted == f"{told.sum():,} of {len(table):,}"
         assert one.stddev == pytest.approx(np.sqrt(np.mean(table["stddev"][told] ** 2)))
         assert sum(one.flagged) == told.sum()
-    assert "are not told" in report_html(grouped())
+    assert "measured in less detail" in report_html(grouped())
 
 
 def test_what_is_not_told_is_not_drawn():
@@ -129,7 +129,7 @@ def test_a_session_reports_all_tables_that_were_asked_for(tmp_path: Path):
     wanted = session.known.plan.variances(rs.marginals(PEOPLE, [("age",)]), per="term")
     assert page.facts("accuracy")["accuracy"].listed[0].stddev == pytest.approx(math.sqrt(float(wanted[0])))
     drawn = [page.facts("headline")["picture"], *page.facts("pictures")["pictures"]]
-    assert [each.title for each in drawn] == ["age", "sex × region"]
+    assert [each.title for each in drawn] == ["Records by age", "sex × region"]
 
 
 def test_estimates_tell_their_errors_as_a_table():

@@ -9,6 +9,7 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
+from residua.language import mark, numeral, say
 from residua.linalg.arrays import Floats
 from residua.plans.contract import Plan
 from residua.plans.tails import width
@@ -49,8 +50,9 @@ class ListedTable:
     @property
     def counted(self) -> str:
         """How many numbers there are, and how many of them are told where that is not all."""
-        every = f"{self.numbers:,}"
-        return every if self.known in (None, self.numbers) else f"{self.known:,} of {every}"
+        if self.known in (None, self.numbers):
+            return numeral(f"{self.numbers:,}")
+        return say("{known} of {all}", known=self.known, all=self.numbers)
 
     @property
     def margin(self) -> float:
@@ -79,7 +81,7 @@ class Accuracy:
     @property
     def one(self) -> str:
         """What one of them is called."""
-        return "table" if self.what == "tables" else "query"
+        return mark("table") if self.what == "tables" else mark("query")
 
     @property
     def more(self) -> int:

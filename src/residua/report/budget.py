@@ -8,6 +8,7 @@ from functools import partial, singledispatch
 
 import numpy as np
 
+from residua.language import say, say_many
 from residua.linalg.arrays import Floats, Integers
 from residua.plans.blockwise.plan import BlockwisePlan
 from residua.plans.contract import Plan
@@ -35,7 +36,7 @@ class Budget:
         ways: by the number of attributes, by level, or by group.
         largest: the parts that take most; none where `ways` says it all.
         parts: how many parts are measured.
-        words: what the noise is divided over, in a sentence.
+        words: what the budget is divided over, in a sentence.
         by: what `ways` are told by.
         each: what the parts of one of them are called.
     """
@@ -44,8 +45,8 @@ class Budget:
     largest: tuple[Share, ...]
     parts: int
     words: str
-    by: str = "number of attributes"
-    each: str = "parts"
+    by: str
+    each: str
 
 
 @singledispatch
@@ -58,7 +59,7 @@ def budget(plan: Plan) -> Budget | None:
 def _(plan: BlockwisePlan) -> Budget | None:
     """By block of attributes and levels: each at its most expensive cell."""
     sizes = np.array([len(block) for block in plan.blocks_of])
-    part = "what a set of attributes, each at a level of its values, adds to those below it"
+    part = say("A part is what a set of attributes, each at a level of its values, adds to the coarser ones.")
     return _by_size(plan.precisions, sizes, part, partial(_block_title, plan))
 
 
@@ -66,9 +67,9 @@ def _(plan: BlockwisePlan) -> Budget | None:
 def _(plan: ProductPlan) -> Budget | None:
     if plan.attribute >= 0:
         return _of_tree(plan) if nodes_of(plan) else _of_sets(plan)
-    costs, part = plan.precisions * plan.costs, "what a table adds to the smaller tables in it"
+    costs, part = plan.precisions * plan.costs, say("A part is what a table adds to the smaller tables in it.")
     if plan.shares is not None:
-        costs, part = plan.shares, "a table"
+        costs, part = plan.shares, say("A part is a table.")
     return _by_size(costs, plan.lattice.set_sizes, part, partial(_set_title, plan))
 
 
@@ -85,11 +86,11 @@ def _by_size(costs: Floats, sizes: Integers, part: str, title: Callable[[int], s
     )
     order = measured[np.argsort(-shares[measured], kind="stable")][:SHOWN]
     largest = tuple(Share(title(int(number)), float(shares[number])) for number in order)
-    return Budget(ways, largest, len(measured), _divided(len(measured), part))
+    return Budget(ways, largest, len(measured), _divided(len(measured), part), say("attributes"), say("parts"))
 
 
 def _set_title(plan: ProductPlan, number: int) -> str:
-    return " × ".join(plan.domain.names[i] for i in plan.lattice.members(number)) or "the total"
+    return " × ".join(plan.domain.names[i] for i in plan.lattice.members(number)) or say("the total")
 
 
 def _block_title(plan: BlockwisePlan, number: int) -> str:
@@ -97,16 +98,17 @@ def _block_title(plan: BlockwisePlan, number: int) -> str:
     names, words = plan.domain.names, []
     for i, level in plan.blocks_of[number]:
         classes = plan.axes[i].count(level)
-        words.append(names[i] if classes == plan.axes[i].size else f"{names[i]} in {classes:,} classes")
-    return " × ".join(words) or "the total"
+        words.append(
+            names[i]
+            if classes == plan.axes[i].size
+            else say("{name} in {classes} classes", name=names[i], classes=classes)
+        )
+    return " × ".join(words) or say("the total")
 
 
 def _divided(parts: int, part: str) -> str:
-    many = "one part" if parts == 1 else f"{parts:,} parts"
-    return (
-        f"The noise is divided over {many}. A part is {part}; nothing is paid for twice, and all tables follow "
-        f"from the {'part' if parts == 1 else 'parts'}."
-    )
+    divided = say_many("The budget is spent on one part.", "The budget is divided over {n} parts.", parts)
+    return f"{divided} {part} {say('Nothing is measured twice, and all tables are put together from the parts.')}"
 
 
 def paid_by_level(plan: ProductPlan) -> Floats:
@@ -132,8 +134,8 @@ def _of_sets(plan: ProductPlan) -> Budget | None:
     sets = [(*names, *(plan.domain.names[i] for i in members)) for members, names in along.items()]
     costs = np.array([plan.with_parts({members: each}).pcost for members, each in plan.parts.items()])
     sizes = np.array([len(names) for names in sets])
-    whole = _by_size(costs, sizes, "", lambda number: " × ".join(sets[number]) or "the total")
-    words = f"Noise along {plan.name!r} is divided over the sets of attributes that it is crossed with."
+    whole = _by_size(costs, sizes, "", lambda number: " × ".join(sets[number]) or say("the total"))
+    words = say("Noise along {name} is divided over the sets of attributes that it is crossed with.", name=plan.name)
     return None if whole is None else replace(whole, words=words)
 
 
@@ -141,17 +143,17 @@ def _of_tree(plan: ProductPlan) -> Budget | None:
     nesting, costs = next(iter(nodes_of(plan).values())).nesting, paid_by_level(plan)
     if not costs.sum() > 0:
         return None
-    names = [plan.name, *(name or "the total" for name in nesting.names[1:])]
+    names = [plan.name, *(name or say("the total") for name in nesting.names[1:])]
     ways = tuple(
         Share(name, float(cost / costs.sum()), size)
         for name, cost, size in zip(names, costs, nesting.sizes, strict=True)
         if cost > 0
     )[::-1]
-    words = (
-        "A record pays in its own value and in every group that it lies in, up to the total. Levels add up, because "
-        "all are read off the same estimates. Shares are means over the values."
+    words = say(
+        "A record is counted in its own value and in every group that it lies in, up to the total. The levels add up, "
+        "because all of them come from the same estimates. Shares are means over the values."
     )
-    return Budget(ways, (), len(ways), words, "level", "groups")
+    return Budget(ways, (), len(ways), words, say("level"), say("groups"))
 
 
 @budget.register
@@ -166,24 +168,23 @@ def _(plan: StrataPlan) -> Budget | None:
     ]
     none = int((plan.chosen < 0).sum())
     if none:
-        ways.append(Share("nothing", 0.0, none))
-    words = (
-        f"People are in one group of {' × '.join(plan.by_names)} each, and every group is measured by a plan of its "
-        "own. What one group pays costs the others nothing."
+        ways.append(Share(say("nothing"), 0.0, none))
+    words = say(
+        "Every record belongs to one group of {names}, and every group has a plan of its own. What is spent on one "
+        "group takes nothing from the others.",
+        names=" × ".join(plan.by_names),
     )
-    return Budget(tuple(ways), (), len(ways), words, "what is measured in a group", "groups")
+    return Budget(tuple(ways), (), len(ways), words, say("what is measured in a group"), say("groups"))
 
 
 def _asked(plan: Plan, number: int) -> str:
     """What a plan within groups was made for, as far as that can be said in a line."""
     workload = plan.workload
     if workload is not None and workload.plain:
-        tables = ", ".join(" × ".join(names) or "the total" for names in workload.sets[:4])
+        tables = ", ".join(" × ".join(names) or say("the total") for names in workload.sets[:4])
         return tables + (", …" if len(workload) > 4 else "")
-    return f"plan {number}"
+    return say("plan {number}", number=number)
 
 
 def _ways(count: int) -> str:
-    return {0: "the total", 1: "one attribute", 2: "two attributes", 3: "three attributes"}.get(
-        count, f"{count} attributes"
-    )
+    return say_many("one attribute", "{n} attributes", count) if count else say("the total")

@@ -16,6 +16,7 @@ import numpy as np
 from markupsafe import Markup
 
 from residua.domain.levels import OTHER
+from residua.language import numeral, say
 from residua.published.quality import FLAGS, THRESHOLDS
 from residua.report.accuracy import ListedTable
 from residua.report.series import UNTOLD, Series
@@ -39,7 +40,7 @@ _GRADES = ("sure", "unsure", "poor")  # classes of the style sheet
 _ROOMS = (230.0, 400.0, 640.0, 900.0)  # widths of a chart from which on more labels are shown, as in the style sheet
 _RIGHT, _GAP, _LETTERS = 24.0, 12.0, 12
 _ROW, _BAR, _HEIGHT, _LOW = 22.0, 14.0, 220.0, 130.0
-_SHADES, _HEADS = 8, 22
+_SHADES, _HEADS, _MANY = 8, 22, 40
 _LEAST_SHARE, _MOST_SHARE = 1e-3, 1.0
 _CALENDAR = {r"\d{4}-\d\d": ("-01", (1, 3, 6, 12, 24, 60, 120)), r"\d{4}-Q\d": ("-Q1", (1, 2, 4, 8, 20, 40))}
 
@@ -79,7 +80,7 @@ def _bar_row(series: Series, i: int, label: str, scale: Scale) -> Markup:
 def _told(series: Series, *cell: int) -> Iterator[Markup | str]:
     """A number as it is written: in italics to be used with caution, in brackets unreliable; then its interval."""
     if not series.known(*cell):
-        yield UNTOLD
+        yield say(UNTOLD)
         return
     value, grade = series.value(*cell), series.grade(*cell)
     yield element("i", value) if grade == 1 else f"({value})" if grade == 2 else value
@@ -113,7 +114,7 @@ def draw_lines(series: Series, name: str, span: Span | None = None, height: floa
         width="100%", height=height,
     )  # fmt: skip
     if not any(series.known(i) for i in range(len(labels))):
-        back.append(text("50%", height / 2, UNTOLD, "middle", "tick"))
+        back.append(text("50%", height / 2, say(UNTOLD), "middle", "tick"))
     below = _labels(labels, x, height, 8.0 * letters + _RIGHT + 12)
     return _framed(name, letters, height, *back, inner, *below)
 
@@ -136,7 +137,7 @@ def _strokes(series: Series, x: np.ndarray, scale: Scale, apart: bool) -> Iterat
             yield element("polygon", points=_points(band, scale), class_="band")
         yield element("polyline", points=_points(((x[i], series.estimates[i]) for i in run), scale), class_="line")
     for i in known:
-        kind = "dot poor" if series.grade(i) == 2 else "dot"
+        kind = ("dot fine" if len(x) > _MANY else "dot") + (" poor" if series.grade(i) == 2 else "")
         if apart and i == len(x) - 1 and (interval := series.interval(i)) is not None:
             yield element("polyline", points=_points(((x[i], end) for end in interval), scale), class_="line reach")
         place = f"M{1000 * x[i]:.1f},{scale(float(series.estimates[i])):.1f}h0"
@@ -244,7 +245,8 @@ def draw_heat(series: Series, name: str) -> Markup:
         parts.append(Markup("<tr><th scope=row>{}").format(shortened(" · ".join(labels), 60)))
         parts += [_cell(flat, i, j, largest) for j in range(len(columns))]
     table = Markup('<table class="heat">{}</table>').format(Markup("").join(parts))
-    return element("div", table, class_="scroll", tabindex="0", role="region", aria_label=name)
+    kind = "scroll long" if columns == ("",) else "scroll"  # one column of numbers flows into several
+    return element("div", table, class_=kind, tabindex="0", role="region", aria_label=name)
 
 
 def _cell(series: Series, i: int, j: int, largest: float) -> Markup:
@@ -278,14 +280,14 @@ def draw_relative(tables: Sequence[ListedTable], name: str) -> Markup:
     parts, keys = [*_bands(y), *_log_axes(x, y)], []
     for place, one in enumerate(tables):
         start, end = max(low, one.stddev / _MOST_SHARE), min(x.high, one.stddev / _LEAST_SHARE)
-        tip = f"{one.title}: standard error {figure(one.stddev)}; reliable from a count of {size_from(one.reliable)}"
+        tip = say("{table}: standard error {error}", table=one.title, error=figure(one.stddev))
         stroke = f"curve stroke{place % 4 + 1}"
         ends = percent(x(start)), y(one.stddev / start), percent(x(end)), y(one.stddev / end)
         parts.append(element("g", hover(tip), line(*ends, stroke)))
         swatch = element("svg", line(0, 6, 34, 6, stroke), width=34, height=12, aria_hidden="true")
-        words = f" reliable from {size_from(one.reliable)}"
+        words = " " + say("reliable from {count}", count=size_from(one.reliable))
         keys.append(element("li", swatch, element("b", shortened(one.title, 60)), words))
-    axes = element("p", "From left to right: the true count. Upwards: the relative standard error.", class_="axes")
+    axes = element("p", say("From left to right: the true count. Upwards: the relative standard error."), class_="axes")
     return element("div", _framed(name, 6, _HEIGHT, *parts), axes, element("ul", *keys, class_="keys"))
 
 
@@ -296,7 +298,7 @@ def _bands(y: Scale) -> Iterator[Markup]:
         yield rect(0, top, "100%", bottom - top, kind)
         # Curves fall from the upper left to the lower right: the corners between are free.
         at, anchor = ("1%", "start") if i == 2 else ("99%", "end")
-        yield text(at, bottom - 6, flag, anchor, "tick")
+        yield text(at, bottom - 6, say(flag), anchor, "tick")
 
 
 def _log_axes(x: Scale, y: Scale) -> Iterator[Markup]:
@@ -306,5 +308,5 @@ def _log_axes(x: Scale, y: Scale) -> Iterator[Markup]:
     for at in places:
         yield line(percent(float(at)), 0, percent(float(at)), y.start, "grid")
     for share, told in ((1.0, "100 %"), (0.1, "10 %"), (0.01, "1 %"), (0.001, "0.1 %")):
-        yield text(-8, y(share) + 4, told, "end", "tick")
+        yield text(-8, y(share) + 4, numeral(told), "end", "tick")
     yield from _labels(words, places, y.start, 48.0 + _RIGHT + 12)

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from residua.errors import PlanError
+from residua.language import mark, numeral, say, say_many
 from residua.report.accuracy import Accuracy, curves
 from residua.report.charts import draw_bars, draw_relative
 from residua.report.odds import Protection
 from residua.report.page import Section, section
 from residua.report.pictures import Picture, table_series
 from residua.report.series import Series
-from residua.report.svg import figure
+from residua.report.svg import figure, size_from
 
-_TITLE = "At a glance"
+RELATIVE = mark("Relative standard error against the true count, one line per table")
 _EXAMPLE = np.array([120.0, 45.0, 14.0])  # one bar of each kind
 Fact = tuple[str, str, str]
 
@@ -27,9 +29,9 @@ def release_headline(
 ) -> Section:
     """How many records were counted, or how many numbers there are, above the most important chart."""
     counted = _total(published)
-    label, number, margin = counted or ("Published numbers", f"{published.asked_cells:,.0f}", "")
+    label, number, margin = counted or (say("Published numbers"), numeral(f"{published.asked_cells:,.0f}"), "")
     facts = [] if accuracy is None else _judged(accuracy)
-    picture = drawn[0] if drawn else None
+    picture = replace(drawn[0], title=say("Records by {names}", names=drawn[0].title)) if drawn else None
     return _headline(label, number, margin, shield, facts, picture, bars=_bars() if counted and margin else None)
 
 
@@ -39,11 +41,13 @@ def plan_headline(shield: Protection, accuracy: Accuracy | None) -> Section | No
     if accuracy is None or not known:
         return None
     middle = sorted(known, key=lambda one: one.stddev)[len(known) // 2]
-    name = "Relative standard error against the true count, one line per table"
-    picture = Picture("How large must a count be to be reliable?", draw_relative(curves(accuracy), name), "")
-    facts = [("published", f"{accuracy.numbers:,} numbers", f"in {accuracy.count:,} {accuracy.what}")]
-    label = f"Expected error of a number in a typical table ({middle.title}), in 95 of 100 cases at most"
-    return _headline(label, f"± {figure(middle.margin)}", "", shield, facts, picture)
+    picture = Picture(
+        say("How large must a count be to be reliable?"), draw_relative(curves(accuracy), say(RELATIVE)), ""
+    )
+    label = say(
+        "Expected error of a number in a typical table ({table}), at most this in 95 of 100 cases", table=middle.title
+    )
+    return _headline(label, f"± {figure(middle.margin)}", "", shield, _published(accuracy), picture)
 
 
 def _headline(
@@ -56,16 +60,18 @@ def _headline(
     bars: Any = None,
 ) -> Section:
     words = {"label": label, "number": number, "margin": margin, "said": in_plain_words(shield)}
-    return section("headline", _TITLE, **words, facts=facts, picture=picture, bars=bars)
+    return section("headline", say("At a glance"), **words, facts=facts, picture=picture, bars=bars)
 
 
 def in_plain_words(shield: Protection) -> str:
     """Who is protected, in one sentence."""
     if shield.guess is None:
-        return "Nothing has been measured yet, so that nothing is known about anybody."
-    return (
-        f"These numbers hide {shield.unit}: somebody who knows everything else and has to guess it is right at most "
-        f"{shield.guess} times in 100, where a tossed coin is right 50 times."
+        return say("Nothing has been measured yet, so that nothing is known about anybody.")
+    return say(
+        "These numbers hide {secret}: somebody who knows everything else and has to guess is right at most {times} "
+        "times in 100, where a tossed coin is right 50 times.",
+        secret=shield.unit,
+        times=shield.guess,
     )
 
 
@@ -78,22 +84,33 @@ def _total(published: Any) -> tuple[str, str, str] | None:
     series = table_series(table)
     if not series.known():
         return None
-    margin = f"± {figure(series.every)}" if series.every else ""
-    return "Records counted", series.value(), margin
+    reach = series.every
+    margin = "" if reach is None else f"± {size_from(reach) if series.whole else figure(reach)}"
+    return say("Records counted"), series.value(), margin
 
 
 def _judged(accuracy: Accuracy) -> list[Fact]:
-    numbers = [("published", f"{accuracy.numbers:,} numbers", f"in {accuracy.count:,} {accuracy.what}")]
+    numbers = _published(accuracy)
     flags = np.sum([one.flagged for one in accuracy.listed if one.flagged], axis=0)
     if not np.size(flags) or not np.sum(flags):
         return numbers
     share = math.floor(100 * flags[0] / np.sum(flags))
-    which = "" if accuracy.more == 0 else f" of the first {len(accuracy.listed):,} tables"
-    return [*numbers, ("reliable", f"{share} %", f"of the numbers{which}; each says how reliable it is")]
+    which = say("of the numbers; each is marked")
+    if accuracy.more:
+        which = say("of the numbers in the first {many} tables; each is marked", many=len(accuracy.listed))
+    return [*numbers, (say("reliable"), f"{share} %", which)]
+
+
+def _published(accuracy: Accuracy) -> list[Fact]:
+    if accuracy.what == "queries":
+        where = say_many("in one query", "in {n} queries", accuracy.count)
+    else:
+        where = say_many("in one table", "in {n} tables", accuracy.count)
+    return [(say("published"), say_many("one number", "{n} numbers", int(accuracy.numbers)), where)]
 
 
 def _bars() -> Any:
     """One bar of each kind, as an example."""
-    labels = ("reliable", "use with caution", "unreliable")
+    labels = (say("reliable"), say("use with caution"), say("unreliable"))
     series = Series(("",), (labels,), _EXAMPLE, _EXAMPLE - 13, _EXAMPLE + 13, np.arange(3), whole=True)
-    return draw_bars(series, "An example: one bar of each kind")
+    return draw_bars(series, say("An example: one bar of each kind"))

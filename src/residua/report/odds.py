@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Any
 
+from residua.language import numeral, say
 from residua.plans.contract import Plan
 from residua.privacy import AddRemove, Person, ReplaceOne, describe
 from residua.privacy.costs import stated
@@ -120,14 +121,14 @@ def pure_odds(epsilon: float) -> Odds:
 def secret(unit: Any) -> str:
     """What a unit of protection hides, as the object of a sentence."""
     if isinstance(unit, ReplaceOne):
-        return "which values any one record has"
+        return say("which values any one record has")
     if isinstance(unit, AddRemove) and unit.records == 1:
-        return "whether any one record is in the data"
+        return say("whether any one record is in the data")
     if isinstance(unit, AddRemove):
-        return f"whether any one person, with up to {unit.records:,} records, is in the data"
+        return say("whether any one person, with up to {n} records, is in the data", n=unit.records)
     if isinstance(unit, Person):
-        return f"whether any one person, with up to {unit.records:,} counted records, is in the data"
-    return f"the difference that {unit} makes"
+        return say("whether any one person, with up to {n} counted records, is in the data", n=unit.records)
+    return say("the difference that {unit} makes", unit=unit)
 
 
 def hundred(share: float) -> str:
@@ -137,7 +138,7 @@ def hundred(share: float) -> str:
         >>> hundred(0.692), hundred(0.5), hundred(1.0)
         ('69.2', '50', '100')
     """
-    return f"{100 * share:.1f}".removesuffix(".0")
+    return numeral(f"{100 * share:.1f}".removesuffix(".0"))
 
 
 def _up(share: float) -> float:

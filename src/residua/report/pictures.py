@@ -19,6 +19,7 @@ from markupsafe import Markup
 
 from residua.domain import Attribute, Bins, Dates, Domain, Integers
 from residua.domain.words import said, title_of
+from residua.language import say
 from residua.linalg.arrays import Integers as Places
 from residua.published.quality import FLAGS
 from residua.published.streaming import axis_labels
@@ -143,18 +144,18 @@ def draw(series: Series, ordered: Sequence[bool], name: str) -> tuple[Markup | N
     lines = [line and least < size <= POINTS for line, least, size in zip(ordered, many, sizes, strict=True)]
     if len(sizes) == 1:
         if lines[0]:
-            return draw_lines(series, name), _reach(series)
+            return draw_lines(series, name), _told("", series)
         few, caption = _largest(series)
-        return draw_bars(few, name), " ".join(filter(None, (caption, _reach(series))))
+        return draw_bars(few, name), _told(caption, series)
     best = max(range(len(sizes)), key=lambda i: (lines[i], sizes[i]))
     others = [i for i in range(len(sizes)) if i != best]
     panels = math.prod(sizes[i] for i in others)
     if panels <= PANELS and (lines[best] or sizes[best] <= (12 if panels <= 6 else 8)):
         parts, titles = _panels(series, others)
         drawn = draw_line_panels(parts, titles, name) if lines[best] else draw_bar_panels(parts, titles, name)
-        return drawn, f"All panels have the same scale. {_reach(series)}".strip()
+        return drawn, _told(say("All panels have the same scale."), series)
     if len(sizes) == 2 and max(sizes) <= SIDE:
-        return draw_heat(series, name), f"The darker a cell, the larger its number. {_reach(series)}".strip()
+        return draw_heat(series, name), _told(say("The stronger the colour of a cell, the larger its number."), series)
     return None, ""
 
 
@@ -162,9 +163,10 @@ def _dated(labels: Sequence[str]) -> bool:
     return bool(labels) and labels[0][:4].isdigit() and labels[0][4:5] == "-"
 
 
-def _reach(series: Series) -> str:
-    """What the error bars are, where all have one length."""
-    return "" if series.every is None else f"95 % interval: each number ± {figure(series.every)}."
+def _told(caption: str, series: Series) -> str:
+    """A caption, and what the error bars are where all have one length."""
+    reach = "" if series.every is None else say("95 % interval: each number ± {reach}.", reach=figure(series.every))
+    return " ".join(filter(None, (caption, reach)))
 
 
 def _panels(series: Series, others: list[int]) -> tuple[list[Series], list[str]]:
@@ -182,13 +184,15 @@ def _largest(series: Series) -> tuple[Series, str]:
     if count <= BARS:
         return series, ""
     kept = np.sort(np.argsort(-series.estimates, kind="stable")[:BARS])
-    return _kept(series, kept), f"The {BARS} largest estimates of {count:,}."
+    return _kept(series, kept), say("The {few} largest estimates of {all}.", few=BARS, all=count)
 
 
 def _spaced(series: Series) -> tuple[Series, str]:
     """At most as many points as can be drawn, evenly spaced, the first and the last among them."""
     count = len(series.labels[0])
-    return _kept(series, np.linspace(0, count - 1, POINTS).round().astype(int)), f"{POINTS} of {count:,} values."
+    return _kept(series, np.linspace(0, count - 1, POINTS).round().astype(int)), say(
+        "{few} of {all} values.", few=POINTS, all=count
+    )
 
 
 def _kept(series: Series, kept: Places) -> Series:
@@ -241,4 +245,4 @@ def heading_of(table: Any) -> str:
     """Words of the attributes, unless they do not say all: a level, prefixes, queries."""
     if ":" in table.title or table.title == "queries":
         return str(table.title)
-    return " × ".join(title(table.domain, name) for name in table.attributes) or "Total"
+    return " × ".join(title(table.domain, name) for name in table.attributes) or say("Total")

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from residua.errors import PlanError
+from residua.language import mark, say
 from residua.plans.contract import Plan
 from residua.plans.statements import unit_to_body
 from residua.plans.tolerances import nearness
@@ -23,9 +24,9 @@ from residua.workload import Workload, term_title
 Parts = Iterator[str | PlainTable]
 ROWS_SHOWN = 40
 _OBJECTIVES = {
-    "TotalVariance": "the least total variance",
-    "MaxVariance": "the least maximum variance",
-    "LargestVariances": "the least sum of the largest variances",
+    "TotalVariance": mark("the least total variance"),
+    "MaxVariance": mark("the least maximum variance"),
+    "LargestVariances": mark("the least sum of the largest variances"),
 }
 _NOUNS = {"tables": "marginals"}
 _HEADS = {"marginals": ("marginal", "cells"), "terms": ("term", "queries"), "queries": ("query", "")}
@@ -74,15 +75,15 @@ def privacy_lines(plan: Plan) -> Iterator[str]:
 def proof(plan: Plan) -> str:
     """How far from optimal a plan can be, in words."""
     if plan.gap == 0:
-        return f"proven {plan.comparison_class}"
+        return say("proven {best}", best=plan.comparison_class)
     if not math.isfinite(plan.gap):
-        return f"not compared with {plan.comparison_class}"
+        return say("not compared with {best}", best=plan.comparison_class)
     return nearness(plan.gap, plan.comparison_class)
 
 
 def objective(plan: Plan) -> str:
     """What a plan was made for, in words."""
-    return _OBJECTIVES.get(plan.objective, plan.objective) or "no objective"
+    return say(_OBJECTIVES.get(plan.objective, plan.objective)) or say("no objective")
 
 
 def _privacy_facts(plan: Plan) -> dict[str, Any]:
@@ -192,7 +193,7 @@ def changes(first: Plan, second: Plan) -> list[str]:
         both = [name for name in first.domain.names if name in theirs and first.domain[name] != second.domain[name]]
         parts = (("only in A", gone), ("only in B", new), ("declared differently", both))
         words = "; ".join(f"{what}: {', '.join(names)}" for what, names in parts if names) or "order or rules differ"
-        sentences.append(f"The domains differ ({words}): each plan tells its own tables only.")
+        sentences.append(f"The domains differ ({words}): each plan answers its own tables only.")
     if first.unit != second.unit:
         sentences.append("The two protect different things: their guarantees cannot be compared as figures.")
     return sentences

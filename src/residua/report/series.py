@@ -9,13 +9,14 @@ from typing import Any, Self
 
 import numpy as np
 
+from residua.language import mark, say
 from residua.linalg.arrays import Floats
 from residua.published.quality import FLAGS, grades
 from residua.published.streaming import ends_of
 from residua.report.svg import number
 from residua.showing import printable
 
-UNTOLD = "not told"
+UNTOLD = mark("not measured")
 _COARSE, _LARGE = 1.0, 100.0  # standard errors, and estimates without any, that make decimals pointless
 
 
@@ -65,7 +66,7 @@ class Series:
         if interval is None or self.every is not None:
             return ""
         low, high = (round(end) if self.whole else end for end in interval)
-        return f"{number(low)} to {number(high)}"
+        return _between(low, high)
 
     @cached_property
     def every(self) -> float | None:
@@ -109,12 +110,16 @@ class Series:
         """A cell in words, as shown on hover: what it is, its estimate, interval and flag."""
         where = ", ".join(along[i] for along, i in zip(self.labels, cell, strict=True))
         if not self.known(*cell):
-            return f"{where}: {UNTOLD}"
+            return f"{where}: {say(UNTOLD)}"
         words = f"{where}: {number(float(self.estimates[cell]))}"
         interval = self.interval(*cell)
         if interval is not None:
-            words += f", {number(interval[0])} to {number(interval[1])}"
-        return words if self.grades is None else f"{words} ({FLAGS[self.grade(*cell)]})"
+            words += f", {_between(*interval)}"
+        return words if self.grades is None else f"{words} ({say(FLAGS[self.grade(*cell)])})"
+
+
+def _between(low: float, high: float) -> str:
+    return say("{low} to {high}", low=number(low), high=number(high))
 
 
 def series_of(table: Any, names: Sequence[str], labels: Sequence[Sequence[str]]) -> Series:

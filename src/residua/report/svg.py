@@ -13,6 +13,7 @@ from unicodedata import east_asian_width
 
 from markupsafe import Markup, escape
 
+from residua.language import numeral
 from residua.showing import printable
 
 _LETTER = 7.4  # a letter at the size of labels, in pixels, in a font whose letters are broad
@@ -76,7 +77,7 @@ def number(value: float) -> str:
     places = 0 if size >= 100 else 1 if size >= 10 else 2
     digits = f"{size:,.{places}f}"
     digits = digits.rstrip("0").rstrip(".") if "." in digits else digits
-    return f"−{digits}" if value < 0 and digits != "0" else digits
+    return numeral(f"−{digits}" if value < 0 and digits != "0" else digits)
 
 
 def figure(value: float) -> str:
@@ -89,7 +90,7 @@ def figure(value: float) -> str:
     if not math.isfinite(value):
         return "–"
     places = 0 if value >= 99.95 else 1 if value >= 9.995 else 2
-    return f"{value:,.{places}f}"
+    return numeral(f"{value:,.{places}f}")
 
 
 def size_from(value: float) -> str:
@@ -99,7 +100,7 @@ def size_from(value: float) -> str:
         >>> size_from(20.6), size_from(30.0), size_from(math.inf)
         ('21', '30', '–')
     """
-    return f"{math.ceil(value - 1e-9):,}" if math.isfinite(value) else "–"
+    return numeral(f"{math.ceil(value - 1e-9):,}") if math.isfinite(value) else "–"
 
 
 @dataclass(frozen=True)

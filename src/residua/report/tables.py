@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from residua.language import say
 from residua.report.charts import draw_bars, draw_heat
 from residua.report.pictures import heading_of, table_series
 from residua.report.series import Series
@@ -89,7 +90,7 @@ def _numbers(series: Series, title: str) -> Markup:
     """Few values of one attribute: bars beside the numbers; else a shaded table, its shortest axis across."""
     axes = len(series.labels)
     if axes == 0:
-        return draw_bars(replace(series, names=("",), labels=(("all",),)).mapped(np.atleast_1d), title)
+        return draw_bars(replace(series, names=("",), labels=((say("all"),),)).mapped(np.atleast_1d), title)
     if axes == 1 and len(series.labels[0]) <= _BARS:
         return draw_bars(series, title)
     if axes == 1:
@@ -107,12 +108,20 @@ def raster(series: Series, title: str) -> Markup:
     head = struct.pack(">IIBBBBB", len(across), len(down), 8, 3, 0, 0, 0)
     chunks = {b"IHDR": head, b"PLTE": _TEAL * 16, b"tRNS": bytes(range(0, 256, 17)), b"IDAT": zlib.compress(lines, 9)}
     png = b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(kind, data) for kind, data in (*chunks.items(), (b"IEND", b"")))
-    words = (
-        f"Across: {series.names[1]}, {across[0]} to {across[-1]}. Down: {series.names[0]}, {down[0]} to {down[-1]}. "
-        "The darker a dot, the larger its number."
+    words = say(
+        "From left to right: {across}, {first} to {last}. Downwards: {down}, {top} to {bottom}. The stronger the "
+        "colour, the larger the number.",
+        across=series.names[1],
+        first=across[0],
+        last=across[-1],
+        down=series.names[0],
+        top=down[0],
+        bottom=down[-1],
     )
     picture = Markup('<img class="raster" src="data:image/png;base64,{}" alt="{}" width="{}" height="{}">')
-    drawn = picture.format(base64.b64encode(png).decode(), f"Heat map of {title}", len(across), len(down))
+    drawn = picture.format(
+        base64.b64encode(png).decode(), say("Heat map of {title}", title=title), len(across), len(down)
+    )
     return drawn + Markup("<p>{}</p>").format(words)
 
 
