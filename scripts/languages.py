@@ -1,8 +1,9 @@
 """Collects every sentence of src/ into the catalogues: python scripts/languages.py. New ones are left empty, to be
 translated; those that are gone go. A new language: an empty file `src/residua/languages/<tag>.po`, then this."""
 
+import ast
 import io
-import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from babel import Locale
@@ -17,12 +18,29 @@ KEYWORDS = {"say": None, "say_html": None, "mark": None, "say_many": (1, 2)}
 def extracted() -> Catalog:
     """Every sentence in the code and the templates, with the files that say it."""
     messages = Catalog(charset="utf-8", fuzzy=False)
-    methods = {".py": "python", ".html": "jinja2.ext:babel_extract"}
-    for path in sorted(SOURCE.rglob("*.*")):
-        if path.suffix == ".html" or (path.suffix == ".py" and "from residua.language import" in path.read_text()):
-            for _, sentence, *_ in extract_from_file(methods[path.suffix], path, KEYWORDS):
-                messages.add(sentence, locations=[(path.relative_to(SOURCE).as_posix(), 0)])
+    for path in sorted(SOURCE.rglob("*.py")):
+        text = path.read_text("utf-8")
+        if "from residua.language import" in text:
+            _add(messages, path, in_python(text))
+    for path in sorted(SOURCE.rglob("*.html")):
+        entries = extract_from_file("jinja2.ext:babel_extract", path, KEYWORDS)
+        _add(messages, path, (sentence for _, sentence, *_ in entries))
     return messages
+
+
+def in_python(text: str) -> Iterator[str | tuple[str, ...]]:
+    """The sentences of a module, those in f-strings too, which tokens of Python 3.11 do not show."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in KEYWORDS:
+            wanted = len(KEYWORDS[node.func.id] or "1")
+            words = [each.value for each in node.args[:wanted] if isinstance(each, ast.Constant)]
+            if len(words) == wanted:
+                yield tuple(words) if wanted > 1 else words[0]
+
+
+def _add(messages: Catalog, path: Path, sentences: Iterable[str | tuple[str, ...]]) -> None:
+    for sentence in sentences:
+        messages.add(sentence, locations=[(path.relative_to(SOURCE).as_posix(), 0)])
 
 
 def updated(path: Path, messages: Catalog) -> bytes:
@@ -52,4 +70,4 @@ if __name__ == "__main__":
         path.write_bytes(updated(path, messages))
         left = sum(not any(forms) for forms in ([m.string] if isinstance(m.string, str) else m.string
                    for m in read_po(io.BytesIO(path.read_bytes())) if m.id))  # fmt: skip
-        print(f"{path.name}: {len(messages)} sentences, {left} not translated", file=sys.stdout)
+        print(f"{path.name}: {len(messages)} sentences, {left} not translated")

@@ -154,17 +154,62 @@ def test_workbook_is_read_back_and_no_label_is_a_formula(written):
     notes = "\n".join(str(cell) for row in book["Notes"].iter_rows(values_only=True) for cell in row if cell)
     for wanted in (GUARANTEE, "adding or removing one record", "records", "coefficient of variation at most 16.5 %"):
         assert wanted in notes
-    for sheet, table in zip(book.worksheets[1:], tables(), strict=True):
-        rows = list(sheet.iter_rows(min_row=5))
-        keys = len(table.keys)
-        assert near([row[keys].value for row in rows], table["estimate"])
-        assert near([row[keys + 1].value for row in rows], table["stddev"])
-        assert [row[keys + 4].value for row in rows] == flags(table)
-        assert all(cell.data_type in "sn" for row in sheet.iter_rows() for cell in row), "a formula, or worse"
+    assert all(cell.data_type in "sn" for sheet in book for row in sheet.iter_rows() for cell in row), "a formula"
+    contents, notes, *sheets, rows = book.worksheets
+    assert [contents.title, notes.title, rows.title] == ["Contents", "Notes", "All numbers"]
+    links = [cell.hyperlink for row in contents.iter_rows(min_row=8) for cell in row if cell.hyperlink]
+    assert [link.location.partition("!")[0].strip("'") for link in links] == [sheet.title for sheet in sheets]
+    heads, *cells = rows.iter_rows(values_only=True)
+    frame = pd.DataFrame(cells, columns=heads)
+    for sheet, (number, table) in zip(sheets, enumerate(tables(), start=1), strict=True):
+        own = frame[frame["No."] == number]
+        assert near(own["Estimate"], table["estimate"])
+        assert near(own["Standard error"], table["stddev"])
+        assert own["Quality"].tolist() == flags(table)
         assert "records" in sheet["A2"].value
         assert len(sheet.title) <= 31
-    assert book.worksheets[2]["A4"].value == "Sex"
-    assert book.worksheets[2]["A5"].value == "Female"
+        assert sheet.freeze_panes
+    assert frame[frame["No."] == 2][["Attribute 1", "Value 1", "Code 1"]].to_numpy().tolist() == [
+        ["Sex", "Female", "2"], ["Sex", "Male", "1"]
+    ]  # fmt: skip
+
+
+def test_a_sheet_has_the_totals_that_the_release_states_with_their_own_errors(written):
+    book = openpyxl.load_workbook(written["xlsx"][0])
+    (sheet,) = [each for each in book if each["A1"].value == "age × Sex"]
+    rows = [[cell.value for cell in row] for row in sheet.iter_rows(min_row=8)]
+    assert [row[0] for row in rows[1:]] == [*range(12), "Other", "Total"]
+    assert [each for row in sheet.iter_rows(min_row=7, max_row=7, values_only=True) for each in row if each] == [
+        "Female", "Male", "Total",
+    ]  # fmt: skip
+    numbers = np.array([row[1:7] for row in rows[1:]], dtype=float)
+    for place, names in (
+        (np.s_[:-1, :4], ["age", "sex"]),
+        (np.s_[:-1, 4:], ["age"]),
+        (np.s_[-1:, :4], ["sex"]),
+        (np.s_[-1:, 4:], []),
+    ):
+        table = release().table(names)
+        shown = numbers[place].reshape(-1, 2)
+        assert near(shown[:, 0], table["estimate"])
+        assert near(shown[:, 1], (table["upper"] - table["lower"]) / 2)
+    for row in sheet.iter_rows(min_row=9, min_col=2, max_col=2):  # the letter of a poor number is part of its format
+        value, margin = row[0].value, row[0].offset(0, 1).value
+        poor = grades(value, margin / 1.959964)
+        assert row[0].number_format.endswith(["_ _U", '" C"', '" U"'][int(poor)])
+
+
+def test_codes_stay_when_a_value_is_inserted(tmp_path):
+    def codes(values: list[str]) -> dict[str, str]:
+        workload = rs.marginals(rs.Domain({"sex": values, "n": rs.Bins([0, 10, 20])}), ways=1)
+        table = next(iter(rs.plan(workload, rs.ZCDP(1)).workload.sets))
+        estimates = np.zeros(len(values))
+        (axis,) = cube_of(rs.Table(workload.domain, table, estimates, 1.0, 1.0), 1).dimensions
+        return dict(zip(axis.labels, axis.codes, strict=True))
+
+    few, more = codes(["männlich", "weiblich"]), codes(["divers", "männlich", "ohne Angabe", "weiblich"])
+    assert few.items() <= more.items()
+    assert len(set(more.values())) == 4
 
 
 def test_parquet_carries_its_metadata(written):
@@ -185,10 +230,10 @@ def test_whole_numbers_are_numbers_in_a_workbook_and_titles_are_in_the_language_
     release().export(tmp_path / "tables", "xlsx", language="de")
     book = openpyxl.load_workbook(tmp_path / "tables" / "tables.xlsx")
     (ages,) = [sheet for sheet in book if sheet["A1"].value == "age"]
-    cells = [row[0].value for row in ages.iter_rows(min_row=5)]
-    assert cells == [*range(12), "(other)"]
+    cells = [row[0].value for row in ages.iter_rows(min_row=7)]
+    assert cells == [*range(12), "Sonstige", "Insgesamt"]
     (sexes,) = [sheet for sheet in book if sheet["A1"].value == "Geschlecht"]
-    assert [row[0].value for row in sexes.iter_rows(min_row=5)] == ["weiblich", "männlich"]
+    assert [row[0].value for row in sexes.iter_rows(min_row=7)] == ["weiblich", "männlich", "Insgesamt"]
     release().export(tmp_path / "csvw", "csvw", language="de")
     assert "F: weiblich; M: männlich" in (tmp_path / "csvw" / "csv-metadata.json").read_text(encoding="utf-8")
 
@@ -267,7 +312,7 @@ def test_codes_are_distinct_whatever_the_labels():
     labels = ["_1", "a b", "_2", "x", "a/b", "__1"]
     declared = rs.Domain({"v": rs.Categories(labels).described(meanings={"x": {"code": "_1"}})})
     table = rs.Table(declared, ("v",), np.arange(6.0), 1.0, 2.0)
-    (dimension,) = cube_of(table, 1, None).dimensions
+    (dimension,) = cube_of(table, 1).dimensions
     assert len(set(dimension.codes)) == len(labels)
     assert dimension.codes[3] == "_1"
 

@@ -73,9 +73,9 @@ def read(path: Path, form: str) -> pd.DataFrame:
     if form == "parquet":
         return pyarrow.parquet.read_table(path).to_pandas()
     if form == "xlsx":
-        rows = list(openpyxl.load_workbook(path).worksheets[1].iter_rows(min_row=5, values_only=True))
-        frame = pd.DataFrame(rows)
-        return frame.rename(columns={len(frame.columns) - 5: "estimate", len(frame.columns) - 4: "stddev"})
+        heads, *rows = openpyxl.load_workbook(path).worksheets[-1].iter_rows(values_only=True)
+        frame = pd.DataFrame(rows, columns=heads).rename(columns={"Estimate": "estimate", "Standard error": "stddev"})
+        return frame[frame["No."] == 1]
     if form == "jsonstat":
         frame = pyjstat.Dataset.read(path.read_text()).write("dataframe")
         wanted = {"estimate": "Estimate", "stddev": "Standard error"}

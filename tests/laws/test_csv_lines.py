@@ -50,7 +50,7 @@ def table(attributes, numbers, stddev, width=1.96):
 @pytest.mark.parametrize("attributes", [(), ("whole",), ('na"me, odd', "whole"), ("mixed", 'na"me, odd', "quality")])
 def test_bytes_are_those_of_arrow(attributes, stddev, spreadsheet):
     random = np.random.default_rng(len(attributes)).normal(0, 300, 200)
-    cube = cube_of(table(attributes, [*TIES, *SIZES[4:6], *random, *(1e4 * random)], stddev), 1, None)
+    cube = cube_of(table(attributes, [*TIES, *SIZES[4:6], *random, *(1e4 * random)], stddev), 1)
     assert by_loops(cube, spreadsheet) == by_arrow(cube, spreadsheet)
 
 
@@ -58,7 +58,7 @@ def test_bytes_are_those_of_arrow(attributes, stddev, spreadsheet):
 def test_small_numbers_are_those_of_arrow(stddev):
     units = np.random.default_rng(1).integers(-(10**6), 10**6, 400) * stddev / 7
     told = np.where(np.abs(units) < 1e-3, 1e-3, units)  # whose ends have no exponents
-    cube = cube_of(table(("whole", 'na"me, odd'), [*told, 1e-3, 0.25], stddev, width=0.5), 1, None)
+    cube = cube_of(table(("whole", 'na"me, odd'), [*told, 1e-3, 0.25], stddev, width=0.5), 1)
     assert by_loops(cube) == by_arrow(cube)
 
 
@@ -67,7 +67,7 @@ def test_small_numbers_are_those_of_arrow(stddev):
     [(1e10, 1e3), (-2e10, 0.3), (1e15, 1e3), (1e300, 1e3), (np.inf, 1.0), (np.nan, 1.0), (1e-7, 1e-6), (1e10, 1e-6)],
 )
 def test_what_takes_an_exponent_or_is_not_told_is_left_to_arrow(number, stddev, tmp_path):
-    cube = cube_of(table(("whole",), [1.0, 2.0, number], stddev), 1, None)
+    cube = cube_of(table(("whole",), [1.0, 2.0, number], stddev), 1)
     with pytest.raises(lines.OtherForm):
         by_loops(cube)
     delimited._write([(tmp_path / "x.csv", cube)], True, False)
@@ -77,9 +77,9 @@ def test_what_takes_an_exponent_or_is_not_told_is_left_to_arrow(number, stddev, 
 def test_projections_and_all_digits(tmp_path):
     shape = (len(ODD), 15)
     numbers = np.abs(np.random.default_rng(2).normal(0, 50, shape))
-    cube = cube_of(ProjectedTable(DOMAIN, ('na"me, odd', "whole"), numbers), 1, None)
+    cube = cube_of(ProjectedTable(DOMAIN, ('na"me, odd', "whole"), numbers), 1)
     assert by_loops(cube) == by_arrow(cube)
-    full = cube_of(table(("whole",), TIES, 3.0), 1, None, full=True)
+    full = cube_of(table(("whole",), TIES, 3.0), 1, full=True)
     assert lines.lines_of(full, spreadsheet=False) is None
 
 
@@ -88,7 +88,7 @@ def test_large_tables_come_in_parts_and_one_that_cannot_go_on_is_written_again(m
     monkeypatch.setattr(lines, "_BUFFER", 2000)
     for last in (1.0, 1e12):
         numbers[-1] = last
-        cube = cube_of(table(('na"me, odd', "whole"), numbers, [3.0, 4.0], np.linspace(1, 2, len(numbers))), 1, None)
+        cube = cube_of(table(('na"me, odd', "whole"), numbers, [3.0, 4.0], np.linspace(1, 2, len(numbers))), 1)
         path = tmp_path / "x.csv"
         delimited._write([(path, cube)], True, False)
         assert path.read_bytes() == by_arrow(cube)

@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from residua.domain.words import OTHER as OTHER
 from residua.domain.words import interval_labels, listed
 from residua.errors import DomainError
 
-OTHER = "(other)"
 _MOST_VALUES = 2**20
 _KINDS = ("identity", "prefixes", "ranges", "hierarchy")  # what else may be asked of an attribute, by name
 

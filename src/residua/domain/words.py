@@ -17,12 +17,14 @@ from typing import Any, Self, cast
 import numpy as np
 
 from residua.errors import DomainError
-from residua.language import current
+from residua.language import current, say
 
 Text = str | Mapping[str, str]  # a text, or language → text
+OTHER = "(other)"  # the label of the cell for other values
 KEYS = ("title", "description", "code", "meanings")
 _CODE = re.compile(r"[A-Za-z0-9_@$-]{1,64}")
 _LANGUAGE = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*")
+_INTERVAL = re.compile(r"\[(-?inf|-?[0-9.]+(?:e[+-]?[0-9]+)?), (inf|-?[0-9.]+(?:e[+-]?[0-9]+)?)([\])])")
 _MOST = 2**16  # characters of a text
 
 
@@ -119,9 +121,33 @@ class Described:
 
 
 def title_of(attribute: Described, label: object, language: str | None = None) -> str:
-    """What a value is called: its declared title, else its label."""
+    """What a value is called: its declared title, else its label, of which an interval is put into words.
+
+    Example:
+        >>> from residua.domain import Bins
+        >>> income = Bins([0, 1000, 5000, float("inf")], unknown="other")
+        >>> [title_of(income, label) for label in ("[0, 1000)", "(other)")]
+        ['0 to under 1,000', 'Other']
+    """
     named = attribute.words.meanings.get(str(label))
-    return (said(named.title, language) if named else "") or str(label)
+    return (said(named.title, language) if named else "") or in_words(str(label))
+
+
+def in_words(label: str) -> str:
+    """An interval, or the rest, in the words of the language; any other label as it is."""
+    if label == OTHER:
+        return say("Other")
+    interval = _INTERVAL.fullmatch(label)
+    if interval is None:
+        return label
+    low, high = float(interval[1]), float(interval[2])
+    if low == -np.inf:
+        return say("under {high}", high=high) if high < np.inf else label
+    if high == np.inf:
+        return say("{low} and more", low=low)
+    if interval[3] == "]":
+        return say("{low} to {high}", low=low, high=high)
+    return say("{low} to under {high}", low=low, high=high)
 
 
 def names_of(attribute: Described) -> dict[str, str]:

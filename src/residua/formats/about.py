@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from residua.language import current, mark, numeral, say
 from residua.plans.contract import Plan
 from residua.privacy import PureDP, describe
 from residua.privacy.costs import printed, stated
@@ -14,19 +15,26 @@ from residua.published.quality import FLAGS, meaning
 from residua.published.table import LEFT_OUT, protects
 
 MEASURES = {
-    "estimate": "Estimated count, with random noise; unbiased, and below zero where noise took it there",
-    "stddev": "Standard error: the standard deviation of the noise in the estimate",
-    "lower": "Lower end of the interval",
-    "upper": "Upper end of the interval",
-    "left_out": "Records that the bound on each person's left out of the number, with noise of their own",
-    "left_out_lower": "Lower end of the interval of the records left out",
-    "left_out_upper": "Upper end of the interval of the records left out",
+    "estimate": mark("Estimated count, with random noise; unbiased, and below zero where noise took it there"),
+    "stddev": mark("Standard error: the standard deviation of the noise in the estimate"),
+    "lower": mark("Lower end of the interval"),
+    "upper": mark("Upper end of the interval"),
+    "left_out": mark("Records that the bound on each person's left out of the number, with noise of their own"),
+    "left_out_lower": mark("Lower end of the interval of the records left out"),
+    "left_out_upper": mark("Upper end of the interval of the records left out"),
 }
 TITLES = {
-    "estimate": "Estimate", "stddev": "Standard error", "lower": "Lower", "upper": "Upper",
-    "left_out": "Left out", "left_out_lower": "Left out: lower", "left_out_upper": "Left out: upper",
+    "estimate": mark("Estimate"), "stddev": mark("Standard error"), "lower": mark("Lower"), "upper": mark("Upper"),
+    "left_out": mark("Left out"), "left_out_lower": mark("Left out: lower"), "left_out_upper": mark("Left out: upper"),
 }  # fmt: skip
-BIASED = "Estimated count, made consistent and not negative; biased, without a standard error"
+BIASED = mark("Estimated count, made consistent and not negative; biased, without a standard error")
+_HOLDS = mark("{end}, which holds the count without noise with a probability of {confidence:.10g} %")
+_AT_LEAST = mark("{end}, which holds the count without noise with a probability of at least {confidence:.10g} %")
+
+
+def title_of_measure(name: str) -> str:
+    """What a column of numbers is called, for people."""
+    return say(TITLES[name])
 
 
 @dataclass(frozen=True)
@@ -68,33 +76,46 @@ class About:
     @property
     def protection(self) -> str:
         """The guarantee in a sentence."""
-        costs = ", ".join(f"{name} = {figure}" for name, figure in self.costs.items())
-        return f"Differential privacy: {self.guarantee}, for {self.unit} ({costs})."
+        costs = ", ".join(f"{name} = {numeral(figure)}" for name, figure in self.costs.items())
+        words = mark("Differential privacy: {guarantee}, for {unit} ({costs}).")
+        return say(words, guarantee=self.guarantee, unit=self.unit, costs=costs)
 
     @property
     def measures(self) -> dict[str, str]:
         """Column → what it means."""
-        words = {"estimate": BIASED} if self.biased else {name: MEASURES[name] for name in ("estimate", "stddev")}
+        words = {name: say(MEASURES[name]) for name in ("estimate", "stddev")}
+        words = {"estimate": say(BIASED)} if self.biased else words
         if self.confidence is not None:
-            least = " at least" if self.biased else ""
-            holds = f", which holds the count without noise with a probability of{least} {100 * self.confidence:.10g} %"
-            words |= {name: MEASURES[name] + holds for name in ("lower", "upper")}
-        return words | {name: MEASURES[name] for name in LEFT_OUT if self.left_out}
+            holds, level = _AT_LEAST if self.biased else _HOLDS, 100 * self.confidence
+            words |= {name: say(holds, end=say(MEASURES[name]), confidence=level) for name in ("lower", "upper")}
+        return words | {name: say(MEASURES[name]) for name in LEFT_OUT if self.left_out}
+
+    @property
+    def numbers(self) -> str:
+        """What kind of numbers these are, in a sentence."""
+        if self.biased:
+            return say("Numbers are biased and have no standard errors; take those from the release.")
+        laplace = say("Numbers are counts plus Laplace noise: unbiased estimates, some below zero; keep those in sums.")
+        normal = say("Numbers are counts plus normal noise: unbiased estimates, some below zero; keep those in sums.")
+        return laplace if self.noise == "Laplace" else normal
+
+    @property
+    def unit_of_numbers(self) -> str:
+        """What is counted, in a sentence."""
+        if self.counted:
+            return say("Unit: {counts}; each table {counted}.", counts=say(self.counts), counted=self.counted)
+        return say("Unit: {counts}.", counts=say(self.counts))
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What people are told, a sentence each."""
-        flags = "; ".join(f"{flag}: {words}" for flag, words in meaning().items())
-        numbers = (
-            "Numbers are biased and have no standard errors; take those from the release."
-            if self.biased
-            else f"Numbers are counts plus {self.noise} noise: unbiased estimates, some below zero; keep those in sums."
-        )
+        flags = "; ".join(f"{say(flag)}: {words}" for flag, words in meaning().items())
         when = str(self.receipt.get("time", ""))[:10]
-        maker = f"Made with residua {self.version}" + (f"; measured {when}" if when else "") + "."
-        quality = () if self.biased else (f"Quality of a number: {flags}.",)
-        unit = f"Unit: {self.counts}" + (f"; each table {self.counted}." if self.counted else ".")
-        return (self.protection, numbers, *self.changed, *quality, unit, maker)
+        maker = say("Made with residua {version}.", version=self.version)
+        if when:
+            maker = say("Made with residua {version}; measured {day}.", version=self.version, day=when)
+        quality = () if self.biased else (say("Quality of a number: {flags}.", flags=flags),)
+        return (self.protection, self.numbers, *self.changed, *quality, self.unit_of_numbers, maker)
 
     def metadata(self, title: str, **more: Any) -> dict[str, str]:
         """The same for files that hold metadata: JSON under the key `residua`, and a title under `title`."""
@@ -108,7 +129,7 @@ class About:
             "protects": self.unit,
             "cost": dict(self.costs),
             "noise": self.noise,
-            "unit": self.counts,
+            "unit": say(self.counts),
             "measures": self.measures,
             "made_with": f"residua {self.version}",
         }
@@ -128,7 +149,6 @@ def about(
     title: str,
     confidence: float | None,
     biased: bool,
-    language: str | None,
     counts: str = "records",
     counted: str = "",
     left_out: bool = False,
@@ -146,9 +166,9 @@ def about(
         spent = describe(float(receipt.get("pcost", plan.unit_pcost)))
         costs = {"rho": printed(spent.rho), "mu": printed(spent.mu)}
         for epsilon, delta in zip(spent.epsilons, spent.deltas, strict=True):
-            costs[f"epsilon at delta {delta:g}"] = printed(epsilon)
+            costs[say("epsilon at delta {delta}", delta=f"{delta:g}")] = printed(epsilon)
     guarantee = stated(plan.guarantee, receipt)
     noise = "Laplace" if laplace else "normal"
     level = None if plan.bias else confidence
-    words = (receipt, __version__, language, counted, counts, left_out, changed)
+    words = (receipt, __version__, current() or None, counted, counts, left_out, changed)
     return About(title, guarantee, protects(plan.unit, receipt), costs, noise, level, biased, *words)

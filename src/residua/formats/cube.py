@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Iterator, Sequence
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,9 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.domain import Attribute, Domain
+from residua.domain import OTHER, Attribute, Domain
 from residua.domain.words import said, title_of
 from residua.formats.about import MEASURES
+from residua.language import say
 from residua.linalg.arrays import Floats
 from residua.published.quality import COLUMN, FLAGS, grades, shortened, shortened_to
 from residua.published.streaming import axis_labels, batches, decimals, ends_of, stddevs_of
@@ -62,6 +65,7 @@ class Cube:
         table: the published numbers.
         full: every digit, instead of as many as the standard errors justify.
         stem: what its file is called after, in every language alike; its title if left out.
+        margin: the table over some of its axes alone, if that was published too.
     """
 
     number: int
@@ -70,6 +74,7 @@ class Cube:
     table: Any
     full: bool = False
     stem: str = ""
+    margin: Callable[[tuple[int, ...]], Any] | None = None
 
     @property
     def name(self) -> str:
@@ -169,43 +174,46 @@ def _untold(numbers: Floats) -> NDArray[np.bool_] | None:
 
 
 def cube_of(
-    table: Any, number: int, language: str | None, *, full: bool = False, known: dict[str, Dimension] | None = None
+    table: Any,
+    number: int,
+    *,
+    full: bool = False,
+    known: dict[str, Dimension] | None = None,
+    margin: Callable[[tuple[int, ...]], Any] | None = None,
 ) -> Cube:
-    """A published table as formats see it.
+    """A published table as formats see it, with titles in the language that is spoken.
 
     Args:
         table: what was published.
         number: its place among the tables.
-        language: of titles.
         full: every digit.
         known: the axes of attributes by their values, kept from table to table.
+        margin: the table over some of its axes alone, if that was published too.
     """
     domain: Domain = table.domain
     dimensions = tuple(
-        _known(known, domain[name], name, labels, language)
+        _known(known, domain[name], name, labels)
         for name, labels in zip(table.attributes, axis_labels(table), strict=True)
     )
-    named = " × ".join(table.attributes)
-    stem = table.title or named or "(total)"
-    title = " × ".join(each.title for each in dimensions) if dimensions and stem == named else stem
-    return Cube(number, title, _distinct(dimensions), table, full, stem)
+    named = " × ".join(table.attributes) or "(total)"
+    stem = table.title or named
+    title = " × ".join(each.title for each in dimensions) or say("Total") if stem == named else stem
+    return Cube(number, title, _distinct(dimensions), table, full, stem, margin)
 
 
-def _known(
-    known: dict[str, Dimension] | None, attribute: Attribute, name: str, labels: Sequence[Any], language: str | None
-) -> Dimension:
+def _known(known: dict[str, Dimension] | None, attribute: Attribute, name: str, labels: Sequence[Any]) -> Dimension:
     if known is None or labels is not attribute.labels:
-        return dimension(attribute, name, labels, language)
+        return dimension(attribute, name, labels)
     if name not in known:
-        known[name] = dimension(attribute, name, labels, language)
+        known[name] = dimension(attribute, name, labels)
     return known[name]
 
 
-def dimension(attribute: Attribute, name: str, labels: Sequence[Any], language: str | None) -> Dimension:
+def dimension(attribute: Attribute, name: str, labels: Sequence[Any]) -> Dimension:
     """An attribute, or prefixes, ranges or a level of it, as an axis."""
     words = attribute.words
-    titles = tuple(printable(title_of(attribute, label, language)) for label in labels)
-    title, description = said(words.title, language) or name, said(words.description, language)
+    titles = tuple(printable(title_of(attribute, label)) for label in labels)
+    title, description = said(words.title) or name, said(words.description)
     code = words.code if _IDENTIFIER.fullmatch(words.code) else identifier(words.code or name)
     return Dimension(
         name, code, printable(title), printable(description), tuple(labels), _codes(attribute, labels), titles
@@ -229,20 +237,36 @@ def plain(title: str) -> str:
 
 
 def _codes(attribute: Attribute, labels: Sequence[Any]) -> tuple[str, ...]:
-    """A code per value: the declared one, else the label where it is one, else its number."""
+    """A code per value: the declared one, else one made of its label alone, whatever other values there are."""
     meanings = attribute.words.meanings
     declared = {label: named.code for label, named in meanings.items() if named.code}
     taken = set(declared.values())
     codes: list[str] = []
-    for i, label in enumerate(map(str, labels)):
-        code = declared.get(label, "")
-        if not code and _CODE.fullmatch(label):
-            code = label
-        while not code or (code in taken and label not in declared):
-            code = f"_{i}" if not code else f"_{code}"
+    for label in map(str, labels):
+        code = declared.get(label) or code_of(label)
+        while code in taken and label not in declared:
+            code = f"_{code}"
         taken.add(code)
         codes.append(code)
     return tuple(codes)
+
+
+def code_of(label: str) -> str:
+    """The code of a value that declares none: its label where that can be one, else its letters and a short digest.
+
+    Guarantee: it does not change when other values come or go; an interval keeps it when it is no longer the last.
+
+    Example:
+        >>> code_of("F"), code_of("männlich"), code_of("[0, 10)"), code_of("[0, 10]"), code_of("(other)")
+        ('F', 'mannlich_c1e0a9', '0_10_932e8d', '0_10_932e8d', '_O')
+    """
+    if _CODE.fullmatch(label):
+        return label
+    if label == OTHER:
+        return "_O"  # as SDMX has it
+    letters = unicodedata.normalize("NFKD", label).encode("ascii", "ignore").decode()
+    digest = hashlib.sha256(label.rstrip("])").encode("utf-8", "surrogatepass")).hexdigest()[:6]
+    return f"{re.sub(r'[^A-Za-z0-9]+', '_', letters).strip('_')[:50]}_{digest}"
 
 
 def _distinct(dimensions: tuple[Dimension, ...]) -> tuple[Dimension, ...]:

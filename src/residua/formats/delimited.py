@@ -17,6 +17,7 @@ from residua.formats.about import About
 from residua.formats.cube import Cube, Dimension
 from residua.formats.lines import OtherForm, lines_of
 from residua.formats.writer import Behind, Writer
+from residua.language import say
 from residua.machine import processors
 from residua.published.quality import FLAGS
 from residua.published.streaming import ROWS
@@ -173,7 +174,7 @@ class Beside:
         """A table as a resource of a data package."""
         fields: list[Any] = [self._field(each) for each in cube.dimensions]
         fields += [
-            {"name": name, "type": "number", "description": self.about.measures[name], "unit": self.about.counts}
+            {"name": name, "type": "number", "description": self.about.measures[name], "unit": say(self.about.counts)}
             for name in cube.measure_names
         ]
         if cube.has_bars:

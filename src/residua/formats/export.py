@@ -19,10 +19,11 @@ import numpy as np
 from residua.errors import PlanError, ResiduaError
 from residua.folders import sync_files, whole_folder
 from residua.formats.about import about
+from residua.formats.crosstab import margins_of
 from residua.formats.cube import Cube, Dimension, cube_of
 from residua.formats.long import NAMES, numbered, write_long
 from residua.formats.writer import Writer
-from residua.language import current, spoken
+from residua.language import mark, say, spoken
 from residua.projection.rounded import Rounded
 from residua.projection.tables import Tabled
 from residua.published.quality import Flag, check_flag
@@ -30,8 +31,8 @@ from residua.release import Answered, Release
 from residua.release.tables import MOST_ROWS, refusal, require_listable, too_long
 from residua.workload import Workload
 
-TITLE = "Queries"  # of answers to single queries
-RECORDS, OTHER = "records", "as each query says"
+TITLE = mark("Queries")  # of answers to single queries
+RECORDS, OTHER = mark("records"), mark("as each query says")
 # Format → the module and the class that writes it, and the extra that it needs.
 FORMATS: dict[str, tuple[str, str, str]] = {
     "csv": ("delimited", "Delimited", ""),
@@ -78,16 +79,15 @@ def export(
         raise PlanError(f"{type(published).__name__} has no tables; give a release, a projection or estimates.")
     if spreadsheet and FORMATS[format][0] != "delimited":
         raise PlanError(f"spreadsheet is for CSV, not for {format}; leave it out.")
-    language = current() or None
     plan = published.planned if isinstance(published, Answered) else published.plan
     _pass_over(plan.workload)
     if suppress is not None:
         check_flag(suppress)
     release: Answered = published.release if isinstance(published, Tabled) else published
     level = 0.95 if confidence is None else confidence
-    name = title or (f"{type(published).__name__} tables" if published.biased else "Tables of counts")
+    name = title or say("Tables of counts")
     told_about = about(
-        plan, published.receipt, title=name, confidence=level, biased=bool(published.biased), language=language,
+        plan, published.receipt, title=name, confidence=level, biased=bool(published.biased),
         counts=unit_of(plan.workload), counted=published.counted, left_out=release.left_out is not None,
         changed=_changed(published, suppress),
     )  # fmt: skip
@@ -110,13 +110,19 @@ def export(
         return [target / NAMES[format]]
     make = writer_of(format)
     written: list[Path] = []
+
+    def changed(table: Any) -> Any:
+        return table if suppress is None else table.suppressed(suppress)
+
     known: dict[str, Dimension] = {}
     with whole_folder(target, "folder of tables") as partial:
-        writer = make(partial, told_about, format=format, spreadsheet=spreadsheet)
+        tables = plan.workload.tables if plan.workload is not None else None
+        ways = max((len(names) for names in tables.sets), default=0) if tables is not None else 1
+        writer = make(partial, told_about, format=format, spreadsheet=spreadsheet, ways=max(ways, 1))
         try:
             for i, table in enumerate(_tables(published, level), start=1):
-                shown = table if suppress is None else table.suppressed(suppress)
-                cube = cube_of(shown, i, language, full=full, known=known)
+                margin = margins_of(published, table, changed, confidence=level)
+                cube = cube_of(changed(table), i, full=full, known=known, margin=margin)
                 path = target / writer.add(cube).name
                 written.append(path)
                 if listing is not None:
@@ -131,9 +137,12 @@ def export(
 
 def _changed(published: Any, suppress: Flag | None) -> tuple[str, ...]:
     """What was done to the numbers besides, a sentence each."""
-    rounded = "Numbers are rounded to whole ones, once for all tables, so that they add up; intervals allow for it."
-    blank = f"Numbers that are {suppress!r} or worse are left blank, and so are counts below zero."
-    return (*([rounded] if isinstance(published, Rounded) else []), *([blank] if suppress else []))
+    rounded = say(
+        "Numbers are rounded to whole ones, once for all tables, so that they add up; intervals allow for it."
+    )
+    blank = mark("Numbers that are “{flag}” or worse are left blank, and so are counts below zero.")
+    blanks = () if suppress is None else (say(blank, flag=say(suppress)),)
+    return (*([rounded] if isinstance(published, Rounded) else []), *blanks)
 
 
 def _pass_over(workload: Workload | None) -> None:
@@ -185,7 +194,7 @@ def answered(published: Any, **options: Any) -> Iterator[Any]:
         return
     table = published.answers(asked, **options)
     seen: Counter[str] = Counter()
-    yield replace(table, labels=(tuple(numbered(label, seen) for label in table.labels[0]),), title=TITLE)
+    yield replace(table, labels=(tuple(numbered(label, seen) for label in table.labels[0]),), title=say(TITLE))
 
 
 def unit_of(workload: Workload | None) -> str:

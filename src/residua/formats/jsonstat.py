@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from residua.folders import write_synced
-from residua.formats.about import TITLES, About
+from residua.formats.about import About, title_of_measure
 from residua.formats.cube import Cube
 from residua.formats.writer import Writer
+from residua.language import say
 from residua.published.quality import CODES, FLAGS
 
 
@@ -38,11 +39,11 @@ def dataset(cube: Cube, about: About) -> dict[str, Any]:
             dimensions[each.code]["note"] = [each.description]
     places = cube.decimals
     dimensions[metric] = {
-        "label": "Measure",
+        "label": say("Measure"),
         "category": {
             "index": measures,
-            "label": {name: TITLES[name] for name in measures},
-            "unit": {name: {"label": about.counts, "decimals": places} for name in measures},
+            "label": {name: title_of_measure(name) for name in measures},
+            "unit": {name: {"label": say(about.counts), "decimals": places} for name in measures},
             "note": {name: [about.measures[name]] for name in measures},
         },
     }
@@ -65,5 +66,5 @@ def dataset(cube: Cube, about: About) -> dict[str, Any]:
         content["updated"] = when
     if cube.has_bars:
         content["status"] = [code for code in cube.flags(CODES) for _ in measures]
-        content["extension"]["status"] = {"label": dict(zip(CODES, FLAGS, strict=True))}
+        content["extension"]["status"] = {"label": dict(zip(CODES, map(say, FLAGS), strict=True))}
     return content

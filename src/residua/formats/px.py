@@ -9,16 +9,17 @@ import numpy as np
 
 from residua.domain.words import said, title_of
 from residua.folders import write_synced
-from residua.formats.about import TITLES, About
+from residua.formats.about import About, title_of_measure
 from residua.formats.cube import Cube
 from residua.formats.writer import Writer
+from residua.language import mark, say, speaking
 from residua.published.quality import FLAGS
 from residua.showing import printable
 
 _NOTHING = '"."'
-_QUALITY = "Quality (1, 2 or 3)"
+_QUALITY = mark("Quality (1, 2 or 3)")
 _LONGEST = 200  # characters of one piece of text; longer ones are continued
-MEASURE = "Measure"
+MEASURE = mark("Measure")
 
 
 class Px(Writer):
@@ -33,8 +34,8 @@ class Px(Writer):
 
 def lines(cube: Cube, about: About) -> Iterator[str]:
     """A table in PX, line by line."""
-    measures = {name: TITLES[name] for name in cube.measures}
-    heads = [*measures.values(), *([_QUALITY] if cube.has_bars else [])]
+    measures = {name: title_of_measure(name) for name in cube.measures}
+    heads = [*measures.values(), *([say(_QUALITY)] if cube.has_bars else [])]
     names = _names(cube)
     first, others = _languages(cube, about)
     when = "".join(c for c in str(about.receipt.get("time", ""))[:16] if c.isdigit())
@@ -45,28 +46,31 @@ def lines(cube: Cube, about: About) -> Iterator[str]:
     if len(when) == 12:
         yield f'CREATION-DATE="{when[:8]} {when[8:10]}:{when[10:]}";\n'
     yield f'DECIMALS=15;\nSHOWDECIMALS={min(cube.decimals, 6)};\nMATRIX="T{cube.number:04d}";\nSUBJECT-CODE="DP";\n'
-    yield f"SUBJECT-AREA={_text(about.title)};\nCONTENTS={_text('Counts')};\nUNITS={_text(about.counts)};\n"
+    yield f"SUBJECT-AREA={_text(about.title)};\nCONTENTS={_text(say('Counts'))};\nUNITS={_text(say(about.counts))};\n"
     yield f"TITLE={_text(cube.title)};\nDESCRIPTION={_text(cube.title)};\n"
     if names:
         yield f"STUB={_list(names)};\n"
-    yield f"HEADING={_list([MEASURE])};\n"
+    yield f"HEADING={_list([say(MEASURE)])};\n"
     for name, each in zip(names, cube.dimensions, strict=True):
         yield f"VALUES({_text(name)})={_list(_unique(each.titles, each.codes))};\n"
-    yield f"VALUES({_text(MEASURE)})={_list(heads)};\n"
+    yield f"VALUES({_text(say(MEASURE))})={_list(heads)};\n"
     for name, each in zip(names, cube.dimensions, strict=True):
         yield f"CODES({_text(name)})={_list(each.codes)};\n"
-    yield f"CODES({_text(MEASURE)})={_list([*measures, *(['quality'] if cube.has_bars else [])])};\n"
+    yield f"CODES({_text(say(MEASURE))})={_list([*measures, *(['quality'] if cube.has_bars else [])])};\n"
     for language in others:
-        yield from _translated(cube, names, language, about.counts)
+        heading = say(MEASURE)
+        with speaking(language, [language]):
+            translated = "".join(_translated(cube, names, language, about.counts, heading))
+        yield translated
     yield f"NOTEX={_text('#'.join(about.notes))};\n"
     for name, each in zip(names, cube.dimensions, strict=True):
         if each.description:
             yield f"NOTE({_text(name)})={_text(each.description)};\n"
     for name, title in measures.items():
-        yield f"VALUENOTE({_text(MEASURE)},{_text(title)})={_text(about.measures[name])};\n"
+        yield f"VALUENOTE({_text(say(MEASURE))},{_text(title)})={_text(about.measures[name])};\n"
     if cube.has_bars:
-        words = ", ".join(f"{i + 1}: {flag}" for i, flag in enumerate(FLAGS))
-        yield f"VALUENOTE({_text(MEASURE)},{_text(_QUALITY)})={_text(words)};\n"
+        words = ", ".join(f"{i + 1}: {say(flag)}" for i, flag in enumerate(FLAGS))
+        yield f"VALUENOTE({_text(say(MEASURE))},{_text(say(_QUALITY))})={_text(words)};\n"
     yield f"SOURCE={_text(f'residua {about.version}')};\nDATA=\n"
     columns = [values.tolist() for values in cube.measures.values()]
     grades = [[flag or _NOTHING] for flag in cube.flags("123")] if cube.has_bars else [[]] * len(cube)
@@ -78,7 +82,7 @@ def lines(cube: Cube, about: About) -> Iterator[str]:
 def _names(cube: Cube) -> list[str]:
     """What each variable is called; PX tells variables apart by it."""
     titles = [each.title for each in cube.dimensions]
-    taken = [title for i, title in enumerate(titles) if title in titles[:i] or title == MEASURE]
+    taken = [title for i, title in enumerate(titles) if title in titles[:i] or title == say(MEASURE)]
     return [each.name if each.title in taken else each.title for each in cube.dimensions]
 
 
@@ -89,18 +93,19 @@ def _languages(cube: Cube, about: About) -> tuple[str, list[str]]:
     return first, [language for language in known if language != first]
 
 
-def _translated(cube: Cube, names: list[str], language: str, counts: str) -> Iterator[str]:
+def _translated(cube: Cube, names: list[str], language: str, counts: str, heading: str) -> Iterator[str]:
     """The same texts in another language."""
     other = f"[{language}]"
     others = []
     for name, each in zip(names, cube.dimensions, strict=True):
         attribute = cube.table.domain[each.name]
-        title = printable(said(attribute.words.title, language)) or name
-        others.append((title, [printable(title_of(attribute, label, language)) for label in each.labels], each.codes))
-    yield f"TITLE{other}={_text(cube.title)};\nCONTENTS{other}={_text('Counts')};\nUNITS{other}={_text(counts)};\n"
+        title = printable(said(attribute.words.title)) or name
+        others.append((title, [printable(title_of(attribute, label)) for label in each.labels], each.codes))
+    yield f"TITLE{other}={_text(cube.title)};\nCONTENTS{other}={_text(say('Counts'))};\n"
+    yield f"UNITS{other}={_text(say(counts))};\n"
     if others:
         yield f"STUB{other}={_list([title for title, _, _ in others])};\n"
-    yield f"HEADING{other}={_list([MEASURE])};\n"
+    yield f"HEADING{other}={_list([heading])};\n"
     for title, values, codes in others:
         yield f"VALUES{other}({_text(title)})={_list(_unique(values, codes))};\n"
         yield f"CODES{other}({_text(title)})={_list(codes)};\n"

@@ -1,7 +1,7 @@
 """SDMX 3.0: for every table its structure as SDMX-JSON 2.0 and its data as SDMX-CSV 2.0, the forms that SDMX 3.0 has.
 
-Codes come from the domain where it declares them, else from the labels where they are codes, else they are numbered;
-titles are names in the code lists. The guarantee, the unit and what flags mean are annotations of the dataflow.
+Codes come from the domain where it declares them, else from each label alone, so that they stay when values come
+or go; titles are names in the code lists. The guarantee, the unit and what flags mean are annotations of the dataflow.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ from residua.folders import write_synced
 from residua.formats.about import About
 from residua.formats.cube import Cube, Dimension
 from residua.formats.writer import Writer
-from residua.published.quality import CODES, FLAGS, meaning
+from residua.language import say
+from residua.published.quality import CODES, meaning
 from residua.published.table import LEFT_OUT
 
 AGENCY, VERSION = "RESIDUA", "1.0.0"
@@ -60,7 +61,9 @@ def with_a_dimension(cube: Cube) -> Cube:
     """A total has no dimension, and SDMX wants one: it gets one with the usual code of a total."""
     if cube.dimensions:
         return cube
-    return replace(cube, dimensions=(Dimension("total", "TOTAL", "Total", "", ("total",), ("_T",), ("Total",)),))
+    return replace(
+        cube, dimensions=(Dimension("total", "TOTAL", say("Total"), "", ("total",), ("_T",), (say("Total"),)),)
+    )
 
 
 def identifiers(cube: Cube) -> list[str]:
@@ -80,8 +83,9 @@ def structures(cube: Cube, about: About, ids: list[str]) -> list[Any]:
         for i, each in zip(ids, cube.dimensions, strict=True)
     ]  # fmt: skip
     flags = Codelist(
-        id="CL_QUALITY", agency=AGENCY, version=VERSION, name="Quality of a number",
-        items=[Code(id=code, name=flag, description=meaning()[flag]) for code, flag in zip(CODES, FLAGS, strict=True)],
+        id="CL_QUALITY", agency=AGENCY, version=VERSION, name=say("Quality of a number"),
+        items=[Code(id=code, name=say(flag), description=words)
+               for code, (flag, words) in zip(CODES, meaning().items(), strict=True)],
     )  # fmt: skip
     urn = f"urn:sdmx:org.sdmx.infomodel.conceptscheme.Concept={AGENCY}:CS_{name}({VERSION})."
     concepts = [
@@ -91,7 +95,7 @@ def structures(cube: Cube, about: About, ids: list[str]) -> list[Any]:
     components = [Component(i, True, Role.DIMENSION, concept, local_codes=codes)
             for i, concept, codes in zip(ids, concepts, lists, strict=True)]  # fmt: skip
     value = Concept(
-        id=_VALUE, urn=urn + _VALUE, name="Estimate", description=about.measures["estimate"], dtype=DataType.DOUBLE
+        id=_VALUE, urn=urn + _VALUE, name=say("Estimate"), description=about.measures["estimate"], dtype=DataType.DOUBLE
     )
     concepts.append(value)
     components.append(Component(_VALUE, True, Role.MEASURE, value))
@@ -105,8 +109,8 @@ def structures(cube: Cube, about: About, ids: list[str]) -> list[Any]:
         if measure in cube.measures:
             attribute(i, about.measures[measure], DataType.DOUBLE)
     if cube.has_bars:
-        attribute(_FLAG, "Quality of the number", DataType.STRING, flags)
-    attribute(_UNIT, "Unit", DataType.STRING)
+        attribute(_FLAG, say("Quality of a number"), DataType.STRING, flags)
+    attribute(_UNIT, say("Unit"), DataType.STRING)
     scheme = ConceptScheme(id=f"CS_{name}", agency=AGENCY, version=VERSION, name=cube.title, items=concepts)
     definition = DataStructureDefinition(
         id=f"DSD_{name}", agency=AGENCY, version=VERSION, name=cube.title, components=Components(components)

@@ -1,9 +1,11 @@
-"""An Excel workbook as offices publish it: notes first, then one sheet per table with units, errors and flags."""
+"""An Excel workbook as offices publish it: contents, notes, a sheet per table as people read it, and all as rows."""
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +14,16 @@ import xlsxwriter
 from xlsxwriter.exceptions import XlsxWriterException
 
 from residua.errors import FileError
-from residua.formats.about import TITLES, About
+from residua.formats.about import About, title_of_measure
 from residua.formats.cube import Cube
+from residua.formats.sheet import STYLES, Sheet, cell, number_style
 from residua.formats.writer import Writer
-from residua.published.quality import FLAGS, meaning
+from residua.language import say
+from residua.published.quality import CODES, FLAGS, meaning
 from residua.showing import printable
 
 FILE = "tables.xlsx"
-_MOST_ROWS, _LONGEST, _LONGEST_NAME = 2**20 - 8, 32_000, 31
+_MOST_ROWS, _LONGEST_NAME = 2**20 - 16, 31
 
 
 class Workbook(Writer):
@@ -29,89 +33,130 @@ class Workbook(Writer):
         super().__init__(folder, about, **options)
         path = self.path = folder / FILE
         # No text becomes a formula, a link or a number; rows go to disk as they come.
-        options = {"constant_memory": True, "strings_to_formulas": False, "strings_to_urls": False,
-                   "strings_to_numbers": False, "nan_inf_to_errors": True, "tmpdir": str(path.parent)}  # fmt: skip
-        self.book = xlsxwriter.Workbook(str(path), options)
-        self.book.set_properties({"title": _cell(about.title), "comments": _cell(" ".join(about.notes))})
-        formats = {"title": {"bold": True, "font_size": 14}, "head": {"bold": True, "bottom": 1, "text_wrap": True},
-                   "note": {"text_wrap": True, "valign": "top"}, "link": {"font_color": "#0a5ea8", "underline": 1},
-                   "label": {"align": "left", "num_format": "0"},
-                   "grey": {"font_color": "#57606a", "italic": True}}  # fmt: skip
-        self.styles: dict[str, Any] = {name: self.book.add_format(style) for name, style in formats.items()}
-        self.styles |= {
-            f"n{i}": self.book.add_format({"num_format": "#,##0" + (f".{'0' * i}" if i else "")}) for i in range(7)
-        }
-        self.names: set[str] = {"notes"}
-        self.notes = self.book.add_worksheet("Notes")
-        self.row = 0
+        settings = {"constant_memory": True, "strings_to_formulas": False, "strings_to_urls": False,
+                    "strings_to_numbers": False, "nan_inf_to_errors": True, "tmpdir": str(path.parent)}  # fmt: skip
+        self.book = xlsxwriter.Workbook(str(path), settings)
+        self.book.set_properties({"title": cell(about.title), "comments": cell(" ".join(about.notes))})
+        self.style = cache(self._style)
+        self.contents, self.notes = self._added(say("Contents")), self._added(say("Notes"))
+        self.rows = self._added(say("All numbers"))
+        self.listed, self.filled = 7, 1
+        self._begin_contents()
         self._write_notes()
+        self._begin_rows()
+
+    def _style(self, *style: Any) -> Any:
+        return self.book.add_format(STYLES[style[0]] if isinstance(style[0], str) else number_style(*style))
+
+    def _added(self, name: str) -> Any:
+        sheet = self.book.add_worksheet(name)
+        sheet.hide_gridlines(2)
+        sheet.set_landscape()
+        sheet.set_paper(9)  # A4
+        sheet.fit_to_pages(1, 0)
+        return sheet
+
+    def _begin_contents(self) -> None:
+        sheet = self.contents
+        for j, width in enumerate((8, 70, 14)):
+            sheet.set_column(j, j, width)
+        sheet.write_string(0, 0, cell(self.about.title), self.style("title"))
+        sheet.write_string(1, 0, cell(self.about.protection), self.style("grey"))
+        links = {
+            self.notes: say("Notes: who is protected, and how to read the numbers"),
+            self.rows: say("All numbers, one per row, for filters and pivot tables"),
+        }
+        for row, (other, words) in enumerate(links.items(), start=3):
+            sheet.write_url(row, 1, f"internal:'{other.get_name()}'!A1", self.style("link"), string=words)
+        for j, words in enumerate((say("No."), say("Table"), say("Numbers"))):
+            sheet.write_string(6, j, words, self.style("heads" if j == 2 else "head"))
+        sheet.freeze_panes(7, 0)
 
     def _write_notes(self) -> None:
-        self.notes.set_column(0, 0, 24)
-        self.notes.set_column(1, 1, 90)
-        self._note(_cell(self.about.title), style="title")
-        self.row += 1
-        for words in self.about.notes:
-            head, _, rest = words.partition(": ")
-            self._note(head, rest) if rest else self._note("", words)
-        for name, words in self.about.measures.items():
-            self._note(TITLES[name], words)
-        if not self.about.biased:
-            for flag, words in meaning().items():
-                self._note(flag, words)
-        self.row += 1
-        self._note("Sheet", "Table", style="head")
+        self.notes.set_column(0, 0, 26)
+        self.notes.set_column(1, 1, 100)
+        self.notes.write_string(0, 0, say("Notes"), self.style("title"))
+        for row, (term, words) in enumerate(self._notes(), start=2):
+            self.notes.set_row(row, 15 * max(math.ceil(len(words) / 95), math.ceil(len(term) / 24)))
+            self.notes.write_string(row, 0, cell(term), self.style("term"))
+            self.notes.write_string(row, 1, cell(words), self.style("note"))
 
-    def _note(self, first: str, second: str = "", *, style: str = "note") -> None:
-        self.notes.write_string(self.row, 0, _cell(first), self.styles[style])
-        if second:
-            self.notes.write_string(self.row, 1, _cell(second), self.styles["note" if style == "note" else style])
-        self.row += 1
+    def _notes(self) -> Iterator[tuple[str, str]]:
+        about = self.about
+        yield say("Who is protected"), about.protection
+        yield say("Numbers"), about.numbers
+        yield from (("", words) for words in about.changed)
+        if not about.biased and about.confidence is not None:
+            reading = say(
+                "A number and its ± make an interval. If the noise were drawn anew many times, {confidence:.10g} of "
+                "100 such intervals would hold the count without noise. Mistakes in the data are not in it.",
+                confidence=100 * about.confidence,
+            )
+            yield say("How to read ±"), reading
+        if not about.biased:
+            yield from ((f"{code}: {say(flag)}", meaning()[flag]) for flag, code in zip(FLAGS, CODES, strict=True))
+        yield say("Total"), say("Totals are numbers of the release in their own right, with errors of their own.")
+        yield from ((title_of_measure(name), words) for name, words in about.measures.items())
+        yield say("Unit"), about.unit_of_numbers
+        yield say("Origin"), about.notes[-1]
+
+    def _begin_rows(self) -> None:
+        heads = [say("No."), say("Table"), *map(title_of_measure, self.about.measures)]
+        heads += [] if self.about.biased else [say("Quality")]
+        for i in range(1, self.ways + 1):
+            heads += [say("Attribute {i}", i=i), say("Value {i}", i=i), say("Code {i}", i=i)]
+        self.rows.set_column(0, 0, 6)
+        self.rows.set_column(1, len(heads) - 1, 16)
+        self.rows.freeze_panes(1, 2)
+        for j, head in enumerate(heads):
+            self.rows.write_string(0, j, cell(head), self.style("head"))
 
     def add(self, cube: Cube) -> Path:
-        """Writes a table on a sheet of its own."""
+        """Writes a table on a sheet of its own, and its numbers below those of the tables before it."""
         if len(cube) > _MOST_ROWS:
             raise FileError(
                 f"the table {cube.title!r} has {len(cube):,} rows, too many for a sheet; use csv or parquet."
             )
-        name = self._sheet_name(cube)
-        sheet = self.book.add_worksheet(name)
-        self.notes.write_url(self.row, 0, f"internal:'{name}'!A1", self.styles["link"], string=name)
-        self.notes.write_string(self.row, 1, _cell(cube.title))
-        self.row += 1
-        keys = len(cube.dimensions)
-        heads = [each.title for each in cube.dimensions] + [TITLES[m] for m in cube.measures]
-        heads += ["Quality"] if cube.has_bars else []
-        sheet.set_column(0, max(keys - 1, 0), 22)
-        sheet.set_column(keys, len(heads), 14)
-        sheet.freeze_panes(4, keys)
-        sheet.write_string(0, 0, _cell(cube.title), self.styles["title"])
-        sheet.write_string(1, 0, _cell(f"Unit: {self.about.counts}. {self.about.protection}"), self.styles["grey"])
-        for j, head in enumerate(heads):
-            sheet.write_string(3, j, _cell(head), self.styles["head"])
-        self._rows(sheet, cube, keys)
+        name = _sheet_name(cube)
+        self.contents.write_number(self.listed, 0, cube.number, self.style("label"))
+        self.contents.write_url(self.listed, 1, f"internal:'{name}'!A1", self.style("link"), string=cell(cube.title))
+        self.contents.write_number(self.listed, 2, len(cube), self.style(0))
+        self.listed += 1
+        Sheet(self._added(name), cube, self.about, self.style, self.contents.get_name()).write()
+        self._add_rows(cube)
         return self.path
 
-    def _rows(self, sheet: Any, cube: Cube, keys: int) -> None:
-        titles = [[_label(*each) for each in zip(axis.labels, axis.titles, strict=True)] for axis in cube.dimensions]
-        columns = [values.tolist() for values in cube.measures.values()]
-        flags = cube.flags(FLAGS)
-        style = self.styles[f"n{min(cube.decimals, 6)}"]
-        for i, cell in enumerate(np.ndindex(*cube.shape)):
-            for j, along in enumerate(cell):
-                title = titles[j][along]
-                if isinstance(title, int):
-                    sheet.write_number(4 + i, j, title, self.styles["label"])
-                else:
-                    sheet.write_string(4 + i, j, title)
-            for j, values in enumerate(columns):
+    def _add_rows(self, cube: Cube) -> None:
+        """The numbers of a table as rows; those that no sheet has room for are on their table's own."""
+        columns = [cube.measures[name].tolist() for name in self.about.measures if name in cube.measures]
+        places = [j for j, name in enumerate(self.about.measures, start=2) if name in cube.measures]
+        flags, words = cube.flags(FLAGS), 2 + len(self.about.measures)
+        style, title = self.style(min(cube.decimals, 6)), cell(cube.title)
+        for i, at in enumerate(np.ndindex(*cube.shape)):
+            if self.filled > _MOST_ROWS:
+                return
+            self.rows.write_number(self.filled, 0, cube.number)
+            self.rows.write_string(self.filled, 1, title)
+            for j, values in zip(places, columns, strict=True):
                 if math.isfinite(values[i]):
-                    sheet.write_number(4 + i, keys + j, values[i], style)
-            if flags[i] is not None:
-                sheet.write_string(4 + i, keys + len(columns), flags[i])
+                    self.rows.write_number(self.filled, j, values[i], style)
+            if (flag := flags[i]) is not None:
+                self.rows.write_string(self.filled, words, say(flag))
+            for axis, place in enumerate(at):
+                each, first = cube.dimensions[axis], words + (not self.about.biased) + 3 * axis
+                for j, text in enumerate((each.title, each.titles[place], each.codes[place]), start=first):
+                    self.rows.write_string(self.filled, j, cell(text))
+            self.filled += 1
 
     def close(self) -> None:
-        """Writes the file."""
+        """Writes the file; all numbers come last, though they were written along the way."""
+        self.rows.autofilter(
+            0, 0, self.filled - 1, 1 + len(self.about.measures) + (not self.about.biased) + 3 * self.ways
+        )
+        sheets = self.book.worksheets_objs
+        sheets.append(sheets.pop(sheets.index(self.rows)))
+        for i, sheet in enumerate(sheets):
+            sheet.index = i
         try:
             self.book.close()
         except XlsxWriterException as problem:
@@ -125,20 +170,8 @@ class Workbook(Writer):
             if rows is not None:
                 rows.close()
 
-    def _sheet_name(self, cube: Cube) -> str:
-        """A sheet's name: at most 31 characters, none of `[]:*?/\\`, no two the same."""
-        plain = re.sub(r"[\[\]:*?/\\'\x00-\x1f]+", " ", printable(cube.title)).strip() or "Table"
-        name = f"{cube.number} {plain}"[:_LONGEST_NAME].strip()
-        assert name.lower() not in self.names  # it begins with the table's number
-        self.names.add(name.lower())
-        return name
 
-
-def _label(label: Any, title: str) -> str | int:
-    """A value as a cell: a whole number is a number, unless it has a title of its own or Excel would change it."""
-    plain = isinstance(label, int) and not isinstance(label, bool) and title == str(label) and abs(label) < 10**15
-    return label if plain else _cell(title)
-
-
-def _cell(text: str) -> str:
-    return printable(text)[:_LONGEST]
+def _sheet_name(cube: Cube) -> str:
+    """A sheet's name, unlike any other by its number: at most 31 characters, none of `[]:*?/\\`."""
+    plain = re.sub(r"[\[\]:*?/\\'\x00-\x1f]+", " ", printable(cube.title)).strip()
+    return f"{cube.number} {plain}"[:_LONGEST_NAME].strip()

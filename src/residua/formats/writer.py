@@ -23,10 +23,11 @@ class Writer(ABC):
         about: what stands beside every table.
         format: which, of a writer of several.
         spreadsheet: of CSV, whether its text must not start a formula.
+        ways: how many attributes the largest table has.
     """
 
-    def __init__(self, folder: Path, about: About, *, format: str, spreadsheet: bool = False) -> None:
-        self.folder, self.about, self.format, self.spreadsheet = folder, about, format, spreadsheet
+    def __init__(self, folder: Path, about: About, *, format: str, spreadsheet: bool = False, ways: int = 1) -> None:
+        self.folder, self.about, self.format, self.spreadsheet, self.ways = folder, about, format, spreadsheet, ways
 
     @abstractmethod
     def add(self, cube: Cube) -> Path:

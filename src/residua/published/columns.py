@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.domain.words import names_of
+from residua.domain.words import names_of, plain
 from residua.errors import PlanError, ResiduaError
 from residua.files import write_atomically
+from residua.language import mark, numeral, say
 from residua.linalg.arrays import Floats
 from residua.published.quality import COLUMN, FLAGS, THRESHOLDS, Flag, check_flag, checked, grades, shortened
 from residua.showing import Shown, inert, printable
@@ -92,7 +93,7 @@ class Columns(Shown, ABC):
             raise PlanError(f"there is no column {name!r}; there are {', '.join(map(repr, self.columns))}.")
 
     def _row(self, i: int) -> dict[str, Any]:
-        return {name: _plain(values[i]) for name, values in self.columns.items()}
+        return {name: plain(values[i]) for name, values in self.columns.items()}
 
     def _rows_with(self, labels: Mapping[str, Any]) -> list[dict[str, Any]]:
         chosen = np.ones(len(self), dtype=bool)
@@ -255,14 +256,14 @@ class Columns(Shown, ABC):
         rows += ([shown(cell, self.decimals) for cell in row] for row in self.for_people(_SHOWN))
         widths = [max(len(row[j]) for row in rows) for j in range(len(names))]
         lines = ["  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in rows]
-        rest = [f"… {len(self) - _SHOWN:,} more rows"] if len(self) > _SHOWN else []
+        rest = [say("… {n} more rows", n=len(self) - _SHOWN)] if len(self) > _SHOWN else []
         return "\n".join([*lines, *rest, *([f"({self.note})"] if self.note else [])])
 
 
 def shown(cell: Any, decimals: int, *, thousands: str = "") -> str:
     """A cell as text, for people: numbers to some decimals, blank where there is none."""
     if isinstance(cell, float):
-        return "" if math.isnan(cell) else f"{cell:{thousands}.{decimals}f}"
+        return "" if math.isnan(cell) else numeral(f"{cell:{thousands}.{decimals}f}")
     return "" if cell is None else printable(str(cell))
 
 
@@ -343,13 +344,15 @@ class Flagged(Columns):
     @property
     def note(self) -> str:
         """What the flags mean, after what the numbers do."""
-        first, second = (f"{100 * each:g} %" for each in self.thresholds)
-        means = (
-            "coefficient of variation" if "stddev" in self.table.columns else "width of interval, as of normal noise"
+        limits = dict(zip(("first", "second"), (100 * each for each in self.thresholds), strict=True))
+        varies = mark("quality: by coefficient of variation, caution above {first} %, unreliable above {second} %")
+        reaches = mark(
+            "quality: by width of interval, as of normal noise, caution above {first} %, unreliable above {second} %"
         )
-        flags = f"{COLUMN}: by {means}, caution above {first}, unreliable above {second}"
-        hidden = f"; {self._hidden.sum()} of {len(self._hidden)} rows suppressed" if self.suppress else ""
-        return "; ".join(filter(None, (self.table.note, flags))) + hidden
+        flags = say(varies if "stddev" in self.table.columns else reaches, **limits)
+        words = mark("{n} of {all} rows suppressed")
+        hidden = say(words, n=int(self._hidden.sum()), all=len(self._hidden)) if self.suppress else ""
+        return "; ".join(filter(None, (self.table.note, flags, hidden)))
 
     @property
     def decimals(self) -> int:
@@ -394,7 +397,3 @@ def _blank(values: Any, hidden: NDArray[np.bool_]) -> Any:
     if isinstance(values, np.ndarray):
         return np.where(hidden, np.nan, values)
     return [None if gone else value for value, gone in zip(values, hidden.tolist(), strict=True)]
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value

@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from residua.errors import PlanError
+from residua.language import mark, say
 from residua.linalg.arrays import Floats
 
-FLAGS = ("reliable", "use with caution", "unreliable")
+FLAGS = (mark("reliable"), mark("use with caution"), mark("unreliable"))
 THRESHOLDS = (0.165, 0.333)
 COLUMN = "quality"
 CODES = ("A", "C", "U")  # for formats whose flags are letters
@@ -89,11 +90,11 @@ def sizes_for(stddev: float) -> tuple[float, float]:
 
 def meaning() -> dict[str, Any]:
     """What the flags say, for metadata."""
-    first, second = (f"{100 * each:g} %" for each in THRESHOLDS)
+    first, second = (100 * each for each in THRESHOLDS)
     return {
-        FLAGS[0]: f"coefficient of variation at most {first}",
-        FLAGS[1]: f"coefficient of variation above {first}, at most {second}",
-        FLAGS[2]: f"coefficient of variation above {second}",
+        FLAGS[0]: say("coefficient of variation at most {first} %", first=first),
+        FLAGS[1]: say("coefficient of variation above {first} %, at most {second} %", first=first, second=second),
+        FLAGS[2]: say("coefficient of variation above {second} %", second=second),
     }
 
 

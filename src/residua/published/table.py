@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.domain import Anonymous, Domain, Label
+from residua.language import mark, say, say_many
 from residua.linalg.arrays import Floats
 from residua.privacy import Person, Unit
 from residua.published.columns import Columns
@@ -29,14 +30,20 @@ def what_is_counted(unit: Unit) -> str:
     """What a table counts, in words, where the unit of protection bounds it; nothing where every record is counted."""
     if not isinstance(unit, Person):
         return ""
-    records = "1 record" if unit.records == 1 else f"{unit.records:,} records"
-    limits = "".join(f", {most:,} in each value of {name!r}" for name, most in unit.limits.items())
-    return f"counts at most {records} of each person{limits}"
+    limits = "".join(
+        say(", {most} in each value of {name}", most=n, name=repr(name)) for name, n in unit.limits.items()
+    )
+    counted = say_many(
+        "counts at most 1 record of each person", "counts at most {n} records of each person", unit.records
+    )
+    return counted + limits
 
 
 def protects(unit: Unit, receipt: Mapping[str, Any]) -> str:
     """Whom a release protects; where rows came with counts, it is one of the records so counted, not a row."""
-    return f"{unit}" + (f" (records as counted in column {receipt['counts']!r})" if "counts" in receipt else "")
+    if "counts" in receipt:
+        return say("{unit} (records as counted in column {column})", unit=str(unit), column=repr(receipt["counts"]))
+    return str(unit)
 
 
 def how_far(table: Any) -> str:
@@ -44,9 +51,11 @@ def how_far(table: Any) -> str:
     if table.moved is None or not table.moved.size:
         return ""
     noise = getattr(table, "stddev", None)
-    beside = "" if noise is None else f"; the noise has a standard deviation of {float(np.nanmean(noise)):,.3g}"
-    most, mean = f"{table.moved.max():.3g}", f"{table.moved.mean():.2g}"
-    return f"rounded by at most {most}, on average {mean}, which is in the intervals{beside}"
+    far = {"most": float(table.moved.max()), "mean": float(table.moved.mean())}
+    words = say("rounded by at most {most:.3g}, on average {mean:.2g}, which is in the intervals", **far)
+    if noise is None:
+        return words
+    return f"{words}; {say('the noise has a standard deviation of {stddev:,.3g}', stddev=float(np.nanmean(noise)))}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -98,8 +107,12 @@ class Table(Columns):
         """What the intervals mean, and what is counted if that is not every record."""
         if self.confidence is None or np.isnan(self.width).any():
             return "; ".join(filter(None, (how_far(self), self.counts)))
-        held = {None: "each by itself", "table": "all of this table together", "release": "all of the release together"}
-        means = f"lower to upper: {100 * self.confidence:.10g} % intervals, {held[self.simultaneous]}"
+        held = {
+            None: mark("lower to upper: {confidence:.10g} % intervals, each by itself"),
+            "table": mark("lower to upper: {confidence:.10g} % intervals, all of this table together"),
+            "release": mark("lower to upper: {confidence:.10g} % intervals, all of the release together"),
+        }
+        means = say(held[self.simultaneous], confidence=100 * self.confidence)
         return "; ".join(filter(None, (means, how_far(self), self.counts)))
 
     def rounded_to(self, counts: Floats) -> Table:
