@@ -1,11 +1,12 @@
 """How often 95 % intervals hold the truth: every kind of number, form of plan, noise, post-processing and cell size.
 
 `ADULT=adult-coded.csv python -m benchmarks.coverage [--releases 2000] [--slow 200] [--only TEXT …] [--csv FILE]`. Every
-release goes through the measuring step's own noise. `--slow` is how many are projected and estimated, which takes a
-second each. A row is one kind of number on one plan of one data set; its figures are by the true count of the cell, or
-of the group that a share, mean or quantile is of: how many of 100 intervals held (and their mean width, of tables).
-A figure below 93.5 that chance does not explain is a defect, and marked. Quantiles are values, not continuous: their
-intervals hold at least so often.
+release goes through the measuring step's own noise. `--only small` has all kinds of post-processing on small domains,
+so that 2,000 releases are affordable; `--slow` is how many are estimated by a model, and of large domains projected,
+up to a second each. A row is one kind of number on one plan of one data set; its figures are by the true count of the
+cell, or of the group that a share, mean or quantile is of: how many of 100 intervals held (and their mean width, of
+tables). A figure below 93.5 that chance does not explain is a defect, and marked. Quantiles are values, not continuous:
+their intervals hold at least so often.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import pyarrow as pa
 
 import residua as rs
 from benchmarks import coverage_cases as cases
+from benchmarks import coverage_small
 from benchmarks.show import print_rows
 from tests.statistics.many_releases import ManyReleases, Truth
 from tests.statistics.quoted_cases import CASES as QUOTED
@@ -96,6 +98,7 @@ def _wanted(words: tuple[str, ...], only: list[str]) -> bool:
 
 def every_row(releases: int, slow: int, wanted: Wanted) -> Iterator[list[str]]:
     yield from quoted(releases, wanted)
+    yield from coverage_small.rows(releases, slow, wanted, Held)
     for name, case in cases.CASES.items():
         yield from tables(name, case, releases, slow, wanted)
     yield from persons(releases, wanted)
