@@ -1,5 +1,7 @@
 """A projection is no worse than no data: totals are sensible, and tables that are noise become even ones."""
 
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -7,6 +9,7 @@ import pytest
 import residua as rs
 from residua.errors import PlanError
 from residua.projection.total import _evidence, estimated_total
+from residua.release import Release
 
 SIZES = {"survived": 2, "class": 3, "sex": 2, "age": 9, "siblings": 7, "parents": 8, "fare": 10, "port": 4}
 ROWS = 1304
@@ -120,3 +123,30 @@ def test_shrinking_is_said_kept_and_refused_where_it_means_nothing(tmp_path):
         rs.project(release, shrink=1)  # type: ignore[arg-type]
     with pytest.raises(PlanError, match="non-negative"):
         rs.project(release, shrink=True, nonnegative=False)
+
+
+@pytest.mark.parametrize("noisy", [0, 1_000_000, -1_000_000])
+def test_cells_of_which_nothing_was_measured_are_refused_not_made_up(noisy: int, tmp_path: Path) -> None:
+    """Three queries, none of which counts a = 2 or 3: once, measurements of zero had 3e132 people there."""
+    domain = rs.Domain({"a": rs.Integers(0, 3), "b": ["x", "y"]})
+    asked = rs.queries(domain, ["a = 0 and b = 'x'", "a = 1", "b = 'y' and a < 2"])
+    plan = rs.plan(asked, rs.ZCDP(0.5), form=rs.Matrix())
+    release = Release(plan, plan.measurements, np.full(plan.measurements.cells, noisy))
+    projected = rs.project(release, simulations=0)
+    assert "does not tell all their cells: ('a', 'b')" in " ".join(projected.statement.split())
+    own = release.answers()
+    for answers in (projected.answers(), _saved(projected, tmp_path).answers()):
+        assert np.abs(answers.estimates).max() <= np.abs(own.estimates).max() + 1e-6
+        assert (answers["upper"] >= answers["lower"]).all()
+    for names in (["a", "b"], ["a"], []):
+        with pytest.raises(PlanError, match="the release it is made from must tell all its cells"):
+            projected.table(names)
+    with pytest.raises(PlanError, match=r"cells of which nothing was measured; project with total="):
+        projected.answers(rs.queries(domain, ["a + 0 = 2"]))
+    assert release.count("a = 1").lower == pytest.approx(own["lower"][1])
+    assert rs.project(release, total=50, simulations=0).table(["a", "b"]).estimates.sum() == pytest.approx(50)
+
+
+def _saved(projected: rs.Projected, folder: Path) -> rs.Projected:
+    projected.save(folder / "projected")
+    return rs.Projected.load(folder / "projected")

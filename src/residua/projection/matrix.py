@@ -112,8 +112,10 @@ class MatrixProblem(ProjectionProblem):
         """The histogram that meets the terms and whose answers are nearest."""
         from residua.projection.simplex import nearest_histogram
 
+        F = self.queries()
+        told = np.ones(F.shape[1], dtype=bool) if self._untold is None else F.any(axis=0)
         nearest = nearest_histogram(
-            self.queries(),
+            F[:, told],
             self._root @ observed,
             total=self.total(),
             equalities=self.equalities(),
@@ -121,7 +123,20 @@ class MatrixProblem(ProjectionProblem):
             tolerance=self.terms.tolerance,
             progress=progress,
         )
-        return self.fit_of(self.spread(nearest.coordinates), nearest.gap, nearest.infeasibility)
+        counts = np.zeros(F.shape[1])
+        counts[told] = nearest.coordinates
+        return self.fit_of(self.spread(counts), nearest.gap, nearest.infeasibility)
+
+    @cached_property
+    def _untold(self) -> Booleans | None:
+        """The cells that no measured query counts, if there are any and no total limits them, (n, …)."""
+        cells = (self.plan.columns < 0) & self._possible
+        return cells.reshape(self.plan.shape) if cells.any() and self.total() is None else None
+
+    @property
+    def left_out(self) -> tuple[tuple[int, ...], ...]:
+        """All of its tables, where some cells are not told."""
+        return () if self._untold is None else (self.plan.attributes,)
 
     def total(self) -> float | None:
         """The total that the facts imply, if there is any."""
@@ -161,7 +176,7 @@ class MatrixProblem(ProjectionProblem):
         """The fit that a saved projection keeps."""
         if array.shape != self.plan.shape:
             raise ValueError("the counts do not fit the plan; they belong to another projection")
-        return Histogram(array, gap, infeasibility, self.plan.attributes)
+        return Histogram(array, gap, infeasibility, self.plan.attributes, self._untold)
 
     def read(self, estimator: Any) -> Floats:
         """The measured vector in the orthonormal basis of the measured space, (r,)."""

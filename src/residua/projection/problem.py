@@ -11,7 +11,7 @@ import numpy as np
 
 from residua.domain.facts import Fact, shown
 from residua.errors import PlanError
-from residua.linalg.arrays import Floats
+from residua.linalg.arrays import Booleans, Floats
 from residua.plans.contract import Plan
 from residua.plans.estimator import Estimator
 from residua.release.base import Release
@@ -135,14 +135,28 @@ class Histogram(Fit):
 
     Args:
         attributes: positions of the attributes whose cells are counted, increasing.
+        untold: which cells nothing was measured of, and whose count no total limits; None for none.
         Others as for `Fit`.
     """
 
     attributes: tuple[int, ...]
+    untold: Booleans | None = None
 
     def supports(self, members: Sequence[int]) -> bool:
         """Whether the marginal on these attributes can be read off."""
-        return set(members) <= set(self.attributes)
+        return self.untold is None and set(members) <= set(self.attributes)
+
+    def of_queries(self, workload: Workload) -> Floats | None:
+        """Where some cells are not told: of queries that ask for none of them."""
+        if self.untold is None:
+            return None
+        names = workload.domain.positions(workload.names)
+        rest = tuple(axis for axis, i in enumerate(self.attributes) if i not in names)
+        if not set(names) <= set(self.attributes) or (abs(workload.matrix) @ self.untold.any(axis=rest).ravel()).any():
+            raise PlanError(
+                "a query asks for cells of which nothing was measured; project with total=…, or leave it out."
+            )
+        return np.asarray(workload.matrix @ self.array.sum(axis=rest).ravel())
 
     def marginal(self, members: Sequence[int]) -> Floats:
         """The marginal on these attributes (positions, increasing)."""
@@ -152,12 +166,12 @@ class Histogram(Fit):
     @property
     def largest(self) -> tuple[tuple[int, ...], ...]:
         """The one table that it is."""
-        return (self.attributes,)
+        return (self.attributes,) if self.untold is None else ()
 
     @property
     def histogram(self) -> Floats:
         """The counts."""
-        return self.array
+        return self.array if self.untold is None else super().histogram
 
 
 @dataclass(frozen=True, eq=False)

@@ -112,7 +112,7 @@ class Projected(Exported, Tabled):
         if not self.fit.supports(members):
             raise PlanError(
                 f"this projection does not answer the marginal on {tuple(attributes)!r}; the release it is made from "
-                "must."
+                "must tell all its cells."
             )
         table = np.array(self.fit.marginal(members))
         if self.terms.nonnegative:

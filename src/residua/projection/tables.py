@@ -27,7 +27,7 @@ from residua.quoting import Answering, Points, Quotable
 from residua.release.base import Release
 from residua.release.tables import MOST_ROWS, is_listable, parts_of, require_listable, term_of, whole_part
 from residua.showing import shown_by
-from residua.workload import AskedRows, AttributeQueries, Where, Workload, applied, plain_condition, queries, selected
+from residua.workload import AskedRows, AttributeQueries, Where, Workload, applied, queries, selected
 
 
 def _slug(names: Sequence[str]) -> str:
@@ -230,7 +230,6 @@ class Tabled(Quotable):
 
     def count(self, where: Where | str | None = None) -> float:
         """How many records have these values: a dictionary, or a condition in SQL, as `Release.count` takes it."""
-        where = (plain_condition(self.domain, where) or where) if isinstance(where, str) else where
         if isinstance(where, str):
             return float(self.answers(queries(self.domain, [where])).estimates[0])
         chosen = selected(self.domain, {} if where is None else where)
