@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import expect
 
-from tests.conformance.planner import SPEC, check_accessible, downloaded, planned, toml, upload
+from tests.conformance.planner import SPEC, check_accessible, downloaded, planned, step, toml, upload
 
 pytestmark = pytest.mark.xdist_group("planner")
 
@@ -70,7 +70,7 @@ def test_a_draft_is_opened_where_the_file_of_the_command_line_is(page, server):
     assert (found["domain"]["age"]["high"], found["source"]["path"]) == (42, "/secret/people.csv")
     for bad in (b"{}", b"{", json.dumps({"kind": "residua draft", "form": {"attributes": 3}}).encode()):
         page.set_input_files("#chosen", {"name": "d.json", "mimeType": "", "buffer": bad})
-        expect(page.locator("#alert")).to_contain_text("neither a specification nor a draft")
+        expect(page.locator("#alert")).to_contain_text("neither a specification nor a page")
     assert toml(page)["domain"]["age"]["high"] == 42, "and the page is as it was"
 
 
@@ -82,6 +82,7 @@ def test_a_killed_server_is_noticed_and_the_work_is_kept(page, server):
     assert children
     server.process.send_signal(signal.SIGKILL)
     server.process.wait(20)
+    step(page, "columns")
     page.locator("#attributes summary").first.click()
     page.get_by_label("To", exact=True).fill("77")
     expect(page.locator("#alert")).to_contain_text("has stopped")

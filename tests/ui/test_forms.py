@@ -18,6 +18,7 @@ from residua.demo_data import demo_folder
 from residua.errors import ResiduaError, SpecError
 from residua.ui.documents import Desk, Document, demo, opened
 from residua.ui.form import content_of, form_of, kept_of
+from residua.ui.typed import number
 from residua.ui.worker import answer
 
 ROOT = Path(__file__).parents[2]
@@ -216,7 +217,7 @@ def test_an_error_of_the_page_quotes_no_record_of_a_file_that_the_page_names(tmp
     ("change", "words"),
     [
         ({"attributes": [{"name": "", "kind": "values", "values": []}]}, "no name"),
-        ({"attributes": [{"name": "a", "kind": "range", "low": "", "high": "3"}]}, "low: an empty field"),
+        ({"attributes": [{"name": "a", "kind": "range", "low": "", "high": "3"}]}, "From: an empty field"),
         ({"attributes": [{"name": "a", "kind": "range", "low": "1e3", "high": "3"}]}, "not a whole number"),
         ({"attributes": [{"name": "a", "kind": "dates", "first": "soon", "last": "2024-01-01"}]}, "not a date"),
         ({"attributes": [{"name": "a", "kind": "what"}]}, "no kind"),
@@ -309,6 +310,17 @@ levels = ["month"]
 [domain.e]
 size = 3
 """
+
+
+@pytest.mark.parametrize(("text", "value"), [("0,1", 0.1), (",5", 0.5), ("3", 3), ("-1,25", -1.25), ("1e-3", 1e-3)])
+def test_a_comma_is_a_decimal_point(text, value):
+    assert number("x", text) == value
+
+
+@pytest.mark.parametrize("text", ["20,000", "1,234,567", "1,2,3", "x", "", "0,x"])
+def test_what_could_be_two_numbers_is_none(text):
+    with pytest.raises(SpecError):
+        number("x", text)
 
 
 def test_wishes_leave_another_objective_out():

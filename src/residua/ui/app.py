@@ -84,11 +84,14 @@ class Pages:
 
     async def plan(self, body: Body) -> Body:
         """The plan of a form."""
-        document, content = self._content(body)
+        document = self._desk[body.get("document")]
+        content, places, problems = document.sound(_table(body, "form"))
         kept = body.get("beside") or []
         if not isinstance(kept, list) or len(kept) > _MOST_BESIDE:
             raise SpecError(f"at most {_MOST_BESIDE} plans can stand beside another; forget one.")
-        more = {"options": _table(body, "options"), "beside": [self._content(one)[1] for one in kept]}
+        beside = [self._content(one)[1] for one in kept]
+        more = {"options": _table(body, "options"), "beside": beside, "places": places, "problems": problems}
+        more["unfinished"] = [body["form"][kind][i].get("name") for kind, i, _ in problems if kind == "attributes"]
         limit = PATIENT if body.get("patient") is True else LIMIT
         return await self._ask("plan", document, content, page=_page(body), limit=limit, **more)
 

@@ -17,9 +17,11 @@ import tomli_w
 from residua.demo_data import demo_folder
 from residua.errors import FileError, ResiduaError, SpecError
 from residua.files import check_replaceable, digest_of, read_regular, write_atomically
-from residua.ui.form import content_of, form_of, has_person, kept_of
+from residua.ui.form import content_of, form_of, has_person, kept_of, parts_of
 
 MOST_TEXT = 2**22  # bytes of a specification
+_BARE = {"attributes": [], "tables": [], "privacy": {"by": "wishes"}, "objective": {}}
+Problem = tuple[str, int, str]  # "attributes" or "tables", which of them, and what is wrong with it
 _MOST_OPEN = 64  # documents: the oldest is forgotten
 
 
@@ -60,6 +62,24 @@ class Document:
                 )
         return content
 
+    def sound(self, form: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, list[int]], list[Problem]]:
+        """What of a form can be planned already: its tables, the places of the parts they hold, and what is wrong.
+
+        Raises:
+            SpecError: what is wrong is not one attribute or entry.
+        """
+        problems: list[Problem] = []
+        places: dict[str, list[int]] = {"attributes": [], "tables": []}
+        for kind, good in places.items():
+            for i, part in enumerate(parts_of(form, kind)):
+                try:
+                    self.content_of({**_BARE, kind: [part]})
+                    good.append(i)
+                except SpecError as problem:
+                    problems.append((kind, i, str(problem)))
+        parts = {kind: [form[kind][i] for i in good] for kind, good in places.items()}
+        return self.content_of({**form, **parts}), places, problems
+
     def text_of(self, content: Mapping[str, Any]) -> str:
         """The tables as TOML, below the comment of the document."""
         return self.head + tomli_w.dumps(dict(content))
@@ -91,7 +111,7 @@ class Desk:
         self._digest: str | None = None
         self._count = 0
         if self.path is None:
-            self.first = self.add(demo())
+            self.first = self.add(empty())
         else:
             self.first = self.add(self._read(self.path))
 

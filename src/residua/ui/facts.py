@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,9 @@ from residua.privacy import PureDP, describe
 from residua.privacy.costs import brief
 from residua.report.accuracy import Accuracy, ListedTable, accuracy, curves
 from residua.report.alternatives import alternatives
-from residua.report.odds import hundred, normal_odds, protection, pure_odds
+from residua.report.odds import hundred, protection
 from residua.report.plan_text import proof, side_by_side
+from residua.ui.preview import expected, outlook, preview
 
 ROWS = 15
 _DELTA = 1e-6
@@ -33,17 +35,21 @@ def facts_of(spec: Spec, options: Mapping[str, Any], beside: Sequence[Spec] = ()
 
     Args:
         spec: the specification.
-        options: `find`, a text that titles must hold; `order`, "asked" or "worst"; `rows`, how many are listed.
+        options: `find`, a text that titles must hold; `order`, "asked" or "worst"; `rows`, how many are listed;
+            `people` and `public`, what the user expects (`preview.expected`); `table`, the one to be drawn.
         beside: other specifications, whose plans stand beside this one.
     """
     plan = make_plan(spec)
-    errors, spent = accuracy(plan, _LISTED), amounts(plan)
+    errors, spent, guess = accuracy(plan, _LISTED), amounts(plan), expected(spec.domain, options)
+    flags = None if errors is None else outlook(plan, guess, errors.listed)
     wishes = None if errors is None or spec.targets is None else _targets(plan, spec.targets)
     return {
-        "sizes": [int(attribute.size) for attribute in spec.domain.attributes.values()],
+        "sizes": {name: int(attribute.size) for name, attribute in spec.domain.attributes.items()},
         **_protection(plan, spent),
-        **_accuracy(errors, wishes, options),
-        "curve": _curve(spent, errors),
+        **_accuracy(plan, errors, wishes, flags, options),
+        "flags": None if not flags else np.sum(flags, axis=0).tolist(),
+        "preview": preview(plan, guess, options.get("table")),
+        "curve": _curve(spent),
         "wishes": None if wishes is None else _wishes(plan, spec, wishes),
         "beside": _beside([*map(make_plan, beside), plan]) if beside else None,
     }
@@ -84,15 +90,30 @@ def amounts(plan: Plan) -> dict[str, float]:
     return {"rho": costs.rho, "mu": costs.mu, "approx": costs.epsilons[0], "delta": _DELTA}
 
 
-def _accuracy(errors: Accuracy | None, wishes: Floats | None, options: Mapping[str, Any]) -> dict[str, Any]:
+def _accuracy(
+    plan: Plan,
+    errors: Accuracy | None,
+    wishes: Floats | None,
+    flags: Sequence[list[int]] | None,
+    options: Mapping[str, Any],
+) -> dict[str, Any]:
     if errors is None:
-        return {"what": "tables", "count": 0, "numbers": 0, "rows": [], "more": 0, "matching": 0}
+        return {"what": "tables", "count": 0, "numbers": 0, "rows": [], "matching": 0}
     sought = str(options.get("find", "")).casefold()
     limit = min(max(int(options.get("rows", ROWS)), 1), _MOST_ROWS)
     places = [i for i, one in enumerate(errors.listed) if sought in one.title.casefold()]
     if options.get("order") == "worst":
         places.sort(key=lambda i: -errors.listed[i].stddev)
-    rows = [_row(errors.listed[i], None if wishes is None else float(wishes[i])) for i in islice(places, limit)]
+    sets = plan.workload.sets if plan.workload is not None and plan.workload.plain else None
+    rows = [
+        _row(errors.listed[i])
+        | {
+            "names": None if sets is None else list(sets[i]),
+            "wish": None if wishes is None else math.sqrt(float(wishes[i])),
+            "flags": None if flags is None else flags[i],
+        }
+        for i in islice(places, limit)
+    ]
     return {
         "what": errors.what,
         "count": errors.count,
@@ -100,36 +121,35 @@ def _accuracy(errors: Accuracy | None, wishes: Floats | None, options: Mapping[s
         "spread": errors.spread,
         "rows": rows,
         "matching": len(places),
-        "unlisted": errors.count - len(errors.listed),
+        "lines": [_row(one) for one in curves(errors)],
     }
 
 
-def _row(one: ListedTable, wish: float | None) -> dict[str, Any]:
-    return {
-        "title": one.title,
-        "numbers": one.numbers,
-        "stddev": _finite(one.stddev),
-        "reliable": _finite(one.reliable),
-        "wish": None if wish is None else math.sqrt(wish),
-    }
+def _row(one: ListedTable) -> dict[str, Any]:
+    known = {"stddev": one.stddev, "margin": one.margin, "reliable": one.reliable}
+    return {"title": one.title, "numbers": one.numbers, **{key: _finite(value) for key, value in known.items()}}
 
 
-def _curve(spent: Mapping[str, float], errors: Accuracy | None) -> dict[str, Any] | None:
-    """Errors follow from the budget alone: by its root under normal noise, in proportion under Laplace noise."""
+def _curve(spent: Mapping[str, float]) -> dict[str, Any] | None:
+    """For odds from 51 to 99 of 100: the budget that allows them, and by how much errors are larger then than now.
+
+    Errors follow from the budget alone: by its root under normal noise, in proportion under Laplace noise.
+    """
     laplace = "pure" in spent
     at = spent["pure"] if laplace else spent["rho"]
-    if errors is None or not at > 0:
+    if not at > 0:
         return None
-    middle = round(math.log10(at))
-    decades = [10.0**power for power in range(middle - 2, middle + 3)]
-    grid = [[x, hundred((pure_odds(x) if laplace else normal_odds(math.sqrt(2 * x))).right)] for x in decades]
+    budgets = ((odds, _budget(odds / 100, laplace=laplace)) for odds in range(51, 100))
     return {
-        "currency": "epsilon" if laplace else "rho",
+        "currency": "pure" if laplace else "rho",
         "at": at,
-        "exponent": 1.0 if laplace else 0.5,
-        "lines": [{"title": one.title, "stddev": one.stddev} for one in curves(errors)],
-        "grid": grid,
+        "points": [[odds, budget, (at / budget) ** (1.0 if laplace else 0.5)] for odds, budget in budgets],
     }
+
+
+def _budget(right: float, *, laplace: bool) -> float:
+    """The epsilon, or the rho, under which the best guess is right so often."""
+    return math.log(right / (1 - right)) if laplace else 2 * NormalDist().inv_cdf(right) ** 2
 
 
 def _targets(plan: Plan, targets: Floats) -> Floats:

@@ -56,7 +56,7 @@ def content_of(form: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, An
     Raises:
         SpecError: a field that does not hold what it should.
     """
-    attributes, tables = _parts(form, "attributes"), _parts(form, "tables")
+    attributes, tables = parts_of(form, "attributes"), parts_of(form, "tables")
     domain: dict[str, Any] = {}
     for one in attributes:
         name, settings = settings_of_attribute(one)
@@ -80,7 +80,12 @@ def has_person(content: Mapping[str, Any]) -> bool:
     return isinstance(source, Mapping) and source.get("person") is not None
 
 
-def _parts(form: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+def parts_of(form: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+    """The attributes or the entries of a form.
+
+    Raises:
+        SpecError: there is no list of them, or too long a one.
+    """
     parts = form.get(name)
     if not isinstance(parts, list) or not all(isinstance(one, Mapping) for one in parts):
         raise SpecError(f"the form has no list of {name}; reload the page.")

@@ -34,10 +34,17 @@ _POLICIES = ("unknown", "missing")
 # Kind → the settings that have fields; the first tells the kind.
 _ATTRIBUTES: dict[str, dict[str, Field]] = {
     "values": {"values": Field(texts, many=True)},
-    "range": {"low": Field(whole), "high": Field(whole)},
-    "bins": {"edges": Field(listed(number), many=True), "labels": Field(texts, optional=True, many=True)},
-    "dates": {"first": Field(day), "last": Field(day), "unit": Field(as_written, optional=True)},
-    "codes": {"size": Field(whole)},
+    "range": {"low": Field(whole, label="From"), "high": Field(whole, label="To")},
+    "bins": {
+        "edges": Field(listed(number), many=True, label="Edges"),
+        "labels": Field(texts, optional=True, many=True, label="Labels"),
+    },
+    "dates": {
+        "first": Field(day, label="First day"),
+        "last": Field(day, label="Last day"),
+        "unit": Field(as_written, optional=True),
+    },
+    "codes": {"size": Field(whole, label="How many")},
 }
 _TYPES: dict[str, Read] = {"number": whole, "truth": truth}  # of values that are not text
 
@@ -65,7 +72,7 @@ def settings_of_attribute(form: Mapping[str, Any]) -> tuple[str, dict[str, Any]]
     name, kind = form.get("name"), form.get("kind")
     if not isinstance(name, str) or not name.strip():
         raise SpecError("an attribute has no name; write one.")
-    where = f"attribute {name!r}"
+    where = repr(name)
     if kind == "other":
         return name, with_rest(where, {}, form)
     if str(kind) not in _ATTRIBUTES:
@@ -213,6 +220,7 @@ def _weight(where: str, text: object) -> int | float | str:
 
 
 _ALONG, _BY = Field(_attribute, name="along"), Field(texts, optional=True, many=True)
+_FEW = "At most so many cells"
 # Kind → the settings that have fields; the first tells the kind.
 _ENTRIES: dict[str, dict[str, Field]] = {
     "prefixes": {"prefixes": _ALONG, "by": _BY},
@@ -221,8 +229,8 @@ _ENTRIES: dict[str, dict[str, Field]] = {
     "product": {"product": Field(_crossed), "ways": Field(listed(whole), optional=True, many=True)},
     "queries": {"queries": Field(_queries)},
     "sets": {"sets": Field(_sets)},
-    "ways": {"ways": Field(listed(whole), many=True), "max_cells": Field(whole, optional=True)},
-    "small": {"max_cells": Field(whole)},
+    "ways": {"ways": Field(listed(whole), many=True), "max_cells": Field(whole, optional=True, label=_FEW)},
+    "small": {"max_cells": Field(whole, label=_FEW)},
     "other": {},
 }
 ALONG = ("prefixes", "ranges", "hierarchy")
@@ -257,10 +265,10 @@ def settings_of_table(form: Mapping[str, Any]) -> dict[str, Any]:
     kind = form.get("kind")
     if str(kind) not in _ENTRIES:
         raise SpecError(f"{kind!r} is no kind of entry; reload the page.")
-    settings = read_fields("[[workload]]", _ENTRIES[str(kind)] | _WEIGHT, form)
+    settings = read_fields("a table", _ENTRIES[str(kind)] | _WEIGHT, form)
     if form.get("numbers") and "listed" in settings:
         settings["listed"] = [[whole("a range", end) for end in pair] for pair in settings["listed"]]
-    return with_rest("[[workload]]", settings | _wish(form), form)
+    return with_rest("a table", settings | _wish(form), form)
 
 
 def has_wish(settings: Mapping[str, Any]) -> bool:
@@ -294,7 +302,7 @@ def _wish(form: Mapping[str, Any]) -> dict[str, Any]:
         return {}
     if wish not in WISHES:
         raise SpecError(f"{wish!r} is no wish; reload the page.")
-    asked: dict[str, Any] = {wish: number("the wish", form.get("amount"))}
+    asked: dict[str, Any] = {wish: number("how accurate", form.get("amount"))}
     if wish == "margin" and form.get("confidence"):
         asked["confidence"] = number("the confidence", form["confidence"])
     return asked

@@ -19,6 +19,8 @@ from residua.errors import SpecError
 
 Read = Callable[[str, Any], Any]  # where, and what a field holds → the value
 _WHOLE = re.compile(r"[+-]?\d{1,4000}")
+_COMMA = re.compile(r"[+-]?\d*,\d+")  # 0,1 is a number to half of the world, 20,000 to the other
+_GROUPED = re.compile(r"[1-9]\d{0,2}(?:([,. '\u00a0\u202f])\d{3})(?:\1\d{3})*")
 _MOST_REST = 2**20
 
 
@@ -39,12 +41,32 @@ def number(where: str, text: object) -> int | float:
     Raises:
         SpecError: the text is none.
     """
-    if isinstance(text, str) and _WHOLE.fullmatch(text.strip()):
+    text = str(text).strip()
+    if _WHOLE.fullmatch(text):
         return int(text)
+    if "," in text and _GROUPED.fullmatch(text):
+        raise SpecError(
+            f"{where}: {_shown(text)} can be read in two ways; write {text.replace(',', '')} or "
+            f"{text.replace(',', '.', 1)}."
+        )
     try:
-        return float(str(text))
+        return float(text.replace(",", ".") if _COMMA.fullmatch(text) else text)
     except ValueError:
         raise SpecError(f"{where}: {_shown(text)} is not a number; write one.") from None
+
+
+def size(where: str, text: object) -> int | float:
+    """A number of people: like another number, but groups of three digits are thousands.
+
+    Raises:
+        SpecError: the text is none.
+
+    Example:
+        >>> size("people", "20,000"), size("people", "1 200 000")
+        (20000, 1200000)
+    """
+    text = str(text).strip()
+    return number(where, re.sub(r"\D", "", text) if _GROUPED.fullmatch(text) else text)
 
 
 def day(where: str, text: object) -> date:
@@ -100,19 +122,23 @@ class Field:
         optional: whether it is left out where the field is empty.
         name: what the form calls it; as the setting is called, if left out.
         many: whether the field holds a list.
+        label: what the page writes beside it.
     """
 
     read: Read
     optional: bool = False
     name: str = ""
     many: bool = False
+    label: str = ""
 
 
 def read_fields(where: str, fields: Mapping[str, Field], form: Mapping[str, Any]) -> dict[str, Any]:
     """The settings that the fields of a form say."""
     given = {key: form.get(one.name or key) for key, one in fields.items()}
     return {
-        key: one.read(f"{where}, {key}", given[key]) for key, one in fields.items() if given[key] or not one.optional
+        key: one.read(f"{where}, {one.label or key}", given[key])
+        for key, one in fields.items()
+        if given[key] or not one.optional
     }
 
 

@@ -27,6 +27,7 @@ from residua.ui.facts import facts_of
 from residua.ui.notebook import notebook
 
 Request = Mapping[str, Any]
+_TOTAL = {"ways": [0]}
 
 
 def answer(request: Request) -> dict[str, Any]:
@@ -35,7 +36,7 @@ def answer(request: Request) -> dict[str, Any]:
     try:
         facts = _TASKS[request["task"]](request)
     except ResiduaError as problem:
-        return {"error": _sentence(str(problem), request), "at": _place(request)}
+        return {"error": _sentence(str(problem), request), "problems": request.get("problems", ())}
     except MemoryError:
         return {"error": "There is not enough memory; ask for fewer or smaller tables."}
     except Exception:  # a mistake of ours: nothing of it reaches the page
@@ -48,8 +49,22 @@ def _spec(request: Request, content: Any = None) -> Spec:
 
 
 def _facts(request: Request) -> dict[str, Any]:
+    """The plan of what is finished; parts that are not are named, and nothing else waits for them."""
     beside = [_spec(request, content) for content in request.get("beside", [])]
-    return facts_of(_spec(request), request.get("options", {}), beside)
+    problems = list(request.get("problems", ()))
+    if not request["content"].get("domain"):
+        return {"nothing": True, "problems": problems}
+    try:
+        spec = _spec(request)
+    except ResiduaError:
+        content, wrong = _finished(request)
+        if content == request["content"]:
+            raise
+        problems += wrong
+        if not content["domain"] or not content["workload"]:
+            return {"nothing": True, "problems": problems}
+        spec = _spec(request, content)
+    return {**facts_of(spec, request.get("options", {}), beside), "problems": problems}
 
 
 def _report(request: Request) -> dict[str, Any]:
@@ -87,21 +102,44 @@ def _sentence(text: str, request: Request) -> str:
     return text.removeprefix(f"{request['name']}: ")
 
 
-def _place(request: Request) -> list[Any] | None:
-    """Which attribute or entry is wrong by itself, if one is."""
+def _finished(request: Request) -> tuple[dict[str, Any], list[tuple[str, int, str]]]:
+    """The content without the attributes and entries that are wrong by themselves, and what is wrong with them.
+
+    An entry that names an attribute which is left out is left out too, and not called wrong.
+    """
     content = request["content"]
-    domain = content.get("domain", {})
-    attributes = [name for name in domain if not (name == "impossible" and isinstance(domain[name], list))]
-    alone = [("attributes", i, {name: domain[name]}, {"ways": [0]}) for i, name in enumerate(attributes)]
-    alone += [("tables", i, domain, entry) for i, entry in enumerate(content.get("workload", []))]
-    for what, i, declared, entry in alone:
+    domain, entries = content.get("domain", {}), content.get("workload", [])
+    places = request.get("places") or {"attributes": range(len(domain)), "tables": range(len(entries))}
+    rules = {name: domain[name] for name in domain if name == "impossible" and isinstance(domain[name], list)}
+    problems: list[tuple[str, int, str]] = []
+
+    def sound(kind: str, i: int, declared: Mapping[str, Any], entry: Any) -> bool:
         try:
             _spec(request, {"domain": declared, "workload": [entry], "privacy": {"rho": 1.0}})
-        except ResiduaError:
-            return [what, i]
-        except Exception:
-            return None
-    return None
+        except ResiduaError as problem:
+            problems.append((kind, places[kind][i], _sentence(str(problem), request)))
+            return False
+        return True
+
+    named = [name for name in domain if name not in rules]
+    good = {name: domain[name] for i, name in enumerate(named) if sound("attributes", i, {name: domain[name]}, _TOTAL)}
+    lost = {*request.get("unfinished", ()), *named} - set(good)
+    entries = [_few(entry, len(good)) for entry in entries]
+    asked = [entry for i, entry in enumerate(entries) if not _names(entry) & lost and sound("tables", i, good, entry)]
+    return {**content, "domain": good | ({} if lost else rules), "workload": asked}, problems
+
+
+def _few(entry: Mapping[str, Any], count: int) -> Mapping[str, Any]:
+    """An entry without tables of more attributes than there are yet."""
+    ways = entry.get("ways")
+    return {**entry, "ways": [n for n in ways if n <= count] or [count]} if isinstance(ways, list) else entry
+
+
+def _names(setting: Any) -> set[str]:
+    """All texts in a setting, keys included: the attributes that an entry names are among them."""
+    if isinstance(setting, Mapping):
+        return _names([*setting, *setting.values()])
+    return set().union(*map(_names, setting)) if isinstance(setting, list) else {str(setting)}
 
 
 def _requests(source: IO[bytes], into: queue.Queue[Request]) -> None:

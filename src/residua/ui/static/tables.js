@@ -1,9 +1,10 @@
-// What is asked: one card per entry, with its wish for accuracy.
+// Step 2: which tables are published, and which of them matter most.
 
-import { area, button, choice, el, field, fresh, input, lines, shortened, tick } from "./elements.js";
+import { Area, Button, Choice, Fold, html, Text, Tick, useState, Written } from "./parts.js";
+import { asNumber, lines, shortened } from "./words.js";
 
 const KINDS = [
-  ["ways", "All tables of so many attributes"],
+  ["ways", "All tables of so many columns"],
   ["sets", "Particular tables"],
   ["small", "All tables with few cells"],
   ["queries", "Counts by conditions"],
@@ -13,237 +14,142 @@ const KINDS = [
   ["product", "Several of these, crossed"],
   ["other", "Something else, as TOML"],
 ];
-const WISHES = [
-  ["", "as accurate as the budget allows"],
-  ["stddev", "standard error at most"],
-  ["margin", "margin of error at most"],
-  ["variance", "variance at most"],
-];
+const EMPTY = { ways: ["1"], sets: [], max_cells: "", queries: [["", ""]], along: "", by: [], listed: [], product: [["", "identity"]], weight: "", wish: "", amount: "", confidence: "", rest: "" };
+// How much a table matters, as a weight: errors fall with its fourth root where tables share nothing.
+const MATTER = [["", "as much as the others"], ["16", "more: about twice as accurate"], ["256", "most: about four times as accurate"], ["0.0625", "less: about half as accurate"]];
 
-export const blank = () => ({ kind: "ways", ways: ["1"], max_cells: "", weight: "", wish: "", amount: "", confidence: "", rest: "" });
+export const blank = (kind = "ways") => ({ ...structuredClone(EMPTY), kind, ways: kind === "product" ? [] : ["1"] });
 
-export function draw(place, form, told) {
-  place.replaceChildren(...form.tables.map((one) => card(one, form, told)));
-}
-
-export function add(place, form, told) {
-  const one = blank();
-  if (form.tables.some((each) => each.wish)) Object.assign(one, { wish: "stddev", amount: "10" });
-  form.tables.push(one);
-  place.append(card(one, form, told));
-  place.lastElementChild.querySelector("select").focus();
-  told();
-}
-
-// Names in entries follow an attribute that is renamed.
-export function rename(form, before, after) {
-  const follow = (names) => names?.forEach((name, i) => name === before && (names[i] = after));
-  for (const one of form.tables) {
-    one.sets?.forEach(follow);
-    follow(one.by);
-    one.product?.forEach(follow);
-    if (one.along === before) one.along = after;
-  }
-}
-
-function card(one, form, told) {
-  const special = el("div", { class: "special" });
-  const redraw = () => special.replaceChildren(...kindFields(one, form, told, redraw));
-  redraw();
-  const kind = choice(one.kind, KINDS, (value) => {
-    one.kind = value;
-    const empty = { ways: ["1"], sets: [], max_cells: "", queries: [["", ""]], along: "", by: [], listed: [], product: [["", "identity"]] };
-    if (value === "product") one.ways = [];
-    else if (!one.ways?.length) one.ways = ["1"];
-    for (const [key, each] of Object.entries(empty)) one[key] ??= each;
-    redraw();
-    told();
-  });
-  const remove = button("Remove", () => {
-    form.tables.splice(form.tables.indexOf(one), 1);
-    const next = made.nextElementSibling ?? made.previousElementSibling;
-    made.remove();
-    (next?.querySelector("select") ?? document.getElementById("add-table")).focus();
-    told();
-  }, { class: "quiet danger" });
-  const made = el("li", { class: "card" }, el("div", { class: "fields" }, field("What", kind), special, wish(one, told), weight(one, told), el("div", { class: "row" }, remove)));
-  return made;
-}
-
-function wish(one, told) {
-  const place = el("div", { class: "wish" });
-  const redraw = () => {
-    const kind = choice(one.wish, WISHES, (value) => {
-      one.wish = value;
-      if (value && !one.amount) one.amount = value === "variance" ? "100" : "10";
-      redraw();
-      place.querySelector("select").focus();
-      told();
+export function Tables({ work, edit, problems, next }) {
+  const { tables } = work.form;
+  const [dragged, drag] = useState(null);
+  const wrong = (i) => problems.find(([kind, place]) => kind === "tables" && place === i)?.[2];
+  const change = (i) => (key, value) =>
+    edit((all) => {
+      const one = all.form.tables[i];
+      if (key === "kind") for (const [each, empty] of Object.entries(EMPTY)) one[each] ??= structuredClone(empty);
+      if (key === "kind") one.ways = value === "product" ? [] : one.ways.length ? one.ways : ["1"];
+      one[key] = value;
+    }, `table ${i} ${key}`);
+  const place = (from, to) => from !== null && to >= 0 && to < tables.length && edit((all) => void all.form.tables.splice(to, 0, ...all.form.tables.splice(from, 1)));
+  const byOrder = () => edit((all) => all.form.tables.forEach((one, i) => (one.weight = String(4 ** (all.form.tables.length - 1 - i)))));
+  const wished = tables.some((one) => one.wish);
+  const add = () =>
+    edit((all) => {
+      const one = blank();
+      const other = all.form.tables.find((each) => each.wish);
+      all.form.tables.push(other ? { ...one, wish: other.wish, amount: other.amount, confidence: other.confidence } : one);
     });
-    const amount = input(one.amount, (value) => ((one.amount = value), told()), { inputmode: "decimal", size: "7" });
-    const sure = input(one.confidence, (value) => ((one.confidence = value), told()), { inputmode: "decimal", size: "5", placeholder: "0.95" });
-    place.replaceChildren(
-      el("div", { class: "pair" }, field("Wish for each number", kind), one.wish ? field("At most", amount) : "", one.wish === "margin" ? field("With confidence", sure) : ""),
-    );
-  };
-  redraw();
-  return place;
+  return html`<section aria-labelledby="h-tables">
+    <h2 id="h-tables">Which tables will be published?</h2>
+    <p class="hint">Every number of them gets an error bar. More tables share the same budget, so ask for what will be used.</p>
+    <ol id="tables" class="cards">
+      ${tables.map((one, i) => html`<li key=${i} class=${wrong(i) ? "card entry unfinished" : "card entry"} draggable=${dragged === i} onDragOver=${(e) => dragged !== null && e.preventDefault()} onDrop=${(e) => (e.preventDefault(), place(dragged, i), drag(null))} onDragEnd=${() => drag(null)}>
+        <${Entry} one=${one} form=${work.form} change=${change(i)} wrong=${wrong(i)} wished=${wished} />
+        <div class="row small">
+          ${tables.length > 1 && html`<span class="grip" aria-hidden="true" title="Drag to order" onPointerDown=${() => drag(i)} onPointerUp=${() => drag(null)}>⠿</span>
+            <${Button} kind="quiet" words="Up" aria-label=${`Entry ${i + 1} up`} told=${() => place(i, i - 1)} disabled=${i === 0} /><${Button} kind="quiet" words="Down" aria-label=${`Entry ${i + 1} down`} told=${() => place(i, i + 1)} disabled=${i === tables.length - 1} />`}
+          <${Button} kind="quiet danger" words="Remove" told=${() => edit((all) => all.form.tables.splice(i, 1))} />
+        </div></li>`)}
+    </ol>
+    <div class="row"><${Button} id="add-table" told=${add} words="Add tables" />
+      ${tables.length > 1 && !wished && html`<${Button} kind="quiet" id="by-order" told=${byOrder} words="Let this order say what matters most" />`}</div>
+    <div class="onward">${next}</div>
+  </section>`;
 }
 
-function weight(one, told) {
-  if (one.kind === "other") return null;
-  const more = el("details", { class: "further" }, el("summary", {}, "Weight"));
-  more.append(
-    field("How much it matters beside the others", input(one.weight, (value) => ((one.weight = value), told()), { placeholder: "1", list: "weights" }), "A number, or 1/sqrt(cells), or 1/cells."),
-  );
-  more.open = Boolean(one.weight);
-  return more;
+function Entry({ one, form, change, wrong, wished }) {
+  const set = (key) => (value) => change(key, value);
+  return html`<div class="fields">
+    ${wrong && html`<p class="wrong" role="status">${wrong}</p>`}
+    <${Choice} label="What" value=${one.kind} options=${KINDS} told=${set("kind")} />
+    <${Kind} one=${one} form=${form} set=${set} />
+    ${one.kind !== "other" && !wished && html`<${Matter} one=${one} set=${set} />`}
+  </div>`;
 }
 
-function kindFields(one, form, told, redraw) {
-  const cells = () => field("At most so many cells", input(one.max_cells, (value) => ((one.max_cells = value), told()), { inputmode: "numeric", size: "8", placeholder: one.kind === "ways" ? "any" : "" }));
+function Matter({ one, set }) {
+  const known = MATTER.some(([weight]) => weight === one.weight || (weight && asNumber(weight) === asNumber(one.weight)));
+  const options = known ? MATTER : [...MATTER, [one.weight, `weight ${one.weight}`]];
+  return html`<div class="pair"><${Choice} label="These matter" value=${one.weight} options=${options} told=${set("weight")} />
+    <${Fold} summary="A weight of your own" open=${!known}>${() => html`<${Text} label="Weight" value=${one.weight} told=${set("weight")} placeholder="1" hint="A number, or 1/sqrt(cells), or 1/cells." />`}<//></div>`;
+}
+
+function Kind({ one, form, set }) {
+  const few = () => html`<${Text} label="At most so many cells" inputmode="numeric" value=${one.max_cells} told=${set("max_cells")} placeholder=${one.kind === "ways" ? "any" : ""} />`;
   switch (one.kind) {
     case "ways":
-      return [ways(one, told), cells()];
+      return html`<${Ways} one=${one} told=${set("ways")} /><${Fold} summary="Leave large tables out" open=${Boolean(one.max_cells)}>${few}<//>`;
     case "small":
-      return [cells()];
+      return few();
     case "sets":
-      return [sets(one, form, told, redraw)];
+      return html`<${Sets} one=${one} form=${form} told=${set("sets")} />`;
     case "queries":
-      return [queries(one, told, redraw)];
+      return html`<${Queries} one=${one} told=${set("queries")} />`;
     case "product":
-      return [product(one, form, told, redraw), ways(one, told, "Only so many attributes at a time (all of them if none is ticked)")];
+      return html`<${Product} one=${one} form=${form} told=${set("product")} /><${Ways} one=${one} told=${set("ways")} legend="Crossed with all tables of" />`;
     case "other":
-      return [field("TOML", area(one.rest, (value) => ((one.rest = value), told()), { class: "code" }), "The keys of a [[workload]] entry, such as ways = [1, 2].")];
+      return html`<${Area} label="TOML" class="code" area="4" value=${one.rest} told=${set("rest")} hint="The keys of a [[workload]] entry, as specifications write them." />`;
     default:
-      return along(one, form, told, redraw);
+      return html`<${Along} one=${one} form=${form} set=${set} />`;
   }
 }
 
-function ways(one, told, legend = "All tables of") {
-  const named = ["the total", "one attribute", "two", "three", "four"];
+function Ways({ one, told, legend = "All tables of" }) {
+  const named = ["the total", "one column", "two", "three", "four"];
   const most = Math.max(3, ...one.ways.map(Number).filter(Number.isInteger));
-  const boxes = Array.from({ length: most + 1 }, (_, n) =>
-    tick(named[n] ?? String(n), one.ways.includes(String(n)), (on) => {
-      const set = new Set(one.ways);
-      if (on) set.add(String(n));
-      else set.delete(String(n));
-      one.ways = [...set].sort((a, b) => a - b);
-      told();
-    }),
-  );
-  return el("fieldset", {}, el("legend", {}, legend), el("div", { class: "ticks" }, boxes));
+  const chosen = (n, on) => Array.from({ length: most + 1 }, (_, i) => String(i)).filter((each) => (each === String(n) ? on : one.ways.includes(each)));
+  return html`<fieldset><legend>${legend}</legend><div class="ticks">${Array.from({ length: most + 1 }, (_, n) => html`<${Tick} label=${named[n] ?? String(n)} checked=${one.ways.includes(String(n))} told=${(on) => told(chosen(n, on))} />`)}</div></fieldset>`;
 }
 
-// Attributes that are crossed, each counted in its own way; levels are those that the attribute declares.
-function product(one, form, told, redraw) {
-  const named = [["identity", "each value"], ["prefixes", "up to each value"], ["ranges", "every range"], ["hierarchy", "all levels"]];
-  const rows = one.product.map((pair, i) => {
-    const names = [["", "choose …"], ...form.attributes.map((each) => [each.name, shortened(each.name, 60)])];
-    const chosen = form.attributes.find((each) => each.name === pair[0]);
-    const levels = [...(chosen?.units ?? []), ...(chosen?.levels ?? []).map((each) => each.name)];
-    const hows = [...named, ...levels.map((level) => [level, `by ${level}`])];
-    for (const [list, held] of [[names, pair[0]], [hows, pair[1]]]) if (!list.some(([key]) => key === held)) list.push([held, held]);
-    return el(
-      "li",
-      { class: "query" },
-      el(
-        "div",
-        { class: "pair" },
-        field("Attribute", choice(pair[0], names, (value) => ((pair[0] = value), (pair[1] = "identity"), redraw(), told()))),
-        field("Counted", choice(pair[1], hows, (value) => ((pair[1] = value), told()))),
-      ),
-      button("Remove", () => (one.product.splice(i, 1), redraw(), told()), { class: "quiet danger", "aria-label": `Remove factor ${i + 1}` }),
-    );
-  });
-  const adder = button("Cross with another", () => (one.product.push(["", "identity"]), redraw(), told()), { class: "quiet" });
-  return el("div", {}, el("ol", { class: "sets", "aria-label": "Attributes that are crossed" }, rows), adder);
+// Columns as chips: each can be removed, and another added from a list.
+function Chips({ names, form, told, label }) {
+  const known = form.attributes.map((each) => each.name);
+  const left = known.filter((name) => !names.includes(name));
+  return html`<div class="chips">
+    ${names.map((name) => html`<span class=${known.includes(name) ? "chip" : "chip lost"}>${shortened(name, 40)}<${Button} kind="close" aria-label=${`Remove ${name} from ${label}`} words="×" told=${() => told(names.filter((each) => each !== name))} /></span>`)}
+    <select aria-label=${`Add a column to ${label}`} value="" onChange=${(e) => (e.target.value && told([...names, e.target.value]), (e.target.value = ""))}><option value="">add …</option>${left.map((name) => html`<option value=${name}>${shortened(name, 60)}</option>`)}</select>
+  </div>`;
 }
 
-// Attributes as chips: each can be removed, and another added from a list.
-function chips(names, form, changed, label) {
-  const place = el("div", { class: "chips" });
-  const redraw = (focus) => {
-    const known = new Set(form.attributes.map((each) => each.name));
-    const left = [...known].filter((name) => !names.includes(name));
-    const more = choice("", [["", "add …"], ...left.map((name) => [name, shortened(name, 60)])], (name) => {
-      if (!name) return;
-      names.push(name);
-      redraw("select");
-      changed();
-    }, { "aria-label": `Add an attribute to ${label}` });
-    more.addEventListener("focus", () => offer(more, form, names));
-    place.replaceChildren(
-      ...names.map((name) =>
-        el("span", { class: known.has(name) ? "chip" : "chip wrong" }, shortened(name, 40), button("×", () => {
-          names.splice(names.indexOf(name), 1);
-          redraw("select");
-          changed();
-        }, { "aria-label": `Remove ${name} from ${label}`, class: "close" })),
-      ),
-      more,
-    );
-    if (focus) place.querySelector(focus).focus();
-  };
-  redraw();
-  return place;
+function Sets({ one, form, told }) {
+  const set = (i, names) => told(one.sets.map((each, j) => (i === j ? names : each)));
+  return html`<div><ol class="sets" aria-label="Tables; one without columns is the total">
+      ${one.sets.map((names, i) => html`<li><${Chips} names=${names} form=${form} told=${(value) => set(i, value)} label=${`table ${i + 1}`} /><${Button} kind="quiet danger" aria-label=${`Remove table ${i + 1}`} words="Remove table" told=${() => told(one.sets.filter((_, j) => j !== i))} /></li>`)}
+    </ol><${Button} kind="quiet" words="Add a table" told=${() => told([...one.sets, []])} /></div>`;
 }
 
-// The list follows attributes that were added or renamed since.
-function offer(more, form, names) {
-  const left = form.attributes.map((each) => each.name).filter((name) => !names.includes(name));
-  const shown = [...more.options].slice(1).map((each) => each.value);
-  if (shown.join("\n") === left.join("\n")) return;
-  more.replaceChildren(el("option", { value: "" }, "add …"), ...left.map((name) => el("option", { value: name }, shortened(name, 60))));
+function Queries({ one, told }) {
+  const set = (i, place) => (value) => told(one.queries.map((pair, j) => (i === j ? pair.with(place, value) : pair)));
+  return html`<div><ol class="sets bare" aria-label="Conditions">
+      ${one.queries.map((pair, i) => html`<li class="query"><${Text} label="Condition, as SQL" class="code" value=${pair[1]} told=${set(i, 1)} placeholder="age >= 18 and sex = 'Female'" /><${Text} label="Label" value=${pair[0]} told=${set(i, 0)} placeholder="the condition itself" /><${Button} kind="quiet danger" aria-label=${`Remove condition ${i + 1}`} words="Remove" told=${() => told(one.queries.filter((_, j) => j !== i))} /></li>`)}
+    </ol><${Button} kind="quiet" words="Add a condition" told=${() => told([...one.queries, ["", ""]])} /></div>`;
 }
 
-function sets(one, form, told, redraw) {
-  const rows = one.sets.map((names, i) =>
-    el(
-      "li",
-      {},
-      chips(names, form, told, `table ${i + 1}`),
-      button("Remove table", () => (one.sets.splice(i, 1), redraw(), told()), { class: "quiet danger", "aria-label": `Remove table ${i + 1}` }),
-    ),
-  );
-  const adder = button("Add a table", () => {
-    one.sets.push([]);
-    redraw();
-    told();
-  }, { class: "quiet" });
-  return el("div", {}, el("ol", { class: "sets", "aria-label": "Tables; one without attributes is the total" }, rows), adder);
-}
-
-function queries(one, told, redraw) {
-  const rows = one.queries.map((pair, i) =>
-    el(
-      "li",
-      { class: "query" },
-      field("Condition, as SQL", input(pair[1], (value) => ((pair[1] = value), told()), { class: "code", placeholder: "age >= 18 and sex = 'Female'" })),
-      field("Label", input(pair[0], (value) => ((pair[0] = value), told()), { placeholder: "the condition itself" })),
-      button("Remove", () => (one.queries.splice(i, 1), redraw(), told()), { class: "quiet danger", "aria-label": `Remove condition ${i + 1}` }),
-    ),
-  );
-  const adder = button("Add a condition", () => (one.queries.push(["", ""]), redraw(), told()), { class: "quiet" });
-  return el("div", {}, el("ol", { class: "sets", "aria-label": "Conditions" }, rows), adder);
-}
-
-function along(one, form, told, redraw) {
+const offered = (form, held) => {
   const names = [["", "choose …"], ...form.attributes.map((each) => [each.name, shortened(each.name, 60)])];
-  if (one.along && !names.some(([name]) => name === one.along)) names.push([one.along, one.along]);
-  const parts = [
-    field("Of the attribute", choice(one.along, names, (value) => ((one.along = value), redraw(), told()))),
-    el("div", { class: "field" }, el("span", { class: "label", id: fresh() }, "For each value of"), chips(one.by, form, told, "the groups")),
-  ];
-  if (one.kind === "ranges") {
-    const pairs = (one.listed ?? []).map((pair) => pair.join(" .. ")).join("\n");
-    const read = (value) => {
-      one.listed = lines(value).map((line) => line.split("..").map((end) => end.trim()));
-      const chosen = form.attributes.find((each) => each.name === one.along);
-      one.numbers = ["range", "codes"].includes(chosen?.kind) || chosen?.type === "number";
-      told();
-    };
-    parts.push(field("Only these ranges, one per line", area(pairs, read, { rows: "3", placeholder: "18 .. 64" }), "Every range if left empty."));
-  }
-  return parts;
+  return held && !names.some(([name]) => name === held) ? [...names, [held, held]] : names;
+};
+
+// Columns that are crossed, each counted in its own way; levels are those that the column declares.
+function Product({ one, form, told }) {
+  const named = [["identity", "each value"], ["prefixes", "up to each value"], ["ranges", "every range"], ["hierarchy", "all levels"]];
+  const set = (i, pair) => told(one.product.map((each, j) => (i === j ? pair : each)));
+  const hows = ([name, how]) => {
+    const chosen = form.attributes.find((each) => each.name === name);
+    const all = [...named, ...[...(chosen?.units ?? []), ...(chosen?.levels ?? []).map((each) => each.name)].map((level) => [level, `by ${level}`])];
+    return all.some(([key]) => key === how) ? all : [...all, [how, how]];
+  };
+  return html`<div><ol class="sets bare" aria-label="Columns that are crossed">
+      ${one.product.map((pair, i) => html`<li class="query"><div class="pair"><${Choice} label="Column" value=${pair[0]} options=${offered(form, pair[0])} told=${(value) => set(i, [value, "identity"])} /><${Choice} label="Counted" value=${pair[1]} options=${hows(pair)} told=${(value) => set(i, [pair[0], value])} /></div><${Button} kind="quiet danger" aria-label=${`Remove factor ${i + 1}`} words="Remove" told=${() => told(one.product.filter((_, j) => j !== i))} /></li>`)}
+    </ol><${Button} kind="quiet" words="Cross with another" told=${() => told([...one.product, ["", "identity"]])} /></div>`;
+}
+
+function Along({ one, form, set }) {
+  const chosen = form.attributes.find((each) => each.name === one.along);
+  const numbers = ["range", "codes"].includes(chosen?.kind) || chosen?.type === "number";
+  const read = (text) => lines(text).map((line) => line.split("..").map((end) => end.trim()));
+  return html`<${Choice} label="Of the column" value=${one.along} options=${offered(form, one.along)} told=${set("along")} />
+    <div class="field"><span class="label">For each value of</span><${Chips} names=${one.by} form=${form} told=${set("by")} label="the groups" /></div>
+    ${one.kind === "ranges" && html`<${Written} label="Only these ranges, one per line" area="3" value=${one.listed ?? []} read=${read} write=${(pairs) => pairs.map((pair) => pair.join(" .. ")).join("\n")} told=${(value) => (set("numbers")(numbers), set("listed")(value))} placeholder="18 .. 64" hint="Every range if left empty." />`}`;
 }

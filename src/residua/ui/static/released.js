@@ -1,0 +1,2 @@
+import { html } from "./parts.js";
+export const Released = ({ release }) => html`<p>${release.title}</p>`;
