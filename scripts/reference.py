@@ -42,8 +42,8 @@ GROUPS: tuple[tuple[str, str], ...] = (
     ("Combine plans", "common residual top_up by_group"),
     (
         "Measure: the one door to data",
-        "Source Weights Ledger allot measure measure_survey Continual records_per_person RecordsPerPerson score "
-        "measurement:Scores",
+        "Source Weights Ledger allot measure measure_survey Continual records_per_person RecordsPerPerson discover "
+        "Discovery score measurement:Scores",
     ),
     (
         "Publish: estimates with error bars",

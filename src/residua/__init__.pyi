@@ -20,9 +20,11 @@ from residua.estimation import Estimated as Estimated  # provisional
 from residua.estimation import estimate as estimate  # provisional
 from residua.estimation import plan_estimates as plan_estimates  # provisional
 from residua.measurement import Continual as Continual  # provisional
+from residua.measurement import Discovery as Discovery
 from residua.measurement import Ledger as Ledger
 from residua.measurement import RecordsPerPerson as RecordsPerPerson
 from residua.measurement import allot as allot
+from residua.measurement import discover as discover
 from residua.measurement import measure as measure
 from residua.measurement import measure_survey as measure_survey
 from residua.measurement import records_per_person as records_per_person

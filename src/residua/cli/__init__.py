@@ -10,6 +10,7 @@ if TYPE_CHECKING:
         auditing,
         comparing,
         deriving,
+        discovering,
         doctor,
         exporting,
         looking,

@@ -107,6 +107,30 @@ def persons(
         cli.persons.print_looked(read, rho, epsilon, most, share, as_json=json, show_values=show_values)
 
 
+@app.command()
+def discover(
+    spec: Annotated[Path, typer.Argument(metavar="SPEC.toml", help="A specification, or a draft of one.")],
+    column: Annotated[str, typer.Argument(metavar="COLUMN", help="The column to find out about.")],
+    rho: Annotated[float | None, typer.Option(help="What to spend, in rho.")] = None,
+    mu: Annotated[float | None, typer.Option(help="The same as mu.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="The same as epsilon, in a ledger of pure DP.")] = None,
+    delta: Annotated[float | None, typer.Option(help="The probability that nothing is promised, such as 1e-9.")] = None,
+    kind: Annotated[str, typer.Option(help="values, 'whole numbers' or numbers: which values, or which range.")] = (
+        "values"
+    ),
+    values_per_person: Annotated[int | None, typer.Option(help="How many different values of a person count.")] = None,
+    show_values: ShowValues = False,
+    json: AsJson = False,
+) -> None:
+    """Find out privately which values a column holds.
+
+    Or which range its numbers have. Writes them into the specification; the ledger pays, and adds up delta.
+    """
+    amounts: dict[str, Any] = {"rho": rho, "mu": mu, "epsilon": epsilon}
+    how: dict[str, Any] = {"delta": delta, "kind": kind, "values_per_person": values_per_person}
+    cli.discovering.run_discovery(spec, column, amounts, how, as_json=json, show_values=show_values)
+
+
 class ShowByDefault(TyperGroup):
     """What is no command of its own is a file to show: `residua ledger FILE` is `residua ledger show FILE`."""
 
@@ -130,7 +154,7 @@ def create(
 
     The budget is that of [ledger], or of [privacy] where [ledger] states none. One that is there stays as it is.
     """
-    ledger = cli.steps.create_ledger(cli.spec.read_spec(spec), population)
+    ledger = cli.steps.create_ledger(cli.discovering.read_for_ledger(spec), population)
     if json:
         cli.accounts.print_ledger(ledger.path, as_json=True)
         return

@@ -140,8 +140,8 @@ def delta_of(mu: float, epsilon: float) -> float:
         # Asked before the ball becomes a rational, which for 2^-(10^19) would fill the memory.
         if upper <= arb(_TINY):
             return _TINY
-        answer = min(1.0, round_up(_rational(upper)))
-        if lower > 0 and answer == round_up(_rational(lower)):
+        answer = min(1.0, round_up(rational(upper)))
+        if lower > 0 and answer == round_up(rational(lower)):
             break
     return answer
 
@@ -248,7 +248,8 @@ def _float(bits: int) -> float:
     return float(struct.unpack("<d", struct.pack("<q", bits))[0])
 
 
-def _rational(exact_ball: Any) -> Fraction:
+def rational(exact_ball: Any) -> Fraction:
+    """The number that a ball without a radius is."""
     mantissa, exponent = exact_ball.man_exp()
     return int(mantissa) * Fraction(2) ** int(exponent)
 
@@ -282,7 +283,7 @@ def epsilon_of_rho(rho: float, delta: float) -> float:
         x, r = arb(excess), arb(rho)
         order = 1 + x
         epsilon = order * r - (arb(delta).log() + x.log1p()) / x - (1 / x).log1p()
-        upper = _rational(epsilon.upper())
+        upper = rational(epsilon.upper())
     # Below 0 the bound holds at epsilon 0 as well, because delta falls as epsilon rises.
     return max(round_up(upper), 0.0)
 
@@ -330,5 +331,5 @@ def pure_to_gdp_pcost(epsilon: Fraction) -> Fraction:
     with ctx.workprec(256 + 2 * int(epsilon)):
         e = arb(fmpq(epsilon.numerator, epsilon.denominator))
         square = 8 * (2 / (1 + e.exp())).erfcinv() ** 2
-        exact = _rational(square.upper())
+        exact = rational(square.upper())
     return Fraction(-(-exact.numerator * 2**200 // exact.denominator), 2**200)

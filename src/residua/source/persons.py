@@ -237,7 +237,7 @@ def person_hashes(columns: Sequence[Any], names: Sequence[str], key: tuple[Any, 
         return hashes[0][0], absent
     together = np.ascontiguousarray(np.concatenate([words for words, _ in hashes], axis=1))
     offsets = np.arange(len(together) + 1, dtype=np.int64) * (16 * len(hashes))
-    return _hashed(together.view(np.uint8).ravel(), offsets, key), absent
+    return hashed_texts(together.view(np.uint8).ravel(), offsets, key), absent
 
 
 def _hashes(column: Any, name: str, key: tuple[Any, Any]) -> tuple[Words, NDArray[np.bool_]]:
@@ -253,10 +253,11 @@ def _hashes(column: Any, name: str, key: tuple[Any, Any]) -> tuple[Words, NDArra
     texts = id_texts(column, name)
     gone = is_null(texts)
     offsets, values = laid_out(texts)
-    return _hashed(values, offsets, key), gone
+    return hashed_texts(values, offsets, key), gone
 
 
-def _hashed(values: NDArray[np.uint8], offsets: NDArray[np.int64], key: tuple[Any, Any]) -> Words:
+def hashed_texts(values: NDArray[np.uint8], offsets: NDArray[np.int64], key: tuple[Any, Any]) -> Words:
+    """A 128-bit keyed hash of each text, (texts, 2)."""
     from residua.source.person_kernel import hash_texts  # loads Numba
 
     out = np.empty((len(offsets) - 1, 2), dtype=np.uint64)
