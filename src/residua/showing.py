@@ -57,10 +57,13 @@ class Reported(Shown):
         *,
         title: str | None = None,
         beside: Any = None,
+        since: Any = None,
+        map: str | Path | None = None,
+        theme: str | Path | None = None,
         language: str | None = None,
         overwrite: bool = False,
     ) -> None:
-        """Writes one self-contained HTML page for people: what is protected, how accurate the numbers are, pictures.
+        """Writes one self-contained HTML page for people: a headline, charts, all tables, methods, the guarantee.
 
         The page holds what the value itself holds and nothing else: no data is read, and nothing is spent.
 
@@ -68,6 +71,9 @@ class Reported(Shown):
             path: the file; an older report is replaced.
             title: what the page is called.
             beside: for a plan, another plan over the same domain, to see what changes.
+            since: for a release, an earlier one, to see what changed.
+            map: a file of GeoJSON with a region for every value of one attribute, which is then drawn as a map.
+            theme: a TOML file with an office's name, logo, colours and fonts.
             language: in which it is written, such as `"de"` or `"fr"`; titles too, where the domain declares them.
             overwrite: replace the file whatever it holds.
 
@@ -75,7 +81,8 @@ class Reported(Shown):
             FileError: something else is there, or it cannot be written.
             PlanError: `beside` is not a plan, or this is none; or a language that nobody has translated to.
         """
-        shown_by("write_report")(self, path, title=title, beside=beside, language=language, overwrite=overwrite)
+        looks = {"since": since, "map": map, "theme": theme, "language": language}
+        shown_by("write_report")(self, path, title=title, beside=beside, overwrite=overwrite, **looks)
 
 
 class ReportedPlan(Reported):

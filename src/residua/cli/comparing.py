@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from residua.analysis import compare
 from residua.cli.opening import load_published, plan_at
@@ -68,7 +69,9 @@ def print_side_by_side(first: Path, second: Path, *, as_json: bool, everything: 
     out.print("(stddev: the root mean square over a table's numbers; —: the plan does not tell this table)")
 
 
-def write_report_of(subject: Path, beside: Path | None, target: Path, title: str | None) -> None:
+def write_report_of(
+    subject: Path, beside: Path | None, target: Path, title: str | None, *, since: Path | None = None, **looks: Any
+) -> None:
     """Writes a page about a release, a projection, estimates, a saved plan, or the plan of a specification.
 
     Raises:
@@ -80,9 +83,10 @@ def write_report_of(subject: Path, beside: Path | None, target: Path, title: str
         raise FileError(f"there is no release folder, saved plan or specification {str(subject)!r}; check the path.")
     about = load_published(subject) if subject.is_dir() else plan_at(subject)
     other = None if beside is None else _plan_beside(beside)
+    earlier = None if since is None else load_published(since)
     with progress_bar() as show:
         show("drawing", 0, None)
-        write_report(about, target, title=title, beside=other)
+        write_report(about, target, title=title, beside=other, since=earlier, **looks)
     out.print(f"Wrote {target}: one page, to be opened in any browser or printed")
 
 

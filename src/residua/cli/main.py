@@ -22,7 +22,9 @@ from residua.cli.options import (
     OnExecutors,
     OutputForm,
     ReleasePath,
+    ReportMap,
     ReportPath,
+    ReportTheme,
     ReportTitle,
     Rounded,
     ShowValues,
@@ -319,12 +321,16 @@ def report(
     ] = None,
     out: ReportPath = Path("report.html"),
     title: ReportTitle = None,
+    since: Annotated[Path | None, typer.Option(metavar="DIR", help="An earlier release, to see what changed.")] = None,
+    map: ReportMap = None,
+    theme: ReportTheme = None,
 ) -> None:
-    """Write one page for people, with pictures.
+    """Write one page for people: a headline, charts, all tables, methods and the guarantee.
 
-    It holds protection, accuracy and tables, and loads nothing. Reads no data and costs nothing.
+    It loads nothing. Reads no data and costs nothing.
     """
-    cli.comparing.write_report_of(subject, beside, out, title)
+    looks = {"since": since, "map": map, "theme": theme}
+    cli.comparing.write_report_of(subject, beside, out, title, **looks)
 
 
 @app.command()

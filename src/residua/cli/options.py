@@ -52,6 +52,8 @@ ShowValues = Annotated[
 ]
 ReportPath = Annotated[Path, typer.Option(help="The page to write; an older report is replaced.")]
 ReportTitle = Annotated[str | None, typer.Option(help="What the page is called.")]
+ReportMap = Annotated[Path | None, typer.Option(help="GeoJSON with a region for every value of an attribute.")]
+ReportTheme = Annotated[Path | None, typer.Option(help="TOML: an office's name, logo, colours and fonts.")]
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from residua import cli
-from residua.cli.options import AsJson, ReportPath, ReportTitle, ShowValues, writing
+from residua.cli.options import AsJson, ReportMap, ReportPath, ReportTheme, ReportTitle, ShowValues, writing
 
 app = typer.Typer(
     help="Look before you choose, and top up what was released.", no_args_is_help=True, rich_markup_mode=None
@@ -159,8 +159,10 @@ def report(
     spec: PlansPath,
     out: ReportPath = Path("report.html"),
     title: ReportTitle = None,
+    map: ReportMap = None,
+    theme: ReportTheme = None,
 ) -> None:
     """Write one self-contained page about all that the session has measured. Spends nothing."""
     with cli.sessions.opened(cli.sessions.read_session_spec(spec)) as session:
-        session.report(out, title=title)
+        session.report(out, title=title, map=map, theme=theme)
     cli.show.out.print(f"Wrote {out}: one page, to be opened in any browser or printed")

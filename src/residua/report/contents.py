@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import singledispatch
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from residua.release.folder import privacy_statement
 from residua.report.accuracy import accuracy
 from residua.report.alternatives import alternatives
 from residua.report.headline import plan_headline, release_headline
+from residua.report.maps import Geography, read_map
 from residua.report.odds import Protection, protection, spent_protection
 from residua.report.page import Page, Section, html, section, write_page
 from residua.report.pictures import pictures
@@ -33,6 +35,7 @@ from residua.report.sections import (
     statement,
     tables_section,
 )
+from residua.report.since import since_section
 from residua.report.theme import Theme, read_theme
 from residua.session import Session
 
@@ -70,31 +73,52 @@ def write_report(
     write_page(page_of(thing, title, beside, **looks), path, overwrite=overwrite)
 
 
-def page_of(thing: Any, title: str | None = None, beside: Any = None, *, theme: str | Path | None = None) -> Page:
+def page_of(
+    thing: Any,
+    title: str | None = None,
+    beside: Any = None,
+    *,
+    since: Any = None,
+    map: str | Path | None = None,
+    theme: str | Path | None = None,
+) -> Page:
     """The page about a plan, a release, a projection, estimates or a session.
 
     Raises:
         PlanError: something else; or something to stand beside it that is not a plan beside a plan.
+        SpecError: a map or a theme that is none.
     """
     if beside is not None and not (isinstance(thing, Plan) and isinstance(beside, Plan)):
         raise PlanError("beside: two plans stand side by side; give a plan beside a plan.")
     if title is not None and not isinstance(title, str):
         raise PlanError(f"title={title!r} is not a text; give one.")
     look = Theme() if theme is None else read_theme(theme)
-    page = _page(thing, title, beside)
+    geography = None if map is None else read_map(map, thing.domain)
+    page = _page(thing, title, Given(beside, geography))
+    if since is not None:
+        page.sections.insert(1, since_section(thing, since))
     page.theme = look
     return page
 
 
+@dataclass(frozen=True)
+class Given:
+    """What a page shows besides its subject: a plan beside a plan, the shapes of regions."""
+
+    beside: Plan | None = None
+    geography: Geography | None = None
+
+
 @singledispatch
-def _page(thing: Any, title: str | None, beside: Any) -> Page:
+def _page(thing: Any, title: str | None, given: Given) -> Page:
     raise PlanError(
         f"{type(thing).__name__} has no report; give a plan, a release, a projection, estimates or a session."
     )
 
 
 @_page.register
-def _(plan: Plan, title: str | None, beside: Plan | None) -> Page:
+def _(plan: Plan, title: str | None, given: Given) -> Page:
+    beside = given.beside
     lead = say(
         "What would be published, how accurate it would be, and how well people would be protected. No data was read."
     )
@@ -111,7 +135,7 @@ def _(plan: Plan, title: str | None, beside: Plan | None) -> Page:
 
 
 @_page.register
-def _(release: Release, title: str | None, beside: None) -> Page:
+def _(release: Release, title: str | None, given: Given) -> Page:
     workload, shield = release.plan.workload, protection(release.planned, release.receipt)
     count = int(release.asked_cells)
     if workload is not None and workload.noun == "queries":
@@ -126,28 +150,28 @@ def _(release: Release, title: str | None, beside: None) -> Page:
         )
     lead += f" {release.advice}" if release.advice else ""
     name = title or say("Release")
-    return Page(name, lead, *_published(release, shield, name))
+    return Page(name, lead, *_published(release, shield, name, given))
 
 
 @_page.register
-def _(projected: Projected, title: str | None, beside: None) -> Page:
+def _(projected: Projected, title: str | None, given: Given) -> Page:
     lead = say("Tables that agree with each other, without negative counts where that was asked for.")
     errors = accurate(projected.plan, accuracy(projected.plan), biased=WARNING, projection=True)
     note = say("Thin lines and bands are 95 % intervals, each for one number. The estimates within them are biased.")
-    return _without_bars(projected, title or say("Projection"), lead, WARNING, "projected", note, errors)
+    return _without_bars(projected, title or say("Projection"), lead, WARNING, "projected", note, given, errors)
 
 
 @_page.register
-def _(estimated: Estimated, title: str | None, beside: None) -> Page:
+def _(estimated: Estimated, title: str | None, given: Given) -> Page:
     lead = say(
         "Tables estimated from everything that was measured. They agree and are never negative, but follow a model."
     )
     note = say("There are no error bars, because the numbers are biased.")
-    return _without_bars(estimated, title or say("Estimates"), lead, MODEL_WARNING, "estimated", note)
+    return _without_bars(estimated, title or say("Estimates"), lead, MODEL_WARNING, "estimated", note, given)
 
 
 @_page.register
-def _(session: Session, title: str | None, beside: None) -> Page:
+def _(session: Session, title: str | None, given: Given) -> Page:
     status, known, name = session.status, session.known, title or say("Session")
     shield = spent_protection(float(status.spent_exactly), session.ledger.unit, brief(status.spent))
     steps = section(
@@ -162,14 +186,14 @@ def _(session: Session, title: str | None, beside: None) -> Page:
         choices=[(str(n), ", ".join(names), end) for n, (names, end) in status.choices.items()],
     )
     lead = say("What a session has measured step by step, and everything that follows from it.")
-    rest = [] if known is None else _published(known, shield, name)
+    rest = [] if known is None else _published(known, shield, name, given)
     return Page(name, lead, *rest[:3], steps, *(rest[3:] or [protected(shield)]))
 
 
-def _published(release: Release, shield: Protection, name: str) -> list[Section | None]:
+def _published(release: Release, shield: Protection, name: str, given: Given) -> list[Section | None]:
     """What is said of everything that was measured."""
     biased = say("Answers are biased, as the privacy statement says. They have no intervals.")
-    errors, drawn = judged(release), pictures(release)
+    errors, drawn = judged(release), pictures(release, given.geography)
     return [
         release_headline(release, shield, errors, drawn),
         charts_section(drawn[1:], say(_MARKS)),
@@ -183,10 +207,17 @@ def _published(release: Release, shield: Protection, name: str) -> list[Section 
 
 
 def _without_bars(
-    published: Any, name: str, lead: str, warning: str, what: str, note: str, errors: Section | None = None
+    published: Any,
+    name: str,
+    lead: str,
+    warning: str,
+    what: str,
+    note: str,
+    given: Given,
+    errors: Section | None = None,
 ) -> Page:
     """The page of tables whose numbers are biased, and have no standard deviations."""
-    shield, drawn = protection(published.plan, published.receipt), pictures(published)
+    shield, drawn = protection(published.plan, published.receipt), pictures(published, given.geography)
     caption = "" if errors else say("Estimated root mean square error of a number")
     return Page(
         name,

@@ -19,11 +19,13 @@ from markupsafe import Markup
 
 from residua.domain import Attribute, Bins, Dates, Domain, Integers
 from residua.domain.words import said, title_of
+from residua.errors import PlanError
 from residua.language import say
 from residua.linalg.arrays import Integers as Places
 from residua.published.quality import FLAGS
 from residua.published.streaming import axis_labels
 from residua.report.charts import draw_bar_panels, draw_bars, draw_heat, draw_line_panels, draw_lines
+from residua.report.maps import Geography, draw_map, map_caption
 from residua.report.series import Series, series_of
 from residua.report.svg import figure, shortened
 
@@ -48,10 +50,21 @@ class Picture:
     caption: str
 
 
-def pictures(published: Any) -> list[Picture]:
-    """The main tables of a release or a projection as charts, the most important first."""
+def pictures(published: Any, geography: Geography | None = None) -> list[Picture]:
+    """The main tables of a release or a projection as charts, the most important first; a map before all."""
     drawings = (picture(table) for table in _main_tables(published))
-    return list(islice((each for each in drawings if each is not None), PICTURES))
+    first = [] if geography is None else _mapped(published, geography)
+    return [*first, *islice((each for each in drawings if each is not None), PICTURES - len(first))]
+
+
+def _mapped(published: Any, geography: Geography) -> list[Picture]:
+    """The map of an attribute, where its table is told."""
+    try:
+        table = published.table([geography.attribute])
+    except PlanError:
+        return []
+    series, heading = table_series(table), heading_of(table)
+    return [Picture(heading, draw_map(series, heading, geography), _told(map_caption(series, geography), series))]
 
 
 def picture(table: Any) -> Picture | None:

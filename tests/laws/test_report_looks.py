@@ -1,0 +1,139 @@
+"""Maps, themes and changes in reports: what is drawn is what was given, and bad files are refused in a sentence."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import residua as rs
+from residua.report.charts import shade_of
+from residua.report.contents import page_of, report_html
+from residua.report.maps import read_map
+from residua.report.pictures import chart
+from residua.report.tables import every_table
+
+NAMES = ("North", "South", "East")
+REGION = rs.Categories(NAMES).described("Region", meanings={"East": {"code": "E3"}})
+DOMAIN = rs.Domain({"region": REGION, "sex": ["F", "M"], "minute": rs.Integers(0, 699)})
+
+
+@cache
+def released(n: int) -> rs.Release:
+    plan = rs.plan(rs.marginals(DOMAIN, [[], ["region"], ["sex"], ["sex", "minute"]]), rs.ZCDP(0.5))
+    columns = {
+        "region": np.array(NAMES)[np.minimum(np.arange(n) % 6, 2)],
+        "sex": np.array(["F", "M"])[np.arange(n) % 2],
+    }
+    data = pa.table({**columns, "minute": np.arange(n) % 700})
+    return rs.measure(plan, data, ledger=rs.Ledger(Path(mkdtemp()) / "l", rs.ZCDP(0.5)))
+
+
+def geojson(path: Path, keys: tuple[str, ...] = ("North", "South", "E3"), extra: dict | None = None) -> Path:
+    """Unit squares side by side, from west to east."""
+    features = [
+        {"type": "Feature", "properties": {"key": key, "level": 2}, "geometry": {"type": "Polygon", "coordinates": [
+            [[x, 0], [x + 1, 0], [x + 1, 1], [x, 1], [x, 0]]]}}
+        for x, key in enumerate(keys)
+    ]  # fmt: skip
+    path.write_text(json.dumps({"type": "FeatureCollection", "features": features, **(extra or {})}))
+    return path
+
+
+def test_regions_lie_where_the_file_has_them_and_are_shaded_by_their_numbers(tmp_path):
+    path = geojson(tmp_path / "map.geojson")
+    geography = read_map(path, DOMAIN)
+    assert geography.attribute == "region"
+    assert geography.shapes == {
+        name: f"M{x},200L{x + 200},200L{x + 200},0L{x},0L{x},200Z" for name, x in zip(NAMES, (0, 200, 400), strict=True)
+    }
+    text = str(page_of(released(6_000), map=path).facts("headline")["picture"].drawn)
+    table = released(6_000).table(["region"])
+    shades = [shade_of(float(each), float(max(table["upper"]))) for each in table["estimate"]]
+    assert re.findall(r'<path d="M\d+,\S+ class="(\w+)"', text) == shades
+
+
+@pytest.mark.parametrize(
+    ("keys", "extra", "words"),
+    [
+        (("North", "South"), {}, "no region for 'East' of 'region'"),
+        (("x", "y", "z"), {}, "the values of no attribute"),
+        (NAMES, {"features": 5}, "is no GeoJSON"),
+        (NAMES, {"features": [{"geometry": {"type": "Polygon", "coordinates": [[[0], [1], [2]]]}}]}, "is no GeoJSON"),
+    ],
+)
+def test_files_that_are_no_map_of_the_domain_are_refused(tmp_path, keys, extra, words):
+    with pytest.raises(rs.ResiduaError, match=words):
+        report_html(released(6_000), map=geojson(tmp_path / "m.geojson", keys, extra))
+    with pytest.raises(rs.ResiduaError, match="map: cannot read"):
+        report_html(released(6_000), map=tmp_path / "none")
+
+
+def test_a_theme_has_its_name_logo_colours_and_fonts_in_the_page(tmp_path):
+    (tmp_path / "logo.svg").write_text("<svg xmlns='http://www.w3.org/2000/svg'/>")
+    lines = ['name = "Office & Co"', 'logo = "logo.svg"', "[colours]", 'accent = ["#7a1f3d", "#f2a0b5"]']
+    (tmp_path / "theme.toml").write_text("\n".join([*lines, "[fonts]", 'head = "Georgia, serif"']))
+    text = report_html(released(6_000), theme=tmp_path / "theme.toml")
+    assert "--accent: light-dark(#7a1f3d, #f2a0b5); --head: Georgia, serif;" in text
+    assert re.search(r'<img src="data:image/svg\+xml;base64,\w+=*" alt="Office &amp; Co">', text)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("x = ", "is not TOML"),
+        ("size = 3", "'size'; it may have name, logo, colours and fonts"),
+        ("[colours]\nacent = '#000000'", "no colour 'acent'"),
+        ("[colours]\naccent = 'red; } body { display: none'", "is no colour"),
+        ("[colours]\naccent = '#e0e0e0'", "contrast of 1.31 in light pages"),
+        ("[fonts]\nhead = 'x; } body { display: none'", "is no list of font families"),
+        ("logo = 'logo.exe'", "is of no kind that browsers show"),
+        ("logo = 'none.png'", "cannot read the logo"),
+    ],
+)
+def test_bad_themes_are_refused(tmp_path, content, words):
+    (tmp_path / "theme.toml").write_text(content)
+    with pytest.raises(rs.ResiduaError, match=re.escape(words)):
+        report_html(released(6_000), theme=tmp_path / "theme.toml")
+
+
+def test_what_changed_is_what_the_two_releases_say():
+    this, last = released(9_000), released(6_000)
+    facts = page_of(this, since=last).facts("since")
+    total = rs.change(this, last)["estimate"][0]
+    assert f"changed by {total:,.0f} (" in facts["said"]
+    (region,) = [each for each in facts["pictures"] if each.title == "Region"]
+    told = [int(each.replace(",", "")) for each in re.findall(r"<td>([\d,]+)", str(region.drawn))]
+    assert told == [round(float(each)) for each in rs.change(this, last, ["region"])["estimate"]]
+    with pytest.raises(rs.ResiduaError, match="since: a release can be compared"):
+        report_html(rs.project(this), since=last)
+
+
+def test_no_table_is_left_out_silently():
+    """Every table is listed with all its numbers, or with a picture and the command that gives them."""
+    release = released(6_000)
+    listed = {one.title: one for one in every_table(release)}
+    assert list(listed) == ["Total", "Region", "sex", "sex × minute"]
+    assert [one.whole for one in listed.values()] == [True, True, True, False]
+    assert "data:image/png;base64," in listed["sex × minute"].drawn
+    text = report_html(release)
+    assert "residua table DIR sex minute" in text
+    assert "Too large to be written out on this page: 1." in text
+
+
+def test_plain_numbers_are_drawn_as_tables_are():
+    values = np.arange(24.0).reshape(2, 12) * 40
+    panels = chart([["F", "M"], [f"2024-{i:02}" for i in range(1, 13)]], values, values - 9, values + 9,
+                   names=["sex", "month"], ordered=[False, True])  # fmt: skip
+    assert panels.count("<polyline") == 2
+    flags = ["reliable", "use with caution", "unreliable"]
+    bars = chart(["a", "b", "c"], [90, 30, 5], [80, 20, -5], [100, 40, 15], flags, names=["x"])
+    assert re.findall(r'class="bar (\w+)"', bars) == ["sure", "unsure", "poor"]
+    many = np.ones((40, 40))
+    assert chart([range(40), range(40)], many, names=["x", "y"]).count("<td") == 1600
