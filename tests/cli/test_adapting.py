@@ -27,12 +27,14 @@ def test_adapting_spends_the_plans_budget_writes_both_folders_and_costs_nothing_
 
 def test_an_objective_for_estimates_plans_as_plan_estimates_does(tmp_path):
     folder = with_plans(tmp_path)
-    workload = '[objective]\nminimise = "estimates"\n[[workload]]\nways = [1, 2]\n'
+    workload = '[objective]\nminimise = "estimates"\nrecords = 500\n[[workload]]\nways = [1, 2]\n'
     (folder / "one.toml").write_text(SPEC.partition("[[plan")[0] + workload)
     assert inside("plan", "one.toml", "--save", "p.json", cwd=folder).code == 0
     domain = rs.Domain({"sex": ["F", "M"], "age": rs.Integers(0, 3)})
-    best = rs.plan_estimates(rs.marginals(domain, ways=[1, 2]), rs.ZCDP(0.5))
+    best = rs.plan_estimates(rs.marginals(domain, ways=[1, 2]), rs.ZCDP(0.5), records=500)
     assert rs.Plan.load(folder / "p.json").to_body()["precisions"] == best.to_body()["precisions"]
     for more in ("p = 2\n", "tolerance = 0.1\n"):
         (folder / "one.toml").write_text(SPEC.partition("[[plan")[0] + workload.replace("[[", more + "[["))
         assert "remove them" in inside("plan", "one.toml", cwd=folder).err
+    (folder / "one.toml").write_text(SPEC.partition("[[plan")[0] + workload.replace('"estimates"', '"max"'))
+    assert "records is for" in inside("plan", "one.toml", cwd=folder).err

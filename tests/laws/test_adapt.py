@@ -8,9 +8,8 @@ import pytest
 
 import residua as rs
 from residua.errors import LedgerError, PlanError
-from residua.estimation.spending import FACTORS, Learned, at_precisions, spend
-from residua.linalg.lattice import all_sets, closure
-from tests.laws.estimations import SIZES, domain_of_four, parity, records, truth
+from residua.estimation.spending import precisions_after
+from tests.laws.estimations import domain_of_four, parity, records, truth
 
 DATA = records(np.random.default_rng(1))
 WORKLOAD = rs.marginals(domain_of_four(), ways=3)
@@ -87,28 +86,27 @@ def test_bad_arguments_are_refused_before_anything_is_spent(tmp_path):
     assert opened.ledger.spent_exactly == 0
 
 
-def test_spending_is_where_no_shift_between_two_sets_would_help():
-    """The optimum of curves that are known: the error's slope per cost is one number wherever more is spent."""
-    random = np.random.default_rng(5)
-    lattice = closure([all_sets(4, 2)], 4)
-    measured = np.full(len(lattice), 0.01)
-    signal, noise = random.uniform(5, 60, len(lattice)), random.uniform(50, 100, len(lattice))
-    s = noise[:, None] / np.sqrt(FACTORS)
-    learned = Learned(lattice, measured, measured, signal[:, None] * s / np.hypot(signal[:, None], s))
-    weights = np.where(lattice.set_sizes == 2, 1.0, 0.0)
-    costs = lattice.products(1.0 - 1.0 / np.array(list(SIZES.values())))
-    pcost = 8 * float(measured @ costs)
+def test_what_is_left_goes_to_tables_that_pairs_do_not_explain_and_the_rest_to_all(tmp_path):
+    """Nothing falls below what was measured, all is spent, and a score of mere noise changes nothing."""
+    look = rs.plan_estimates(WORKLOAD, rs.ZCDP(0.002))
+    release = session(tmp_path).release(look)
+    plan = rs.plan_estimates(WORKLOAD, rs.ZCDP(0.01), records=3000)
+    tables = rs.estimate(release, total=3000)._tables
+    measured = look.precisions
+    sets = [members for members in plan.lattice if len(members) == 3]
+    quiet, loud = dict.fromkeys(sets, 100.0), {**dict.fromkeys(sets, 100.0), (0, 1, 2): 3000.0}
+    even, more = (precisions_after(plan, measured, tables, plan.pcost, scores, 20.0) for scores in (quiet, loud))
+    for wanted in (even, more):
+        assert (wanted >= measured * (1 - 1e-12)).all()
+        assert float(wanted @ plan.costs) == pytest.approx(plan.pcost, rel=2e-3)
+    at = plan.lattice.number((0, 1, 2))
+    assert more[at] > 2 * even[at]
+    assert (np.delete(more, at) <= np.delete(even, at) * (1 + 1e-9)).all()
 
-    def error(tau):
-        found = at_precisions(learned.curves, measured, tau)[0]
-        return float(weights @ np.sqrt(lattice.sum_over_subsets(found**2, np.ones(4))))
 
-    tau = spend(learned, weights, costs, pcost)
-    assert (tau >= measured * (1 - 1e-12)).all()
-    assert float(tau @ costs) == pytest.approx(pcost)
-    least = error(tau)
-    assert least < error(measured * 8)
-    for _ in range(200):
-        other = np.maximum(tau * np.exp(0.3 * random.standard_normal(len(tau))), measured)
-        extra = (other - measured) * ((pcost - float(measured @ costs)) / float((other - measured) @ costs))
-        assert error(measured + extra) > least * (1 - 2e-3)
+def test_scores_that_noise_drowns_are_not_paid_for(tmp_path):
+    """Four scores of 3,000 records, for a fiftieth of rho 0.0001: their noise would be a thousand."""
+    adapted = session(tmp_path).adapt(WORKLOAD, rs.ZCDP(0.0001))
+    assert list(adapted.spent) == ["look", "rest"]
+    assert adapted.scores is None
+    assert sum(adapted.spent.values()) <= rs.ZCDP(0.0001).pcost_allowed()

@@ -67,15 +67,24 @@ def test_at_a_budget_that_tells_nothing_the_tables_are_small_and_say_so(tmp_path
     assert said >= 5
 
 
-def test_a_small_budget_measures_the_total_and_a_large_one_the_tables():
-    domain = rs.Domain.of_sizes([3, 4, 5])
-    stddevs = [
-        float(np.sqrt(rs.plan_estimates(rs.marginals(domain, ways=2), rs.ZCDP(rho)).variance([])))
-        for rho in (1e-6, 1e-4, 0.1)
-    ]
-    assert stddevs[0] < 1.8 * np.sqrt(1 / 2e-6)
-    assert stddevs[1] < 310
-    assert stddevs[2] < 25
+def shares(records, rho):
+    """Which share of a budget for three-way tables goes to tables of 0, 1, 2 and 3 attributes."""
+    workload = rs.marginals(rs.Domain.of_sizes([3, 4, 5, 6]), ways=3)
+    plan = rs.plan_estimates(workload, rs.ZCDP(rho), records=records)
+    spent = plan.precisions * plan.costs
+    return [float(spent[plan.lattice.set_sizes == ways].sum() / spent.sum()) for ways in range(4)]
+
+
+def test_what_noise_drowns_gets_little_of_the_budget_and_more_records_or_budget_go_to_larger_tables():
+    total, _, pairs, triples = np.transpose([shares(100, 1e-3), shares(10_000, 1e-3), shares(10_000, 10.0)])
+    assert total[0] > 2 * total[1] >= 2 * total[2] > 0
+    assert pairs[0] < pairs[1]
+    assert triples[0] == pytest.approx(0.02, abs=1e-3)  # enough to tell how strong they are
+    assert triples[2] > 4 * triples[1]
+    assert shares(None, 0.1) == shares(10_000, 0.1)
+    for nothing in (0, -5, True, "many", float("nan")):
+        with pytest.raises(rs.errors.PlanError, match="records="):
+            shares(nothing, 0.1)
 
 
 def test_a_release_that_is_mostly_noise_says_what_to_read_instead_with_the_share_that_noise_moves(tmp_path):

@@ -44,8 +44,8 @@ def objective_of(settings: Mapping[str, Any], has_targets: bool) -> Objective | 
         known = ", ".join(f'"{each}"' for each in OBJECTIVES)
         raise SpecError(f'[objective] minimise = {name!r} is not {known} or "estimates"; use one of them.')
     if name == "estimates":
-        if has_targets or len(settings) > 1:
-            raise SpecError('[objective] minimise = "estimates" has neither targets nor other keys; remove them.')
+        if has_targets or not set(settings) <= {"minimise", "records"}:
+            raise SpecError('[objective] minimise = "estimates" has no targets and no key but records; remove them.')
         return None
     if name is not None and has_targets and name != "max":
         raise SpecError('targets already mean minimise = "max"; remove [objective] minimise or the targets.')

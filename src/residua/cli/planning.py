@@ -32,7 +32,7 @@ def make_plan(spec: Spec, like: Plan | None = None) -> Plan:
     if spec.for_estimates:
         from residua.estimation import plan_estimates
 
-        return plan_estimates(spec.workload, cast("Guarantee", spec.guarantee), unit=spec.unit)
+        return plan_estimates(spec.workload, cast("Guarantee", spec.guarantee), unit=spec.unit, records=spec.records)
     shares: list[float] = []  # of the predicted time, where that is long; rounds then say nothing more
 
     def share_over(share: float) -> None:

@@ -137,7 +137,7 @@ def adapt(
     out: Out,
     estimates: Annotated[Path | None, typer.Option(help="A folder of estimates to write, too.")] = None,
     look: Annotated[float, typer.Option(help="Which share of the budget the look gets.")] = 0.5,
-    scores: Annotated[float, typer.Option(help="Which share scores of larger tables get; 0: none.")] = 0.03,
+    scores: Annotated[float, typer.Option(help="Which share scores of larger tables get; 0: none.")] = 0.02,
     show_values: ShowValues = False,
 ) -> None:
     """Look, learn how strong interactions are, spend the rest where it helps estimates most. Goes on after a crash."""

@@ -20,9 +20,9 @@
                   each that are counted, with one_per = "month" or per = { month = 1 } if you like; left_out = 0.02:
                   the share that goes to estimating how many are not (0: none), left_out_most = 50 of each person;
                   where it has weights: sampling = 0.05, the share for the sampling error (0: bounds alone)
-[objective]       minimise = "total" | "max" | "largest" with count | "p-norm" with p | "estimates"; tolerance;
-                  dense = true: one by one; axis = true: with noise along an axis, however short, as a continual
-                  release takes it
+[objective]       minimise = "total" | "max" | "largest" with count | "p-norm" with p | "estimates" with records;
+                  tolerance; dense = true: one by one; axis = true: with noise along an axis, however short, as a
+                  continual release takes it
 [ledger]          path = "adult.ledger"; rho | mu | epsilon and delta | epsilon: the whole budget of the dataset;
                   witness = "/elsewhere/adult.witness", discovery_delta = 1e-9
 [plan.NAME]       candidates of a session (sessions.py); [session] state = "folder"
@@ -59,7 +59,7 @@ _SECTIONS = {
         *("delimiter", "encoding", "decimal", "date_format", "sheet", "counts", "weights", "person", "no_person"),
     },
     "privacy": {*SPENDING, "records", "replace", "one_per", "per", "left_out", "left_out_most", "sampling"},
-    "objective": {"minimise", *NUMBERS, "tolerance", "dense", "axis"},
+    "objective": {"minimise", *NUMBERS, "tolerance", "dense", "axis", "records"},
     "ledger": {"path", "witness", "discovery_delta", *SPENDING},
     "session": {"state", "by"},
 }
@@ -93,6 +93,7 @@ class Spec:
     unit: Unit
     minimise: Objective | None
     for_estimates: bool  # planned by `rs.plan_estimates`
+    records: Any  # about how many there are, for estimates
     tolerance: float | None
     axis: bool  # whether noise is to be correlated along an axis, however short
     source: Mapping[str, Any]
@@ -167,6 +168,8 @@ def _spec(content: Mapping[str, Any], folder: Path) -> Spec:
     dense, axis = (flag("[objective]", objective, key) for key in ("dense", "axis"))
     if dense and axis:
         raise SpecError("[objective] has both dense and axis, which are two forms of plans; give one.")
+    if "records" in objective and objective.get("minimise") != "estimates":
+        raise SpecError('[objective] records is for minimise = "estimates"; remove it.')
     if dense:
         workload = workload.listed()
     least = _least_epsilon(privacy, targets is not None)
@@ -197,6 +200,7 @@ def _spec(content: Mapping[str, Any], folder: Path) -> Spec:
         unit=_unit(privacy, source) if weights is None else weights.protects,
         minimise=objective_of(objective, targets is not None),
         for_estimates=objective.get("minimise") == "estimates",
+        records=objective.get("records"),
         tolerance=objective.get("tolerance"),
         axis=axis,
         source=source,

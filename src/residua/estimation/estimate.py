@@ -238,7 +238,7 @@ class Estimated(Exported, Tabled):
             error = math.sqrt(self.fitted.total_error)
             total = max(self.total + error * float(random.standard_normal()), 1.0) if error else self.total
             again = simulated(self.domain, observed.variances, truth, int(random.integers(2**62)))
-            fit = _fitted(again.telling(total), self.public, total, self.fitted.total_error)
+            fit = fitted_of(again.telling(total), self.public, total, self.fitted.total_error)
             yield replace(self, fitted=fit, simulated=again)
             if progress is not None:
                 progress(done + 1, n)
@@ -322,10 +322,10 @@ def estimate(
     public = Public(release.domain, facts)
     count, variance = total_of(release, public)
     observed = observed_of(release).telling(count)
-    return Estimated(release, public, _fitted(observed, public, count, variance, progress), variance == 0.0)
+    return Estimated(release, public, fitted_of(observed, public, count, variance, progress), variance == 0.0)
 
 
-def _fitted(
+def fitted_of(
     observed: Observed, public: Public, total: float, variance: float, progress: Progress | None = None
 ) -> Fitted:
     """Singles and pairs, and how strong larger interactions are."""

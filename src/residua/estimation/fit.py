@@ -28,7 +28,7 @@ from residua.errors import PlanError
 from residua.estimation.mixture import THRESHOLD, Mixture, Target, Values, first_shares, fit_mixture
 from residua.estimation.observed import Members, Observed, Public, Supposed
 from residua.estimation.raking import agreeing, raked
-from residua.estimation.shrinkage import Posterior, Prior, guarded, shrunk
+from residua.estimation.shrinkage import Posterior, Prior, guarded, pooled_prior, shrunk
 from residua.linalg.arrays import Floats
 from residua.linalg.modes import centred
 
@@ -81,7 +81,6 @@ def absorbed_shares(truth: Supposed, fits: Sequence[tuple[Observed, Mixture]], t
 
 
 Progress = Callable[[str, int, int], object]
-Seen = Callable[[Members, Floats, Floats, Prior], object]  # a deviation, the model, what is believed of it
 MOST_VALUES = 6_000
 _DOUBT = {1: 0.0, 2: 2.0}  # standard deviations beyond which measurements win, of singles and pairs
 _SURE = 100.0  # how much more precise than anything measured a public fact counts in the mixture
@@ -143,13 +142,11 @@ class Belief:
 
     Args:
         posterior: of its deviation from the model.
-        deviation: as measured.
         kept: how much of it was kept, 0 to 1.
         doubt: how far it is above what noise alone would make it, in standard deviations of its square.
     """
 
     posterior: Posterior
-    deviation: Floats
     kept: float
     doubt: float
 
@@ -173,7 +170,7 @@ def judged(
     posterior = guarded(posterior, deviation, variance * (1.0 - share), directions, surely)
     square = float((deviation**2).sum())
     kept = float((posterior.mean * deviation).sum() / max(square, 1e-300))
-    return Belief(posterior, deviation, kept, (square / variance - directions) / math.sqrt(2.0 * directions))
+    return Belief(posterior, kept, (square / variance - directions) / math.sqrt(2.0 * directions))
 
 
 def above_floor(model: Floats, posterior: Posterior, cell_variance: float) -> Floats:
@@ -188,15 +185,8 @@ def fitted(
     total: float,
     total_variance: float,
     progress: Progress | None = None,
-    *,
-    reconcile: bool = True,
-    simulate: bool = True,
-    seen: Seen | None = None,
 ) -> Fitted:
     """All singles and pairs.
-
-    `reconcile` moves pairs until three-way tables can have them, `simulate` finds how much noise the model has
-    followed, and `seen` is told of each deviation.
 
     Raises:
         PlanError: more values than fit, or nothing measured.
@@ -211,14 +201,11 @@ def fitted(
     say = progress or (lambda what, done, of: None)
     fitting = _Fitting(observed, public, values, total, say)
     mixture, nothing = fitting.mixture(), np.zeros((len(values.sizes),) * 2)
-    singles, pairs, notes = fitting.tables(mixture, nothing, None if simulate else seen)
-    if simulate:
-        truth = Supposed(values, singles, pairs)
-        simulated = [truth.observed(domain, observed.variances, seed) for seed in range(simulations(values))]
-        fits = [(one, replace(fitting, observed=one).mixture()) for one in simulated]
-        singles, pairs, notes = fitting.tables(mixture, absorbed_shares(truth, fits, total), seen)
-    if reconcile:
-        pairs = agreeing(public, values, singles, pairs, say)
+    truth = Supposed(values, *fitting.tables(mixture, nothing)[:2])
+    simulated = [truth.observed(domain, observed.variances, seed) for seed in range(simulations(values))]
+    fits = [(one, replace(fitting, observed=one).mixture()) for one in simulated]
+    singles, pairs, notes = fitting.tables(mixture, absorbed_shares(truth, fits, total))
+    pairs = agreeing(public, values, singles, pairs, say)
     return Fitted(values, total, singles, pairs, notes.errors, total_variance, notes.kept, notes.doubt, {})
 
 
@@ -233,7 +220,6 @@ class _Notes:
     kept: Floats
     doubt: Floats
     absorbed: Floats
-    seen: Seen | None
 
 
 def _both(members: Members) -> tuple[Members, ...]:
@@ -263,6 +249,7 @@ class _Fitting:
         values, d = self.values, len(self.values.sizes)
         singles, pairs = np.zeros(len(values.owner)), np.zeros((len(values.owner),) * 2)
         weights, sure = np.zeros((d, d)), np.zeros((d, d), dtype=bool)
+        even = self._even()
         for members in (s for k in (1, 2) for s in combinations(range(d), k)):
             known, variance = self.public.known(members), self.observed.variance(members)
             if known is None and math.isinf(variance):
@@ -270,7 +257,7 @@ class _Fitting:
             residual = (centred(known) if known is not None else self.observed.residual(members)) / self.total
             at = tuple(values.of(i) for i in members)
             if len(members) == 1:
-                singles[at] = residual
+                singles[at] = residual if known is not None else self._towards_even(members, residual, even)
             else:
                 pairs[at], pairs[at[::-1]] = residual, residual.T
             for place in _both(members):
@@ -283,10 +270,26 @@ class _Fitting:
         first, penalty = first_shares(values, singles), THRESHOLD / max(self.total * mean, 1e-300)
         return Target(values, singles, pairs, np.diag(weights), of_pairs, first, penalty)
 
-    def tables(self, mixture: Mixture, absorbed: Floats, seen: Seen | None) -> tuple[Floats, Floats, _Notes]:
+    def _even(self) -> Prior | None:
+        """How far single attributes are from even, what all of them say."""
+        parts = [
+            (self.observed.residual(i), np.full(self.values.sizes[i[0]], self.total / self.values.sizes[i[0]]), v)
+            for i in self.observed.sets(1)
+            if 0 < (v := self.observed.cell_variance(i)) < math.inf
+        ]
+        return pooled_prior(parts) if parts else None
+
+    def _towards_even(self, members: Members, residual: Floats, prior: Prior | None) -> Floats:
+        """A single attribute's deviations from even, in shares, without what is likely to be noise."""
+        if prior is None:
+            return residual
+        model = np.full(len(residual), self.total / len(residual))
+        return shrunk(residual * self.total, model, self.observed.cell_variance(members), prior).mean / self.total
+
+    def tables(self, mixture: Mixture, absorbed: Floats) -> tuple[Floats, Floats, _Notes]:
         """Singles, pairs, and what was noted of them."""
         shape = absorbed.shape
-        notes = _Notes(np.zeros(shape), np.full(shape, np.nan), np.zeros(shape), absorbed, seen)
+        notes = _Notes(np.zeros(shape), np.full(shape, np.nan), np.zeros(shape), absorbed)
         singles = self._singles(mixture, notes)
         return singles, self._pairs(mixture, singles, notes), notes
 
@@ -330,6 +333,4 @@ class _Fitting:
         for at in _both(members):
             notes.kept[at], notes.doubt[at] = own.kept, own.doubt
             notes.errors[at] = own.posterior.variance + share * noise
-        if notes.seen is not None:
-            notes.seen(members, own.deviation, model, own.posterior.prior)
         return above_floor(model, own.posterior, self.observed.cell_variance(members))

@@ -24,7 +24,7 @@ from scipy.special import softmax
 from residua.linalg.arrays import Floats
 
 Singles = NDArray[np.float32]
-COMPONENTS, ROUNDS = 300, 300
+COMPONENTS, ROUNDS = 128, 200
 _FEWEST = 32
 THRESHOLD = 2.0  # λ N √τ̄
 _STEP, _WARM, _SPREAD = 0.1, 20, 0.2

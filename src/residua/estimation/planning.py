@@ -1,41 +1,43 @@
-"""How precisely to measure what, so that estimates that borrow strength are best: before data, and after a look.
+"""How precisely to measure what, before data, so that estimates that borrow strength are best.
 
 The best plan for unbiased tables spends nearly everything on the largest tables asked for. Estimates need them least:
-a model of all pairs predicts most of a larger table, and a few single attributes weigh on every table. So budgets are
-shared by the number of attributes, and among tables of one number almost evenly, whatever their size.
-
-After a look, larger tables are measured where their scores say that it pays. Singles and pairs rise together by
-default: a model of all pairs borrows from every one of them, which the error of each alone does not show. Whether pairs
-that seem strong should get more than that is tried, not assumed: releases are simulated from the estimates, as they
-would be after each way of spending, and the way whose estimates come back best is taken. No data is touched.
+a model of all pairs predicts most of a larger table, and a few single attributes weigh on every table. So the budget is
+shared by the number of attributes, as the errors that are expected for so many records say, and among tables of one
+number almost evenly, whatever their size.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from scipy.optimize import minimize
 
 from residua.errors import PlanError
-from residua.estimation.fit import Fitted, Progress, fitted
-from residua.estimation.observed import Members, Public, Supposed, variances_of
-from residua.estimation.spending import Learned, at_precisions, blended, spend, with_scores
-from residua.linalg.arrays import Booleans, Floats
+from residua.linalg.arrays import Floats
 from residua.plans.estimator import require_workload
 from residua.plans.noise import NORMAL
 from residua.plans.product.plan import ProductPlan
 from residua.privacy import AddRemove, Guarantee, Nothing, PureDP, Unit
 from residua.workload import Workload
 
-# Shares of the budget by number of attributes, found on one real table (docs/decisions/14-estimates.md).
-_TOTAL, _SINGLES, _TRIPLES, _MORE = 0.01, 0.17, 0.03, 0.01
-_TOTAL_STDDEV, _MOST_TOTAL = 300.0, 1.0 / 3.0  # of the total, as far as that share pays for it
+# What is expected of tables before they are seen (docs/decisions/14-estimates.md).
+_RECORDS = 10_000  # where nobody says how many there are
+_STRENGTH, _WEAKER = 0.5, 0.04  # squared deviations of pairs from independence, and how much those of one more are less
+_CELLS, _COUNTS = np.array([0.125, 0.25, 0.625]), np.array([5.0, 1.2, 0.12])  # shares of cells, counts beside the mean
+_SINGLES = 0.2  # how much singles weigh beside larger tables
+_LEAST = (0.02, 0.1, 0.1, 0.02)  # shares of 0, 1, 2 and more attributes: what was expected may be wrong
 _POWER, _ALONE = 1.0 / 6.0, 1.0 / 2.0  # precision ∝ cells^power, of several numbers of attributes, of singles alone
+MEAN = math.sqrt(2.0 / math.pi)  # of the absolute value of a standard normal
+_MOST_SETS = 500  # of one number of attributes that are looked at
 _SLACK = 1.0 - 2.0**-40
 
 
-def plan_estimates(workload: Workload, guarantee: Guarantee, *, unit: Unit | None = None) -> ProductPlan:
+def plan_estimates(
+    workload: Workload, guarantee: Guarantee, *, unit: Unit | None = None, records: float | None = None
+) -> ProductPlan:
     """A plan whose releases `rs.estimate` makes the most of: for marginals, with normal noise.
 
     Guarantee: as for every plan, measuring it costs at most the guarantee for the unit; the verifier checks it again.
@@ -45,9 +47,11 @@ def plan_estimates(workload: Workload, guarantee: Guarantee, *, unit: Unit | Non
         workload: marginals, made by `rs.marginals`; weights do not matter here.
         guarantee: the budget: `rs.ApproxDP`, `rs.GDP` or `rs.ZCDP`.
         unit: whom to protect; one record added or removed if left out.
+        records: about how many records there are, as far as that is public; the order of magnitude is enough, and
+            10,000 if left out. It decides how much goes to the total, single attributes, pairs and larger tables.
 
     Raises:
-        PlanError: not marginals, or a pure guarantee, which has no normal noise.
+        PlanError: not marginals, a pure guarantee, which has no normal noise, or no number of records.
 
     Example:
         >>> import residua as rs
@@ -57,7 +61,11 @@ def plan_estimates(workload: Workload, guarantee: Guarantee, *, unit: Unit | Non
         (True, 0.2)
     """
     require_estimable(workload, guarantee, "guarantee")
-    return planned(workload, guarantee, unit or AddRemove(), len(workload.lattice.levels) - 1)
+    if records is not None and (isinstance(records, bool) or not isinstance(records, int | float) or not records >= 1):
+        raise PlanError(
+            f"records={records!r} is not a number of records; give about how many there are, or leave it out."
+        )
+    return planned(workload, guarantee, unit or AddRemove(), records)
 
 
 def require_estimable(workload: Workload, guarantee: Guarantee, argument: str) -> None:
@@ -67,124 +75,68 @@ def require_estimable(workload: Workload, guarantee: Guarantee, argument: str) -
         raise PlanError(f"{argument}={guarantee!r} has no normal noise; give rs.ApproxDP, rs.GDP or rs.ZCDP.")
 
 
-def planned(workload: Workload, guarantee: Guarantee, unit: Unit, ways: int) -> ProductPlan:
-    """As `plan_estimates`, of sets of at most so many attributes; the others are left for later."""
+def planned(workload: Workload, guarantee: Guarantee, unit: Unit, records: float | None = None) -> ProductPlan:
+    """As `plan_estimates`, unchecked."""
     lattice, domain = workload.lattice, workload.domain
-    shares = shares_by_ways(ways, float(guarantee.pcost_allowed()))
     cells = lattice.products(domain.sizes.astype(np.float64))
     costs = lattice.products(1.0 - 1.0 / domain.sizes)
-    precisions = np.zeros(len(lattice))
-    for ways, share in enumerate(shares):
-        at = (lattice.set_sizes == ways) & (costs > 0)
-        weights = cells[at] ** (_ALONE if len(shares) == 2 else _POWER)
-        precisions[at] = share * weights / max(float(weights @ costs[at]), 1e-300)
+    levels = [np.flatnonzero((lattice.set_sizes == ways) & (costs > 0)) for ways in range(len(lattice.levels))]
+    proportions = np.zeros(len(lattice))
+    for at in levels:
+        weights = cells[at] ** (_ALONE if len(levels) == 2 else _POWER)
+        proportions[at] = weights / max(float(weights @ costs[at]), 1e-300)
+    looked = [at[:: max(1, len(at) // _MOST_SETS)] for at in levels]
+    pcost = float(guarantee.pcost_allowed())
+    noises = [(cells[at], costs[at] / (proportions[at] * pcost)) for at in looked]
+    precisions = proportions * shares_by_ways(noises, records or _RECORDS)[lattice.set_sizes]
     promise: Any = {"guarantee": guarantee, "unit": unit, "objective": "estimates that borrow strength"}
     unscaled = ProductPlan(domain, lattice, precisions, workload=workload, **promise)
-    scale = float(guarantee.pcost_allowed()) / unscaled.unit_pcost * _SLACK
-    plan = unscaled.scaled(scale)
+    plan = unscaled.scaled(pcost / unscaled.unit_pcost * _SLACK)
     NORMAL.promised(plan.measurements.cost(plan.unit), guarantee)
     return plan
 
 
-def shares_by_ways(ways: int, pcost: float) -> Floats:
+def shares_by_ways(noises: Sequence[tuple[Floats, Floats]], records: float) -> Floats:
     """The share of the budget for residuals of 0, 1, … attributes, (ways + 1,), adding up to one.
 
-    Every table is as wrong as its total: where the budget is small, more of it goes there.
-    """
-    if ways == 0:
-        return np.ones(1)
-    total = float(np.clip(1.0 / (pcost * _TOTAL_STDDEV**2), _TOTAL, _MOST_TOTAL))
-    more = [_TRIPLES, *[_MORE] * (ways - 3)] if ways > 2 else []
-    rest = [_SINGLES, 1.0 - _SINGLES - sum(more), *more] if ways > 1 else [1.0]
-    return np.array([total, *((1.0 - total) * share for share in rest)])
-
-
-_SHARES = (0.0, 0.5, 1.0)  # how far spending follows the strength of single pairs
-_LITTLE = 1e-3  # of what is there: not worth a measurement of its own
-_MOST_LARGE = 0.06  # of the budget, for tables of three or more attributes: forecasts of what they bring are rough
-_BETTER = 0.98  # of the error of rising together, for another way to be taken
-
-
-def precisions_after(
-    plan: ProductPlan,
-    known: Learned,
-    fit: Fitted,
-    public: Public,
-    pcost: float,
-    scores: tuple[Mapping[Members, float], float] | None = None,
-    progress: Progress | None = None,
-) -> Floats:
-    """How precisely each set is to be known once all is spent, none below what it is, (sets,).
+    The least geometric mean of the expected errors of tables of each number of attributes. A cell whose deviation from
+    what smaller tables say has variance v, measured with noise of variance s², errs by `√(2/π · v s²/(v + s²))`; a
+    table's error is made of those of its interactions. Deviations are taken as in `docs/decisions/14-estimates.md`.
 
     Args:
-        plan: made by `rs.plan_estimates`: the proportions that singles and pairs rise in.
-        known: what was measured says.
-        fit: the estimates of singles and pairs so far.
-        public: what is known besides.
-        pcost: what everything may cost in the end, for one record added or removed.
-        scores: of larger tables, and the deviation of their noise.
-        progress: called with what is being done, how much is done, and of how much.
+        noises: for 0, 1, … attributes: the cells of each table, and the noise variance of a cell if all were spent
+            there, (tables,) each.
+        records: about how many there are.
     """
-    lattice, costs = plan.lattice, plan.costs
-    assert plan.workload is not None  # it is plain
-    cells = lattice.products(plan.domain.sizes.astype(np.float64))
-    if scores is not None:
-        known = with_scores(known, *scores, cells, costs)
-    weights = np.zeros(len(lattice))
-    weights[plan.workload.numbers] = plan.workload.weights
-    small = lattice.set_sizes < 3
-    proportions = np.where(small, plan.precisions, 0.0)
-    even = spend(known, weights, costs, pcost, small, proportions)
-    if scores is not None and float((even * costs)[~small].sum()) > _MOST_LARGE * pcost:
-        known = _worthiest(known, even, costs, small, _MOST_LARGE * pcost)
-        even = spend(known, weights, costs, pcost, small, proportions)
-    if not (lattice.set_sizes == 2).any():
-        return _without_little(even, known.measured)
-    alone = spend(known, weights, costs, pcost)
-    return _without_little(_best(even, alone, known, costs, fit, public, small, progress), known.measured)
+    ways = len(noises) - 1
+    least = np.array([*_LEAST, *[_LEAST[-1]] * ways][: ways + 1])
+    least *= min(1.0, 0.5 / least.sum())
+    live = np.array([len(cells) > 0 for cells, _ in noises])
+
+    def shares(free: Floats) -> Floats:
+        each = np.where(live, np.exp(free - free.max()), 0.0)
+        return np.asarray(np.where(live, least, 0.0) + (1.0 - least[live].sum()) * each / each.sum())
+
+    def error(free: Floats) -> float:
+        own = [
+            _expected_square(n, *noise, share, records)
+            for n, (noise, share) in enumerate(zip(noises, shares(free), strict=True))
+        ]
+        whole = [sum(math.comb(k, j) * own[j] for j in range(k + 1)) for k in range(1, ways + 1)]
+        return sum(math.log(max(one, 1e-300)) * (_SINGLES if k == 0 else 1.0) for k, one in enumerate(whole))
+
+    return shares(minimize(error, np.zeros(ways + 1), method="Nelder-Mead", options={"fatol": 1e-4, "maxiter": 400}).x)
 
 
-def _worthiest(known: Learned, wanted: Floats, costs: Floats, small: Booleans, most: float) -> Learned:
-    """Only those of the larger tables that bring most for what they cost, as many as that pays for."""
-    errors, _ = at_precisions(known.curves, np.where(known.reference > 0, known.reference, 1.0), wanted)
-    spent = wanted * costs
-    gain = np.where(small | (spent <= 0), 0.0, (known.curves[:, 0] - errors) / np.maximum(spent, 1e-300))
-    order = np.argsort(-gain, kind="stable")
-    kept = small.copy()
-    kept[order[(np.cumsum(np.where(small, 0.0, spent)[order]) <= most) & (gain[order] > 0)]] = True
-    return Learned(known.lattice, known.measured, np.where(kept, known.reference, 0.0), known.curves)
-
-
-def _without_little(wanted: Floats, measured: Floats) -> Floats:
-    return np.asarray(np.where(wanted > measured * (1.0 + _LITTLE), wanted, measured))
-
-
-def _best(
-    even: Floats,
-    alone: Floats,
-    known: Learned,
-    costs: Floats,
-    fit: Fitted,
-    public: Public,
-    small: Booleans,
-    progress: Progress | None,
-) -> Floats:
-    """The way of spending on singles and pairs whose simulated release is estimated best."""
-    tried: list[tuple[float, Floats]] = []
-    for share in _SHARES:
-        on_small = blended(
-            np.where(small, even, 0.0), np.where(small, alone, 0.0), share, np.where(small, known.measured, 0.0), costs
-        )
-        wanted = np.where(small, on_small, even)
-        error = _simulated_error(wanted, known, fit, public, progress)
-        tried.append((error if share == 0.0 else error / _BETTER, wanted))
-    return min(tried, key=lambda one: one[0])[1]
-
-
-def _simulated_error(wanted: Floats, known: Learned, fit: Fitted, public: Public, progress: Progress | None) -> float:
-    """The error of all pairs, estimated from a release simulated with these precisions."""
-    noise = np.divide(1.0, wanted, out=np.full_like(wanted, np.inf), where=wanted > 0)
-    variances = variances_of(public.domain, known.lattice, noise)
-    simulated = Supposed(fit.values, fit.singles, fit.pairs).observed(public.domain, variances, seed=1)
-    again = fitted(simulated, public, fit.total, 0.0, progress, reconcile=False, simulate=False)
-    return float(np.abs(again.pairs - fit.pairs).sum())
+def _expected_square(ways: int, cells: Floats, noise: Floats, share: float, records: float) -> float:
+    """The squared error that a residual of so many attributes adds to a table, the mean over tables."""
+    if not len(cells):
+        return 0.0
+    s = (noise / share)[:, None]
+    if ways == 0:
+        return MEAN**2 * min(float(s[0, 0]), records**2)
+    mean = (records / cells)[:, None]
+    strength = 1.0 if ways == 1 else _STRENGTH * _WEAKER ** (ways - 2)
+    v = strength * mean**2 * _COUNTS**2 / float(_CELLS @ _COUNTS**2) + (mean * _COUNTS if ways > 2 else 0.0)
+    each = MEAN * cells * (np.sqrt(v * s / (v + s)) @ _CELLS)
+    return float((each**2).mean())

@@ -2,9 +2,10 @@
 
 A cell's deviation from the model is normal with mean 0 and a variance from a scale mixture: multiples θ of
 `m^p m̄^(1−p)`, m the model's count of the cell and m̄ their mean, plus a few variances that do not look at the model, up
-to the largest deviation seen. The mixture's weights are learned from the table (or begin from those of many
-tables), the exponent p by marginal likelihood. Deviations far below the noise shrink to the model; deviations far above
-it are kept, whatever the model says: a release without noise is returned as it is.
+to the largest deviation seen. Or the cell is empty, its deviation −m: a copy, a function or a hierarchy leaves most
+cells of a table empty. The mixture's weights are learned from the table (or begin from those of many tables), the
+exponent p by marginal likelihood. Deviations far below the noise shrink to the model; deviations far above it are
+kept, whatever the model says: a release without noise is returned as it is.
 
 Reference: Stephens (2017), False discovery rates: a new deal (the scale mixture); Fay and Herriot (1979) (the use).
 """
@@ -19,11 +20,13 @@ from residua.linalg.arrays import Floats
 
 EXPONENTS = (0.5, 1.0, 1.5, 2.0)
 _MULTIPLES = np.array([0.0, *(2.0**k for k in range(-16, 9))])
-_SPIKES = (0.0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99)  # shares of cells that are as the model says
+_SPIKES = np.array([0.0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99])  # shares of cells that are as the model says
 _SLAB = 8.0 ** -np.arange(4)  # of the largest squared deviation
 _RARE = 0.1  # cells' worth of belief that a deviation has nothing to do with the model, for each such variance
-SCALES = len(_MULTIPLES) + len(_SLAB)
+_EMPTY = 0.02  # of the cells, to begin with
+SCALES = len(_MULTIPLES) + len(_SLAB) + 1  # the last: an empty cell
 _ROUNDS = 8
+_MOST_CELLS = 2_000  # of a table that weights are learned from
 _UNSEEN = 1e-12
 _PRIOR = 2.0  # cells' worth of belief in the model
 _POOLED = 50.0  # cells' worth of belief in what other tables say
@@ -60,16 +63,19 @@ class Posterior:
     evidence: float
 
 
-def _scales(model: Floats, exponent: float, largest: float) -> Floats:
-    m = np.maximum(model.ravel(), 1e-12 * max(float(model.mean()), 1e-300))
-    base = m**exponent * max(float(model.mean()), 1e-300) ** (1.0 - exponent)
-    return np.concatenate([base[:, None] * _MULTIPLES, np.broadcast_to(largest * _SLAB, (len(m), len(_SLAB)))], axis=1)
+def _scales(model: Floats, exponent: float, largest: float, stride: int = 1) -> Floats:
+    mean = max(float(model.mean()), 1e-300)
+    m = np.maximum(model.ravel()[::stride], 1e-12 * mean)
+    base = m**exponent * mean ** (1.0 - exponent)
+    apart = np.broadcast_to(largest * np.append(_SLAB, 0.0), (len(m), len(_SLAB) + 1))
+    return np.concatenate([base[:, None] * _MULTIPLES, apart], axis=1)
 
 
-def _likelihood(squared: Floats, scales: Floats, variance: Floats | float) -> tuple[Floats, float]:
+def _likelihood(deviation: Floats, model: Floats, scales: Floats, variance: Floats | float) -> tuple[Floats, float]:
     """The likelihood of each cell under each scale, relative to its largest, and the sum of the logs of those."""
     whole = scales + variance
-    log = -0.5 * (np.log(whole) + squared[:, None] / whole)
+    log = -0.5 * (np.log(whole) + (deviation**2)[:, None] / whole)
+    log[:, -1] = -0.5 * (np.log(whole[:, -1]) + (deviation + model) ** 2 / whole[:, -1])
     top = log.max(axis=1, keepdims=True)
     return np.exp(log - top), float(top.sum())
 
@@ -81,19 +87,19 @@ def _learned(likelihood: Floats, cost: float = 0.0) -> Floats:
     the evidence that a doubling of the mean multiple must bring, in units of log 2.
     """
     count, models = len(likelihood), len(_MULTIPLES)
-    best, start = -np.inf, (0.0, 1)
-    for spike in _SPIKES:
-        evidence = np.log(spike * likelihood[:, :1] + (1.0 - spike) * likelihood[:, 1:models] + 1e-300).sum(axis=0)
-        evidence += _PRIOR * np.log(spike + (1.0 - spike) / (1.0 + _MULTIPLES[1:] / _MULTIPLES[1]))
-        evidence -= cost * np.log1p((1.0 - spike) * _MULTIPLES[1:] / _MULTIPLES[1])
-        if evidence.max() > best:
-            best, start = float(evidence.max()), (spike, 1 + int(evidence.argmax()))
+    first, others = likelihood[:, :1, None], likelihood[:, 1:models, None]
+    evidence = np.log(_SPIKES * first + (1.0 - _SPIKES) * others + 1e-300).sum(axis=0)  # (multiples, spikes)
+    times = (_MULTIPLES[1:] / _MULTIPLES[1])[:, None]
+    evidence += _PRIOR * np.log(_SPIKES + (1.0 - _SPIKES) / (1.0 + times))
+    evidence -= cost * np.log1p((1.0 - _SPIKES) * times)
+    multiple, spike = np.unravel_index(int(evidence.argmax()), evidence.shape)
     belief = np.zeros(likelihood.shape[1])
     belief[models:] = _RARE
     belief[0] += _PRIOR
     weights = belief / count
-    weights[0] += start[0]
-    weights[start[1]] += 1.0 - start[0]
+    weights[-1] += _EMPTY
+    weights[0] += _SPIKES[spike]
+    weights[1 + multiple] += 1.0 - _SPIKES[spike]
     weights /= weights.sum()
     for _ in range(_ROUNDS):
         weights = (weights * (likelihood.T @ (1.0 / (likelihood @ weights))) + belief) / (count + belief.sum())
@@ -107,9 +113,9 @@ def shrunk(deviation: Floats, model: Floats, variance: float, prior: Prior | Non
     best: Posterior | None = None
     for exponent in EXPONENTS if prior is None else (prior.exponent,):
         v = _scales(model, exponent, largest)
-        likelihood, tops = _likelihood(squared, v, variance)
+        likelihood, tops = _likelihood(deviation.ravel(), model.ravel(), v, variance)
         if prior is None:
-            weights = _learned(likelihood)
+            weights = _learned(likelihood[:: max(1, len(likelihood) // _MOST_CELLS)])
         else:
             weights, belief = prior.weights, _POOLED * prior.weights
             for _ in range(2):
@@ -120,11 +126,11 @@ def shrunk(deviation: Floats, model: Floats, variance: float, prior: Prior | Non
         if best is None or evidence > best.evidence:
             share = likelihood * weights / fit[:, None]
             kept = v / (v + variance)
-            factor = np.einsum("cj,cj->c", share, kept)
-            second = np.einsum("cj,cj->c", share, kept * variance + kept**2 * squared[:, None])
-            mean = (factor * deviation.ravel()).reshape(deviation.shape)
-            spread = float((second - factor**2 * squared).sum())
-            best = Posterior(mean, spread, Prior(exponent, weights), evidence)
+            empty = share[:, -1] * model.ravel()
+            mean = np.einsum("cj,cj->c", share, kept) * deviation.ravel() - empty
+            second = np.einsum("cj,cj->c", share, kept * variance + kept**2 * squared[:, None]) + empty * model.ravel()
+            spread = float((second - mean**2).sum())
+            best = Posterior(mean.reshape(deviation.shape), spread, Prior(exponent, weights), evidence)
     assert best is not None
     return best
 
@@ -155,38 +161,27 @@ def guarded(posterior: Posterior, deviation: Floats, variance: float, directions
     return Posterior(mean, spread, posterior.prior, posterior.evidence)
 
 
-def responsibilities(
-    deviation: Floats, model: Floats, variance: float, prior: Prior, stride: int = 1
-) -> tuple[Floats, Floats]:
-    """The variances of the mixture and the posterior share of each, for every stride-th cell, (cells, scales) each."""
-    squared = deviation.ravel()[::stride] ** 2
-    scales = _scales(model, prior.exponent, float((deviation**2).max()))[::stride]
-    share = _likelihood(squared, scales, variance)[0] * prior.weights
-    return scales, share / share.sum(axis=1, keepdims=True)
-
-
 def expected(model: Floats, prior: Prior) -> float:
     """The squared deviation that a prior expects of a table that was not measured, summed over its cells."""
     scales = _scales(model, prior.exponent, 0.0)
-    return float((scales @ prior.weights).sum())
+    return float((scales @ prior.weights).sum() + prior.weights[-1] * (model**2).sum())
 
 
-def pooled_prior(tables: list[tuple[Floats, Floats, float]], most_cells: int = 2_000) -> Prior:
+def pooled_prior(tables: list[tuple[Floats, Floats, float]], most_cells: int = _MOST_CELLS) -> Prior:
     """The prior that many tables share: (deviation, model, noise variance per cell) each, a sample of its cells."""
     best: tuple[float, Prior] | None = None
     for exponent in EXPONENTS:
         parts, tops = [], 0.0
         for deviation, model, variance in tables:
             stride = max(1, deviation.size // most_cells)
-            squared = deviation.ravel()[::stride] ** 2
-            scales = _scales(model, exponent, float((deviation**2).max()))[::stride]
-            likelihood, top = _likelihood(squared, scales, variance)
+            scales = _scales(model, exponent, float((deviation**2).max()), stride)
+            likelihood, top = _likelihood(deviation.ravel()[::stride], model.ravel()[::stride], scales, variance)
             parts.append(likelihood)
             tops += top
         likelihood = np.concatenate(parts)
         weights = _learned(likelihood, cost=1.0)
         # A large variance that one cell of pure noise seems to have adds up over many tables.
-        fewest = np.repeat([1.0, _SEEN], [len(_MULTIPLES), len(_SLAB)])
+        fewest = np.repeat([1.0, _SEEN], [len(_MULTIPLES), len(_SLAB) + 1])
         weights = np.where(weights * len(likelihood) < fewest, _UNSEEN, weights)
         weights /= weights.sum()
         evidence = float(np.log(likelihood @ weights).sum()) + tops

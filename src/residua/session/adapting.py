@@ -26,11 +26,10 @@ import numpy as np
 
 from residua.errors import PlanError, SessionError
 from residua.estimation import Estimated, estimate
-from residua.estimation.estimate import total_of
-from residua.estimation.fit import Fitted
+from residua.estimation.estimate import fitted_of, total_of
 from residua.estimation.observed import Observed, Public, observed_of
-from residua.estimation.planning import planned, precisions_after, require_estimable
-from residua.estimation.spending import learned
+from residua.estimation.planning import planned, require_estimable
+from residua.estimation.spending import precisions_after
 from residua.estimation.tables import EstimatedTables
 from residua.files import read_document, write_document
 from residua.folders import DAMAGE
@@ -151,7 +150,8 @@ def _read(file: Path) -> Adaptation:
         ) from None
 
 
-LOOK, SCORES = 0.5, 0.03
+LOOK, SCORES = 0.5, 0.02
+_TELLING = 0.1  # of the records: scores whose noise is above this find nothing, and are not asked for
 _MOST_SCORED = 20_000  # tables: beyond, making their models takes minutes
 _TRIES = 24
 _NOTHING_LEFT = Fraction(1, 10**6)  # of the budget: less is not worth a measurement
@@ -172,7 +172,8 @@ class Adaptive(Measuring):
             workload: the tables wanted, made by `rs.marginals`.
             budget: what all steps may spend: `rs.ZCDP`, `rs.GDP` or `rs.ApproxDP`.
             look: the share of the budget for the look, between 0 and 1.
-            scores: the share for scores of tables of three or more attributes; 0 for none.
+            scores: the share for scores of tables of three or more attributes; 0 for none. It is spent only if their
+                noise will be below a tenth of the records that the look counted: else they would find nothing.
 
         Raises:
             PlanError: not marginals, a pure guarantee, another domain, or shares that are none.
@@ -194,7 +195,7 @@ class Adaptive(Measuring):
         _check(workload, budget, look, scores)
         with self._folder.locked():
             at = self._standing()
-            require_domain(planned(workload, budget, self._ledger.unit, 1), at.plans)
+            require_domain(planned(workload, budget, self._ledger.unit), at.plans)
             done = adaptation_in(self._folder.path, asked_for(workload, budget, look, scores))
             if not done.ended:
                 done = self._adapted(done, workload, budget, look, scores)
@@ -206,30 +207,31 @@ class Adaptive(Measuring):
         """What is left to do of an adaptation."""
         at, allowed, unit = self._standing(), budget.pcost_allowed(), self._ledger.unit
         name = {"adaptation": f"{self._folder.identity.key}:{done.number}"}
-        largest = len(workload.lattice.levels) - 1
         scored_sets = _scored(workload) if scores else []
         if not self._spent(done):
             self._account.require(at, allowed, "the adaptation")
         if not self._kept("look", name, at):
             share = (allowed - sum(self._spent(done).values(), Fraction(0))) * Fraction(look)
-            plan = planned(workload, _within(budget, share), unit, largest)
+            plan = planned(workload, _within(budget, share), unit)
             at = self._finished(plan, at, "adapt: look", "the look", {**name, "step": "look"})
         known = self._pooled(at, None)
         observed, public = observed_of(known), Public(known.domain)
         count, variance = total_of(known, public)
-        variances, fit = learned(observed, public, count, variance, workload.lattice, self._tell)
-        if scored_sets and done.scores is None and "scores" not in self._spent(done):
-            models = _models(observed, public, fit, scored_sets, self._tell)
-            done = done.written(scores=self._scored(known, models, _within(budget, allowed * Fraction(scores)), name))
+        telling = observed.telling(count)
+        tables = EstimatedTables(telling, public, fitted_of(telling, public, count, variance, self._tell))
+        asked = scored_sets and done.scores is None and "scores" not in self._spent(done)
+        if asked and _tells(len(scored_sets), float(allowed) * scores, count):
+            models, own = _models(tables, scored_sets, self._tell), _within(budget, allowed * Fraction(scores))
+            done = done.written(scores=self._scored(known, models, own, name))
         left = allowed - sum(self._spent(done).values(), Fraction(0))
         if not self._kept("rest", name, at) and left > allowed * _NOTHING_LEFT:
-            proportions = planned(workload, budget, unit, largest)
-            have = float(variances.measured @ proportions.costs)
+            proportions = planned(workload, budget, unit, count)
+            measured = _measured(observed, proportions)
             ratio = proportions.unit_pcost / max(proportions.pcost, 1e-300)
-            kept = None if done.scores is None else _by_members(done.scores, known)
-            whole = have + float(left) / ratio
-            wanted = precisions_after(proportions, variances, fit, public, whole, kept, self._tell)
-            missing = _rest(proportions, np.maximum(wanted - variances.measured, 0.0), budget, at, left)
+            whole = float(measured @ proportions.costs) + float(left) / ratio
+            kept = ({}, 0.0) if done.scores is None else _by_members(done.scores, known)
+            wanted = precisions_after(proportions, measured, tables, whole, *kept)
+            missing = _rest(proportions, np.maximum(wanted - measured, 0.0), budget, at, left)
             if missing is not None:
                 self._measured(missing, at, "adapt: rest", "the rest", {**name, "step": "rest"})
         return done.written(ended=True)
@@ -282,11 +284,22 @@ def _scored(workload: Workload) -> list[tuple[int, ...]]:
     return [workload.lattice.members(int(n)) for n in numbers] if len(numbers) <= _MOST_SCORED else []
 
 
+def _tells(scores: int, pcost: float, records: float) -> bool:
+    """Whether so many scores could tell of a table that is not as its pairs say, for what they may cost."""
+    return scores <= pcost * (_TELLING * records) ** 2
+
+
+def _measured(observed: Observed, plan: ProductPlan) -> Floats:
+    """How precisely each set of a plan was measured, (sets,)."""
+    precisions = [1.0 / variance if (variance := observed.variance(members)) > 0 else 0.0 for members in plan.lattice]
+    return np.array(precisions)
+
+
 def _models(
-    observed: Observed, public: Public, fit: Fitted, sets: list[tuple[int, ...]], tell: Callable[[str, int, int], None]
+    tables: EstimatedTables, sets: list[tuple[int, ...]], tell: Callable[[str, int, int], None]
 ) -> dict[Sequence[str], Floats]:
     """What the look says of larger tables."""
-    tables, names = EstimatedTables(observed, public, fit), observed.domain.names
+    names = tables.observed.domain.names
     models: dict[Sequence[str], Floats] = {}
     for number, members in enumerate(sets):
         models[tuple(names[i] for i in members)] = tables.table(members)
