@@ -37,4 +37,4 @@ def test_an_objective_for_estimates_plans_as_plan_estimates_does(tmp_path):
         (folder / "one.toml").write_text(SPEC.partition("[[plan")[0] + workload.replace("[[", more + "[["))
         assert "remove them" in inside("plan", "one.toml", cwd=folder).err
     (folder / "one.toml").write_text(SPEC.partition("[[plan")[0] + workload.replace('"estimates"', '"max"'))
-    assert "records is for" in inside("plan", "one.toml", cwd=folder).err
+    assert 'records belongs to minimise = "estimates"' in inside("plan", "one.toml", cwd=folder).err

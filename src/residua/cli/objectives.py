@@ -19,7 +19,7 @@ OBJECTIVES: dict[str, tuple[Callable[..., Objective], dict[str, float]]] = {
     "largest": (LargestVariances, {"count": 10}),
     "p-norm": (PNormVariance, {"p": 2}),
 }
-NUMBERS = {key: name for name, (_, usual) in OBJECTIVES.items() for key in usual}
+NUMBERS = {key: name for name, (_, usual) in OBJECTIVES.items() for key in usual} | {"records": "estimates"}
 TARGETS = frozenset({"variance", "stddev", "margin", "confidence"})
 _MOST = 1e150  # its square is still a number
 SPENDING = ("rho", "mu", "epsilon", "delta")

@@ -59,7 +59,7 @@ _SECTIONS = {
         *("delimiter", "encoding", "decimal", "date_format", "sheet", "counts", "weights", "person", "no_person"),
     },
     "privacy": {*SPENDING, "records", "replace", "one_per", "per", "left_out", "left_out_most", "sampling"},
-    "objective": {"minimise", *NUMBERS, "tolerance", "dense", "axis", "records"},
+    "objective": {"minimise", *NUMBERS, "tolerance", "dense", "axis"},
     "ledger": {"path", "witness", "discovery_delta", *SPENDING},
     "session": {"state", "by"},
 }
@@ -168,8 +168,6 @@ def _spec(content: Mapping[str, Any], folder: Path) -> Spec:
     dense, axis = (flag("[objective]", objective, key) for key in ("dense", "axis"))
     if dense and axis:
         raise SpecError("[objective] has both dense and axis, which are two forms of plans; give one.")
-    if "records" in objective and objective.get("minimise") != "estimates":
-        raise SpecError('[objective] records is for minimise = "estimates"; remove it.')
     if dense:
         workload = workload.listed()
     least = _least_epsilon(privacy, targets is not None)
