@@ -37,7 +37,7 @@ GROUPS: tuple[tuple[str, str], ...] = (
     (
         "Plan: the best noise, before any data is seen",
         "plan Plan TotalVariance MaxVariance LargestVariances PNormVariance Stakeholders ConvexLoss Lattice Matrix"
-        " Axis Tree Blockwise independent",
+        " Axis Tree Blockwise independent clips",
     ),
     ("Combine plans", "common residual top_up by_group"),
     (

@@ -42,6 +42,7 @@ from residua.plans import Stakeholders as Stakeholders
 from residua.plans import TotalVariance as TotalVariance
 from residua.plans import Tree as Tree  # provisional
 from residua.plans import by_group as by_group
+from residua.plans import clips as clips
 from residua.plans import common as common
 from residua.plans import independent as independent
 from residua.plans import plan as plan

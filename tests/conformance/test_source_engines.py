@@ -14,7 +14,7 @@ import pytest
 import residua as rs
 from residua.domain import Domain, Policy
 from residua.errors import SourceError
-from residua.linalg.lattice import Layout
+from residua.linalg.lattice import Layout, closure, layout_of
 from residua.source import Source, source_of
 from residua.source.bound import PersonBound, bound_of
 from residua.source.counting import Counted, Progress
@@ -50,6 +50,26 @@ def test_every_engine_counts_the_same_records(
     assert set(source.columns()) - extra == set(SCHEMA.names)
     counted = source.count(domain, layout_over(domain))
     assert np.array_equal(counted.tables, expected(rows, domain))
+
+
+@every_engine
+def test_every_engine_adds_up_the_same_amounts(engine: Callable[..., Any], tmp_path: Path) -> None:
+    """9.99 lies in the middle between two units, -0.5 and a million beyond the bounds."""
+    rows, amount = records(dirty=True), rs.Amount(0, 30, unit=0.02, missing="drop")
+    domain = Domain({"sex": rs.Categories(["Male", "Female"], unknown="drop", missing="drop"), "income": amount})
+    counted = opened(engine(table_of([(*row, 1) for row in rows]), tmp_path)).count(domain, _of_both(domain))
+    units = {0.0: 0, 9.99: 500, 10.0: 500, 1e6: 1500, -0.5: 0}
+    sums = Counter[tuple[str, int]]()
+    for _, sex, _, income, *_ in rows:
+        if sex in ("Male", "Female") and income is not None:
+            sums[sex, 0] += 1500 - units[income]
+            sums[sex, 1] += units[income]
+    assert counted.tables.tolist() == [sums[sex, end] for sex in ("Male", "Female") for end in (0, 1)]
+
+
+def _of_both(domain: Domain) -> Layout:
+    lattice = closure([np.array([[0, 1]], dtype=np.int32)], 2)
+    return layout_of(lattice, domain.sizes, lattice.is_maximal)
 
 
 @pytest.mark.parametrize("engine", [*ENGINES, duckdb_sum], ids=lambda engine: engine.__name__)

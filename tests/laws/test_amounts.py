@@ -1,11 +1,17 @@
 """Amounts: exact units, prices against every pair of neighbours, errors as stated, and what is refused."""
 
+import json
+import subprocess
+import sys
 from decimal import Decimal
 from fractions import Fraction
 from itertools import combinations_with_replacement, product
+from pathlib import Path
 
 import numpy as np
+import openpyxl
 import pyarrow as pa
+import pyarrow.csv as pacsv
 import pytest
 
 import residua as rs
@@ -15,6 +21,7 @@ from residua.measurement.noisy import margins, maximal_layout, with_noise
 from residua.measurement.parts import in_parts
 from residua.source import source_of
 from residua.source.counting import count
+from tests.cli.command import inside
 
 CELLS = {"sex": ["F", "M"], "region": ["n", "s", "w"]}
 PAY = rs.Amount(0, 30, unit=10)  # 3 units
@@ -325,3 +332,92 @@ def test_files_say_amounts_and_forged_ones_are_refused(tmp_path):
         rs.Plan.load(path)
     DOMAIN.save(tmp_path / "domain.toml")
     assert rs.Domain.load(tmp_path / "domain.toml") == DOMAIN
+
+
+# ---- where they are published
+
+
+def test_every_format_says_what_sums_are_measured_in_and_what_was_clipped(tmp_path):
+    """The Euro stands in every format, at the sums alone; and both verifiers accept the release."""
+    domain = rs.Domain(CELLS | {"pay": rs.Amount(0, 30, unit=10, measured_in="EUR")})
+    release, _ = _measured(tmp_path, domain, out=tmp_path / "release")
+    for name in ("csv", "csvw", "px", "sdmx", "jsonstat"):
+        written = release.export(tmp_path / name, name)
+        sums = [path for path in written if "sum" in path.name]
+        assert len(sums) == 3, name  # in all, by sex and by region
+        text = "".join(path.read_text() for path in sorted((tmp_path / name).iterdir()))
+        assert text.count("EUR") >= 3, name
+    [book] = set(release.export(tmp_path / "xlsx", "xlsx"))
+    sheets = openpyxl.load_workbook(book)
+    assert any("Unit: EUR" in str(sheet["A2"].value) for sheet in sheets)
+    [path] = release.export(tmp_path / "long", "long-csv")
+    assert ",sum" in path.read_text().replace('"', "")
+    note = release.table(["pay"]).note
+    assert "above 30 as 30" in note
+    page = tmp_path / "page.html"
+    release.report(page)
+    assert "sex × pay: sum" in page.read_text()
+    verifier = Path(__file__).parents[2] / "verifier" / "residua_verify.py"
+    done = subprocess.run([sys.executable, verifier, tmp_path / "release"], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["covered"] is True
+
+
+def test_from_a_specification_to_sums_on_the_command_line(tmp_path):
+    pacsv.write_csv(_data().drop_columns("person"), tmp_path / "firms.csv")
+    (tmp_path / "spec.toml").write_text(SPEC)
+    assert inside("ledger", "create", "spec.toml", cwd=tmp_path).code == 0
+    assert inside("release", "spec.toml", "--out", "out", cwd=tmp_path).code == 0
+    release = rs.Release.load(tmp_path / "out")
+    for command, said in (
+        ("table out sex pay", release.table(["sex", "pay"])),
+        ("sum out pay --by sex", release.sum("pay", by=["sex"])),
+        ("mean out pay --by sex", release.mean("pay", by=["sex"])),
+    ):
+        shown = inside(*command.split(), "--json", cwd=tmp_path)
+        assert shown.code == 0, shown.err
+        assert f"{said.columns['estimate'][0]:.4f}"[:6] in shown.out
+
+
+SPEC = """
+[source]
+path = "firms.csv"
+[privacy]
+rho = 5.0
+[ledger]
+path = "firms.ledger"
+rho = 5.0
+[[workload]]
+ways = [1, 2]
+[domain]
+sex = ["F", "M"]
+region = ["n", "s", "w"]
+pay = { low = 0, high = 30, unit = 10 }
+"""
+
+
+# ---- where to clip
+
+
+def test_clips_weigh_noise_against_what_is_lost():
+    domain = rs.Domain(CELLS | {"pay": rs.Amount(5, 30, unit=5)})
+    for budget, power in ((rs.ZCDP(0.5), 2), (rs.PureDP(1.0), 1)):
+        plan = rs.plan(rs.marginals(domain, [("sex", "pay"), ("region",)]), budget)
+        asked = {"amounts": [0, 10, 20, 90], "records": 8, "by": ["sex"], "highs": [20, 60, 100]}
+        table = rs.clips(plan, "pay", **asked, wanted=1000.0)
+        for high, row in zip((20, 60, 100), table, strict=True):
+            other = rs.Domain(CELLS | {"pay": rs.Amount(5, high, unit=5)})
+            sums = rs.plan(rs.marginals(other, [("sex", "pay"), ("region",)]), budget)
+            [stated] = {
+                round(float(v), 6) for v in sums.variances(rs.product(other, {"pay": "sum", "sex": "identity"}))
+            }
+            assert row["noise"] ** 2 == pytest.approx(stated, rel=1e-6)
+            assert row["bias"] == pytest.approx(8 * (5 - max(90 - high, 0)) / 4)
+            assert row["error"] == pytest.approx(np.hypot(row["noise"], row["bias"]))
+            assert row["cost"] == pytest.approx((row["noise"] / np.sqrt(1e6 - row["bias"] ** 2)) ** power)
+        assert table.best["cost"] == min(table["cost"])
+        assert len(rs.clips(plan, "pay", amounts=range(6, 30), records=5)) > 2
+        for wrong in ({"amounts": []}, {"records": 0}, {"highs": [1]}, {"wanted": -1}):
+            with pytest.raises(PlanError):
+                rs.clips(plan, "pay", **{**asked, **wrong})
+        with pytest.raises(PlanError, match="is no amount"):
+            rs.clips(plan, "sex", amounts=[1], records=1)

@@ -44,6 +44,7 @@ class Amount(Attribute):
         unit: what amounts are rounded to. The range is a whole number of units, 1,048,576 at the most.
         clipped: the attribute, of values "false" and "true", that says which records lie outside the range; sums and
             means then tell how many these are.
+        measured_in: what amounts are measured in, for published tables: "EUR", "hours".
 
     Raises:
         DomainError: a bound that is no number, or a range that is not a whole number of units.
@@ -59,6 +60,7 @@ class Amount(Attribute):
     high: float = field(kw_only=False)
     unit: float = field(kw_only=False, default=1)
     clipped: str = ""
+    measured_in: str = ""
 
     def _validate(self) -> None:
         for argument in ("low", "high", "unit"):
@@ -78,8 +80,10 @@ class Amount(Attribute):
             raise DomainError(f"bounds of more than {_MOST_RATIO:,} units are too large; choose a larger unit.")
         if "other" in (self.unknown, self.missing) or self.levels:
             raise DomainError("an amount has no cell of other values, and no levels; use 'error' or 'drop'.")
-        if not isinstance(self.clipped, str):
-            raise DomainError(f"clipped={self.clipped!r} is no attribute; name the one that says what was clipped.")
+        if not isinstance(self.clipped, str) or not isinstance(self.measured_in, str):
+            raise DomainError(
+                "clipped names an attribute, measured_in what amounts are measured in; write both as text."
+            )
 
     @property
     def declared_labels(self) -> Sequence[Label]:
@@ -103,8 +107,9 @@ class Amount(Attribute):
 
     def settings(self) -> dict[str, object]:
         """The declaration as plain values, for files."""
+        more = {"clipped": self.clipped, "measured_in": self.measured_in}
         own: dict[str, object] = {"low": self.low, "high": self.high, "unit": self.unit}
-        return {**own, "clipped": self.clipped} if self.clipped else own
+        return own | {key: text for key, text in more.items() if text}
 
     def codes(self, numbers: NDArray[np.float64], spelled: Any) -> NDArray[np.int64]:
         """The units of finite numbers, clipped, each to the nearest and a half upwards, (rows,).

@@ -178,6 +178,16 @@ class Domain(Shown):
         """Whether some of these attributes are added up."""
         return bool(self.amounts) and not set(self.amounts).isdisjoint(names)
 
+    def clipping(self, names: Iterable[str]) -> str:
+        """What sums of those of these attributes that are added up are of, in words."""
+        amounts = ((name, self.attributes[name]) for name in names if name in self.amounts)
+        return "; ".join(amount.counts(name) for name, amount in amounts if isinstance(amount, Amount))
+
+    def unit_of(self, names: Iterable[str]) -> str:
+        """What sums of those of these attributes that are added up are measured in; nothing where none is."""
+        amounts = ((name, self.attributes[name]) for name in names if name in self.amounts)
+        return ", ".join(amount.measured_in or name for name, amount in amounts if isinstance(amount, Amount))
+
     @cached_property
     def parts(self) -> int:
         """Into how many equal parts a record is divided, so that each of its amounts is a whole number of them."""
@@ -269,11 +279,11 @@ def _listing(names: Sequence[str]) -> str:
     return ", ".join(repr(name) for name in names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
 
 
+_MORE = ("clipped", "measured_in")  # what an amount may say
 _READERS: dict[frozenset[str], Callable[..., Attribute]] = {
     frozenset({"values"}): Categories,
     frozenset({"low", "high"}): Integers,
-    frozenset({"low", "high", "unit"}): Amount,
-    frozenset({"low", "high", "unit", "clipped"}): Amount,
+    **{frozenset({"low", "high", "unit", *more}): Amount for more in ((), _MORE[:1], _MORE[1:], _MORE)},
     frozenset({"edges"}): Bins,
     frozenset({"edges", "labels"}): lambda labels, **rest: Bins(bin_labels=labels, **rest),
     frozenset({"intervals"}): Bins.of_intervals,

@@ -82,6 +82,21 @@ class Cube:
         return f"{self.number:04d}-{plain(self.stem or self.title)}".rstrip("-")
 
     @property
+    def counted(self) -> bool:
+        """Whether its numbers are counts, and not sums of an amount."""
+        return not self.table.domain.holds_amounts(self.table.attributes)
+
+    @property
+    def contents(self) -> str:
+        """What its numbers are."""
+        return say("Counts") if self.counted else say("Sums")
+
+    def unit(self, counts: str) -> str:
+        """What its numbers are measured in: sums in the unit of the amount, others as given."""
+        own: str = self.table.domain.unit_of(self.table.attributes)
+        return own or say(counts)
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """How many values each axis has."""
         return tuple(len(each.labels) for each in self.dimensions)

@@ -17,7 +17,6 @@ from residua.formats.about import About
 from residua.formats.cube import Cube, Dimension
 from residua.formats.lines import OtherForm, lines_of
 from residua.formats.writer import Behind, Writer
-from residua.language import say
 from residua.machine import processors
 from residua.published.quality import FLAGS
 from residua.published.streaming import ROWS
@@ -174,8 +173,8 @@ class Beside:
         """A table as a resource of a data package."""
         fields: list[Any] = [self._field(each) for each in cube.dimensions]
         fields += [
-            {"name": name, "type": "number", "description": self.about.measures[name], "unit": say(self.about.counts)}
-            for name in cube.measure_names
+            {"name": name, "type": "number", "description": words, "unit": cube.unit(self.about.counts)}
+            for name, words in ((name, self.about.measures[name]) for name in cube.measure_names)
         ]
         if cube.has_bars:
             flagged = {"enum": FLAGS}
@@ -195,7 +194,7 @@ class Beside:
         """A table as CSVW describes it."""
         columns = [self._column(each) for each in cube.dimensions]
         for name in cube.measure_names:
-            words = f"{self.about.measures[name]}; unit: {self.about.counts}"
+            words = f"{self.about.measures[name]}; unit: {cube.unit(self.about.counts)}"
             columns.append(self._described(name, "number", words, required=cube.complete))
         if cube.has_bars:
             flag = {"base": "string", "format": "|".join(FLAGS)}

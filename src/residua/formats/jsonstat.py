@@ -43,7 +43,7 @@ def dataset(cube: Cube, about: About) -> dict[str, Any]:
         "category": {
             "index": measures,
             "label": {name: title_of_measure(name) for name in measures},
-            "unit": {name: {"label": say(about.counts), "decimals": places} for name in measures},
+            "unit": {name: {"label": cube.unit(about.counts), "decimals": places} for name in measures},
             "note": {name: [about.measures[name]] for name in measures},
         },
     }

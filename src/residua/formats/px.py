@@ -46,7 +46,8 @@ def lines(cube: Cube, about: About) -> Iterator[str]:
     if len(when) == 12:
         yield f'CREATION-DATE="{when[:8]} {when[8:10]}:{when[10:]}";\n'
     yield f'DECIMALS=15;\nSHOWDECIMALS={min(cube.decimals, 6)};\nMATRIX="T{cube.number:04d}";\nSUBJECT-CODE="DP";\n'
-    yield f"SUBJECT-AREA={_text(about.title)};\nCONTENTS={_text(say('Counts'))};\nUNITS={_text(say(about.counts))};\n"
+    yield f"SUBJECT-AREA={_text(about.title)};\nCONTENTS={_text(cube.contents)};\n"
+    yield f"UNITS={_text(cube.unit(about.counts))};\n"
     yield f"TITLE={_text(cube.title)};\nDESCRIPTION={_text(cube.title)};\n"
     if names:
         yield f"STUB={_list(names)};\n"
@@ -101,8 +102,8 @@ def _translated(cube: Cube, names: list[str], language: str, counts: str, headin
         attribute = cube.table.domain[each.name]
         title = printable(said(attribute.words.title)) or name
         others.append((title, [printable(title_of(attribute, label)) for label in each.labels], each.codes))
-    yield f"TITLE{other}={_text(cube.title)};\nCONTENTS{other}={_text(say('Counts'))};\n"
-    yield f"UNITS{other}={_text(say(counts))};\n"
+    yield f"TITLE{other}={_text(cube.title)};\nCONTENTS{other}={_text(cube.contents)};\n"
+    yield f"UNITS{other}={_text(cube.unit(counts))};\n"
     if others:
         yield f"STUB{other}={_list([title for title, _, _ in others])};\n"
     yield f"HEADING{other}={_list([heading])};\n"

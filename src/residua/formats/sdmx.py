@@ -154,7 +154,7 @@ def data(cube: Cube, about: About, ids: list[str]) -> bytes:
     columns |= {i: numbers[measure] for measure, i in _ATTRIBUTES.items() if measure in numbers}
     if cube.has_bars:
         columns[_FLAG] = cube.flags(CODES)
-    columns[_UNIT] = [about.counts] * count
+    columns[_UNIT] = [cube.unit(about.counts)] * count
     buffer = io.BytesIO()
     pyarrow.csv.write_csv(pyarrow.table(columns), buffer)
     return buffer.getvalue()

@@ -107,7 +107,8 @@ class Sheet:
 
     def _write_head(self) -> None:
         self._text(0, 0, self.cube.title, "title")
-        self._text(1, 0, self.about.unit_of_numbers, "grey")
+        own = say("Unit: {counts}.", counts=self.cube.unit(self.about.counts))
+        self._text(1, 0, self.about.unit_of_numbers if self.cube.counted else own, "grey")
         if self.table.across is not None and "margin" in self.columns:
             level = 100 * (self.about.confidence or math.nan)
             flags = "; ".join(f"{CODES[i]}: {say(FLAGS[i])} ({meaning()[FLAGS[i]]})" for i in (1, 2))

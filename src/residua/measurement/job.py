@@ -69,7 +69,8 @@ class Job:
                 portions = portions_of(self.measurements, kept=checked.kept)
                 secure_memory(self.measurements, portions)
                 for each in {portion.kind: portion.measurements for portion in portions}.values():
-                    require_parts(each, self.domain.parts)
+                    if self.domain.amounts:
+                        require_parts(each, self.domain.parts)
                     rehearse(each, still.rows_hint())
                 self.rehearse_left_out()
                 entry, ledger = self.paid(checked.fingerprint)

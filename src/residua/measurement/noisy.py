@@ -178,8 +178,9 @@ def with_noise(measurements: Measurements, tables: Integers, progress: Step | No
             raise VerificationError(
                 "the tables do not adjoin in memory; this is a defect of residua, nothing was released."
             )
-        integers += _drawn(measurements, in_parts(batch, parts), integers.shape)
-        in_records(integers, parts)
+        integers += _drawn(measurements, batch if parts == 1 else in_parts(batch, parts), integers.shape)
+        if parts > 1:
+            in_records(integers, parts)
         if not measurements.in_place:
             measurements.store(batch, integers, out)
         return int(integers.size)

@@ -19,14 +19,13 @@ from residua.plans.noise import LARGEST_SCALE, ORDERED
 
 def in_parts(batch: Batch, parts: int) -> Batch:
     """The same batch with the noise of parts of records, never less."""
-    return batch if parts == 1 else replace(batch, scales=np.nextafter(batch.scales * parts, np.inf))
+    return replace(batch, scales=np.nextafter(batch.scales * parts, np.inf))
 
 
 def in_records(noisy: Integers, parts: int) -> None:
     """Noisy integers divided and rounded, in place."""
-    if parts > 1:
-        noisy += parts // 2
-        noisy //= parts
+    noisy += parts // 2
+    noisy //= parts
 
 
 def require_parts(measurements: Measurements, parts: int) -> None:
@@ -35,8 +34,6 @@ def require_parts(measurements: Measurements, parts: int) -> None:
     Raises:
         PlanError: so it is. Nothing is spent.
     """
-    if parts == 1:
-        return
     if max(float(in_parts(batch, parts).scales.max()) for batch in measurements.batches()) > LARGEST_SCALE:
         raise PlanError(
             f"the noise on {parts:,} parts of a record, by the units of the amounts, is too large to sample exactly; "

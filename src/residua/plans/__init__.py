@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from residua.plans.algebra import common, residual, top_up
 from residua.plans.blockwise import algebra as _blockwise  # noqa: F401  # makes itself known
 from residua.plans.blockwise.plan import BlockwisePlan
+from residua.plans.clips import clips
 from residua.plans.contract import Plan
 from residua.plans.matrix import algebra as _over_cells  # noqa: F401  # makes itself known
 from residua.plans.matrix.plan import MatrixPlan
@@ -59,6 +60,7 @@ __all__ = [
     "TotalVariance",
     "Tree",
     "by_group",
+    "clips",
     "common",
     "independent",
     "plan",

@@ -139,7 +139,7 @@ class Tabled(Quotable):
         of_values = labels is None or (names != QUERY and list(labels) == [self.domain[n].labels for n in names])
         by_value = names if of_values else None
         lacking = self.release.missing_records(by_value, parts[0], confidence or USUAL_CONFIDENCE)
-        said = "; ".join(filter(None, (ASSISTED if self.assisted else "", self.counted)))
+        said = "; ".join(filter(None, (ASSISTED if self.assisted else "", self.counted, self.domain.clipping(names))))
         return ProjectedTable(self.domain, names, parts[0], labels, title, said, ends, confidence, *lacking)
 
     def tables(self, *, confidence: float | None = 0.95, most: int | None = None) -> Iterator[ProjectedTable]:

@@ -74,7 +74,7 @@ class Answered(Exported, Quotable, Counted, ABC):
     @property
     def asked_cells(self) -> float:
         """How many numbers were asked for."""
-        return float(self.planned.workload.queries) if self.planned.workload is not None else 1.0
+        return float(self.planned.workload.as_read.queries) if self.planned.workload is not None else 1.0
 
     @property
     def sets(self) -> tuple[tuple[str, ...], ...]:
@@ -205,7 +205,8 @@ class Answered(Exported, Quotable, Counted, ABC):
             reach = self.estimator.widths(workload, confidence, self._together(simultaneous, cells.size))
             if np.ndim(reach):
                 reach = np.reshape(reach, shape).transpose(order)[part.rows].ravel()
-            said = (part.labels, part.title, confidence, simultaneous, self.counted)
+            counted = "; ".join(filter(None, (self.counted, self.domain.clipping(names))))
+            said = (part.labels, part.title, confidence, simultaneous, counted)
             yield Table(
                 self.domain, names, cells, stddev, reach, *said, *self.missing_records(by_value, cells, confidence)
             )

@@ -101,9 +101,9 @@ class Accuracy:
 
 def accuracy(plan: Plan, limit: int = LISTED) -> Accuracy | None:
     """How accurate a plan's answers are, before anything is measured; None where nothing was asked."""
-    workload = plan.workload
-    if workload is None:
+    if plan.workload is None:
         return None
+    workload = plan.workload.as_read
     titles = list(islice(workload.titles(), limit))
     what, count = "queries" if workload.noun == "queries" else "tables", len(workload)
     if count > _MOST_TERMS:

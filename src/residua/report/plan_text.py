@@ -55,7 +55,7 @@ def plan_text(plan: Plan) -> str:
 def plan_lines(plan: Plan, *, everything: bool = False, hint: str = "--all shows them") -> Parts:
     """What was asked with its expected errors, then the plan's privacy and its gap."""
     if plan.workload is not None:
-        yield from _error_lines(plan, plan.workload, everything, hint)
+        yield from _error_lines(plan, plan.workload.as_read, everything, hint)
     yield from privacy_lines(plan)
     yield from (f"{word:<12}{remark}" for word, remark in alternatives(plan))
 
@@ -94,9 +94,9 @@ def _privacy_facts(plan: Plan) -> dict[str, Any]:
 
 def _listed(plan: Plan) -> dict[str, Any]:
     """Everything that was asked with its expected errors, as plain values."""
-    workload: Any = plan.workload
-    if workload is None:
+    if plan.workload is None:
         return {}
+    workload: Any = plan.workload.as_read
     variances, weights = plan.variances(workload, per="term").tolist(), workload.weights.tolist()
     errors = [{"variance": v, "stddev": math.sqrt(v), "weight": w} for v, w in zip(variances, weights, strict=True)]
     if workload.noun == "queries":
@@ -130,6 +130,9 @@ def _error_lines(plan: Plan, workload: Any, everything: bool, hint: str) -> Part
     what = f"{count:,} {noun}" + (f", {workload.queries:,} {_HEADS[noun][1]}" if sized else "")
     what += "" if workload.plain else f", {plan.measurements.cells:,} measurements"
     spread = "" if ranged else f"stddev {stddevs.min():,.3f} to {stddevs.max():,.3f}, "
+    if workload.domain.amounts:  # counts and sums have no error in common
+        yield f"\n{what}"
+        return
     rms = math.sqrt(float(np.average(variances, weights=workload.cells)))
     yield f"\n{what}; {spread}root mean square {rms:,.3f}"
 

@@ -84,7 +84,8 @@ def _what_if(shield: Protection) -> list[tuple[str, str, str]]:
 
 def judged(release: Release) -> Accuracy | None:
     """How accurate a release is, its numbers judged one by one."""
-    workload, whole = release.plan.workload, accuracy(release.plan)
+    whole = accuracy(release.plan)
+    workload = None if release.plan.workload is None else release.plan.workload.as_read
     if whole is None or workload is None or not whole.listed:
         return whole
     if workload.noun == "queries":

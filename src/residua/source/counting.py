@@ -170,7 +170,8 @@ class Counting:
         only: SomeGroups | None = None,
     ) -> None:
         self.pool = ThreadPoolExecutor(max_workers=processors())
-        self._tables = CountedTables(tables_of_layout(layout), rows, self.pool, way, only, Mixture.of(domain))
+        mixture = Mixture.of(domain) if domain.amounts else None
+        self._tables = CountedTables(tables_of_layout(layout), rows, self.pool, way, only, mixture)
         self._persons: Persons | None = None
         if bound is not None:
             from residua.source.persons import Persons  # loads Arrow

@@ -30,10 +30,8 @@ class Mixture:
     each: tuple[tuple[int, int], ...]
 
     @staticmethod
-    def of(domain: Domain) -> Mixture | None:
-        """That of a domain; None where it has no amounts."""
-        if not domain.amounts:
-            return None
+    def of(domain: Domain) -> Mixture:
+        """That of a domain with amounts."""
         units = ((domain.position(name), domain.parts // (domain[name].coded - 1)) for name in domain.amounts)
         return Mixture(domain.parts, tuple(units))
 

@@ -347,7 +347,8 @@ class InBlocks:
 
 def counting_of(task: SparkTask, pool: ThreadPoolExecutor) -> Whole | InBlocks:
     """The way a task counts."""
-    mixture = Mixture.of(domain_of(task.domain))
+    domain = domain_of(task.domain)
+    mixture = Mixture.of(domain) if domain.amounts else None
     if len(task.bounds) > 2:
         return InBlocks(task.tables, task.bounds, pool, mixture)
     return Whole(task.tables, pool, mixture)

@@ -118,6 +118,11 @@ class Workload(Shown):
         )
         return Workload(domain, (merged(domain, families),))
 
+    @property
+    def as_read(self) -> Workload:
+        """The same as people read it, where all of it is tables."""
+        return self if not self.tabular or self.published is None else self.published
+
     @cached_property
     def single_queries(self) -> Workload | None:
         """What is asked as single queries: all of it, the parts of it that are no tables, or None."""
