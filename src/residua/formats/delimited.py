@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
@@ -15,7 +14,6 @@ from msgspec.json import encode
 
 from residua.formats.about import About
 from residua.formats.cube import Cube, Dimension
-from residua.formats.lines import OtherForm, lines_of
 from residua.formats.writer import Behind, Writer
 from residua.machine import processors
 from residua.published.quality import FLAGS
@@ -24,7 +22,6 @@ from residua.showing import inert
 
 _WAITING = 4  # jobs
 _JOB_CELLS, _JOB_FILES = 1 << 16, 64  # of a job: threads are handed several small tables at a time
-_WORTH_LOADING = 200_000  # cells: below, importing the compiled loops costs more than they save
 
 
 class Delimited(Writer):
@@ -35,7 +32,7 @@ class Delimited(Writer):
         self.beside = Beside(about, spreadsheet=self.spreadsheet)
         self.behind = Behind(processors(), _WAITING)
         self.job: list[tuple[Path, Cube]] = []
-        self.cells = self.cells_of_job = 0
+        self.cells_of_job = 0
         self.listings: list[tuple[Listing, Callable[[Cube, str], dict[str, Any]]]] = []
         if self.format != "csvw":
             head: dict[str, Any] = {
@@ -60,7 +57,6 @@ class Delimited(Writer):
         for listing, entry in self.listings:
             listing.add(entry(cube, path.name))
         self.job.append((path, cube))
-        self.cells += len(cube)
         self.cells_of_job += len(cube)
         if self.cells_of_job >= _JOB_CELLS or len(self.job) >= _JOB_FILES:
             self._hand_over()
@@ -69,8 +65,7 @@ class Delimited(Writer):
         return path
 
     def _hand_over(self) -> None:
-        compiled = "numba" in sys.modules or self.cells >= _WORTH_LOADING
-        self.behind.do(_write, self.job, compiled, self.spreadsheet)
+        self.behind.do(_write, self.job, self.spreadsheet)
         self.job, self.cells_of_job = [], 0
 
     def close(self) -> None:
@@ -88,34 +83,16 @@ class Delimited(Writer):
             listing.file.close()
 
 
-def _write(job: Sequence[tuple[Path, Cube]], compiled: bool, spreadsheet: bool) -> None:
-    """Writes some tables, by compiled loops if these are wanted and can, else by Arrow: the bytes are the same."""
-    for path, cube in job:
-        if not compiled or not _by_loops(path, lines_of(cube, spreadsheet=spreadsheet)):
-            _by_arrow(path, map(_inert, cube.batches()) if spreadsheet else cube.batches())
-
-
-def _by_loops(path: Path, parts: Iterator[memoryview] | None) -> bool:
-    """Writes lines that were made; whether it could."""
-    if parts is None:
-        return False
-    try:
-        first = next(parts)  # before the file is there: small tables are all in it
-        with path.open("wb") as file:
-            file.writelines(chain([first], parts))
-    except OtherForm:
-        return False
-    return True
-
-
-def _by_arrow(path: Path, batches: Iterator[Any]) -> None:
-    """Writes the batches of a table."""
+def _write(job: Sequence[tuple[Path, Cube]], spreadsheet: bool) -> None:
+    """Writes some tables."""
     import pyarrow.csv
 
-    first = next(batches)
-    with pyarrow.csv.CSVWriter(path, first.schema) as writer:
-        for batch in chain([first], batches):
-            writer.write_batch(batch)
+    for path, cube in job:
+        batches = map(_inert, cube.batches()) if spreadsheet else cube.batches()
+        first = next(batches)
+        with pyarrow.csv.CSVWriter(path, first.schema) as writer:
+            for batch in chain([first], batches):
+                writer.write_batch(batch)
 
 
 class Listing:

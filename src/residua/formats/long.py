@@ -24,7 +24,6 @@ from residua.domain import Domain
 from residua.errors import PlanError
 from residua.folders import write_synced
 from residua.formats.about import About
-from residua.formats.lines import texts_of
 from residua.formats.writer import Behind
 from residua.linalg.arrays import Floats
 from residua.linalg.lattice import batches
@@ -241,9 +240,7 @@ def _texts(texts: Sequence[str]) -> Any:
     """Texts as an Arrow array."""
     import pyarrow
 
-    text, ends = texts_of([each.encode() for each in texts])
-    buffers = [None, pyarrow.py_buffer(ends.astype(np.int32)), pyarrow.py_buffer(text)]
-    return pyarrow.Array.from_buffers(pyarrow.string(), len(texts), buffers)
+    return pyarrow.array(list(texts), pyarrow.string())
 
 
 def _dictionary(codes: NDArray[Any], texts: Any) -> Any:

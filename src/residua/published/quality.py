@@ -155,10 +155,6 @@ def places_of(fractions: Mapping[str, NDArray[np.float64]]) -> int:
 
 
 def _cut(name: str, values: NDArray[np.float64], places: int) -> NDArray[np.float64]:
-    return np.asarray(np.round(in_units(name, values, places) / 10.0**places, places))
-
-
-def in_units(name: str, values: NDArray[np.float64], places: int) -> NDArray[np.float64]:
-    """A column as whole numbers of units of its last decimal; the ends of intervals are rounded outwards."""
+    """A column with so many decimals; the ends of intervals are rounded outwards."""
     round_ = {"lower": np.floor, "upper": np.ceil}.get(name.rpartition("_")[2], np.rint)
-    return np.asarray(round_(values * 10.0**places))
+    return np.asarray(np.round(round_(values * 10.0**places) / 10.0**places, places))

@@ -107,14 +107,6 @@ def batches(table: Any, *, rows: int = ROWS, compact: bool = False) -> Iterator[
     return ((keys(first, stop), numbers) for first, stop, numbers in _number_batches(table, rows))
 
 
-def code_batches(table: Any, rows: int) -> Iterator[tuple[list[NDArray[Any]], dict[str, Floats]]]:
-    """The same with the place of each label along its axis."""
-    labels = axis_labels(table)
-    axes = list(zip(map(len, labels), _strides(labels), strict=True))
-    for first, stop, numbers in _number_batches(table, rows):
-        yield [codes_along(count, stride, first, stop) for count, stride in axes], numbers
-
-
 def _number_batches(table: Any, rows: int) -> Iterator[tuple[int, int, dict[str, Floats]]]:
     """The numbers of the cells from one to another, some rows at a time."""
     estimates, stddevs, moved = table.estimates.reshape(-1), stddevs_of(table), table.moved
