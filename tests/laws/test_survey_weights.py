@@ -1,6 +1,7 @@
 """Survey weights are clipped, priced by the clip, and give totals of the population with noise and sampling error."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import residua as rs
 from residua.errors import LedgerError, PlanError, SourceError
 from residua.linalg.lattice import closure, layout_of
 from residua.plans.verifier import priced
+from tests.statistics.copies import measured
 
 DOMAIN = rs.Domain({"region": ["n", "s"], "age": rs.Integers(0, 3)})
 CELLS = layout_of(closure([np.array([[0, 1]], dtype=np.int32)], 2), DOMAIN.sizes, np.array([False, False, False, True]))
@@ -160,6 +162,56 @@ def test_what_a_survey_cannot_be_is_refused_before_anything_is_spent(tmp_path: P
             rs.weighted(one.release, **wrong)  # type: ignore[arg-type]
     with pytest.raises(PlanError, match="not one of survey weights"):
         rs.weighted(one.squares)  # type: ignore[arg-type]
+
+
+VILLAGES = rs.Domain({"village": rs.Integers(0, 39), "region": ["n", "s"], "kind": rs.Integers(0, 1)})
+
+
+def _villages(tmp_path: Path, rho: float) -> tuple[rs.Release, np.ndarray]:
+    """Forty villages drawn as a whole, 12 of the north and 28 of the south; and their totals by kind, (40, 2, 2)."""
+    random = np.random.default_rng(4)
+    village = np.repeat(np.arange(40), random.integers(1, 15, 40))
+    data = {"village": village, "region": np.where(village < 12, "n", "s"), "w": np.where(village < 12, 10.0, 4.0)}
+    data["kind"] = (random.random(len(village)) < 0.2 + 0.6 * (village % 3 == 0)).astype(int)
+    unit = WEIGHTS.protects
+    plan = rs.plan(rs.marginals(VILLAGES, ways=[0, 1, 2, 3]), rs.ZCDP(rho), unit=unit)
+    ledger = rs.Ledger(tmp_path / f"{rho}.ledger", rs.ZCDP(rho), unit=unit)
+    totals = np.zeros((40, 2, 2))
+    np.add.at(totals, (village, (village >= 12).astype(int), data["kind"]), data["w"])
+    return rs.measure(plan, rs.Source.frame(pa.table(data), weights=WEIGHTS), ledger=ledger), totals
+
+
+def test_clusters_have_the_variance_between_their_totals(tmp_path: Path) -> None:
+    release, totals = _villages(tmp_path, 1e8)
+    by_kind = totals.sum(axis=1)
+    apart = rs.weighted(release, clusters="village").table(["kind"])
+    assert apart["sampling"] ** 2 == pytest.approx(40 * by_kind.var(axis=0, ddof=1), rel=1e-2)
+    assert (apart["upper"] - apart["lower"])[0] == pytest.approx(2 * 2.0227 * apart["sampling"][0], rel=1e-2)  # t of 39
+    strata = rs.weighted(release, clusters="village", strata={"region": {"n": 12, "s": 28}})
+    within = 12 * by_kind[:12].var(axis=0, ddof=1) + 28 * by_kind[12:].var(axis=0, ddof=1)
+    assert strata.table(["kind"])["sampling"] ** 2 == pytest.approx(within, rel=1e-2)
+    both = strata.table(["region", "kind"])["sampling"].reshape(2, 2) ** 2
+    assert both.sum(axis=0) == pytest.approx(within, rel=1e-2)
+    assert "between clusters of 'village'" in strata.table(["kind"]).note
+    assert "clusters are not used" not in strata.table(["kind"]).note
+    with pytest.raises(PlanError, match="ask for tables of other attributes"):
+        strata.table(["village"])
+    for wrong in ("town", 3):
+        with pytest.raises(PlanError, match="clusters="):
+            rs.weighted(release, clusters=wrong)  # type: ignore[arg-type]
+
+
+def test_the_noise_of_cluster_totals_is_taken_off_their_variance(tmp_path: Path) -> None:
+    """Squares of noise are ten times the variance here; 50 releases, whose mean is 8 standard deviations inside."""
+    release, totals = _villages(tmp_path, 0.035)
+    truth = 40 * totals.sum(axis=1).var(axis=0, ddof=1)
+    noise = (release.table(["village", "kind"]).stddev * WEIGHTS.step) ** 2 * np.ones((40, 2))
+    assert (noise.sum(axis=0) > 8 * truth).all()
+    drawn = measured(release.plan.measurements, np.rint(totals / WEIGHTS.step).astype(int), 50)
+    many = [rs.weighted(replace(release, noisy=row), clusters="village").table(["kind"]) for row in drawn]
+    mean = np.mean([table["sampling"] ** 2 for table in many], axis=0)
+    assert (mean > truth).all()
+    assert (mean < 0.65 * noise.sum(axis=0)).all()
 
 
 @pytest.mark.parametrize("given", [{"most": 20, "step": 0.3}, {"most": 0}, {"most": 2**30, "step": 0.1}, {"most": "5"}])

@@ -101,6 +101,7 @@ def weighted(
     drawn: Annotated[
         list[str] | None, typer.Option(help="How many respondents were drawn in a stratum: north=400. Repeatable.")
     ] = None,
+    clusters: Annotated[str | None, typer.Option(help="The attribute whose values were drawn as a whole.")] = None,
     design_effect: Annotated[float, typer.Option(help="What clusters multiply the variance by, if known.")] = 1.0,
     confidence: Confidence = None,
     *,
@@ -116,6 +117,7 @@ def weighted(
         form,
         strata=strata,
         drawn=drawn or [],
+        clusters=clusters,
         design_effect=design_effect,
         confidence=confidence,
     )

@@ -31,6 +31,7 @@ def print_weighted(
     *,
     strata: str | None,
     drawn: Sequence[str],
+    clusters: str | None,
     design_effect: float,
     confidence: float | None,
 ) -> None:
@@ -46,6 +47,7 @@ def print_weighted(
         release,
         squares=squares,
         design_effect=design_effect,
+        clusters=clusters,
         strata=None if strata is None else {strata: counts},
     )
     table = totals.table(list(attributes), confidence=USUAL_CONFIDENCE if confidence is None else confidence)

@@ -10,6 +10,10 @@ about Σ w_i² at most. That sum is, in the order in which it is taken:
 
 In strata, n_h respondents were drawn in each of them; the variance is Σ_h n_h/(n_h − 1) (Σ w² − T_h²/n_h), with T_h the
 part of the cell that is in stratum h (linearised, drawn with replacement: too large for large sampling fractions).
+
+In clusters, of which n_h were drawn in each stratum, the variance is that between their totals T_hc in the cell,
+Σ_h n_h/(n_h − 1) (Σ_c T_hc² − T_h²/n_h). It is worked out from the released table by cluster: noisy totals have squares
+that are too large by the variance of their noise, which is known and taken off. Nothing more is measured or paid for.
 Noise in what variances are worked out from is allowed for with one standard deviation, upwards.
 """
 
@@ -43,6 +47,7 @@ class Weighted:
         squares: a release of the squares of the weights, if they were measured.
         stratum: the attribute that respondents were drawn by, if there was one.
         sampled: how many were drawn in each of its values.
+        clusters: the attribute whose values were drawn as a whole, if one was.
     """
 
     release: Release
@@ -51,6 +56,7 @@ class Weighted:
     squares: Release | None = None
     stratum: str | None = None
     sampled: tuple[int, ...] = ()
+    clusters: str | None = None
 
     def table(self, attributes: Sequence[str], *, confidence: float = 0.95) -> Table:
         """The weighted marginal on these attributes.
@@ -65,7 +71,9 @@ class Weighted:
         totals, noise = self._totals(table.attributes)
         variance = self.design_effect * self._variance(table.attributes)
         stddev = np.sqrt(noise**2 + variance)
-        reach = np.hypot(np.reshape(table.width * noise.ravel(), noise.shape), width(confidence) * np.sqrt(variance))
+        reach = np.hypot(
+            np.reshape(table.width * noise.ravel(), noise.shape), self._quantile(confidence) * np.sqrt(variance)
+        )
         apart = {"noise": noise, "sampling": np.sqrt(variance), "protection": noise**2 / stddev**2}
         said = (None, "", confidence, None, self._counts, {name: each.ravel() for name, each in apart.items()})
         return Table(table.domain, table.attributes, totals, stddev, (reach / stddev).ravel(), *said)
@@ -81,6 +89,8 @@ class Weighted:
 
     def _variance(self, names: tuple[str, ...]) -> Floats:
         """The sampling variance of each cell, without a design effect."""
+        if self.clusters is not None:
+            return self._between(self.clusters, names)
         if self.stratum is None:
             totals, noise = self._totals(names)
             return np.maximum(self._ratios(names) * np.maximum(totals + noise, 0.0), 0.0)
@@ -93,6 +103,29 @@ class Weighted:
         away = () if self.stratum in names else axis
         unsure = np.sqrt(((ratios * noise) ** 2).sum(axis=away))
         return np.asarray(np.maximum((ratios * totals - shared).sum(axis=away), 0.0) + unsure)
+
+    def _between(self, clusters: str, names: tuple[str, ...]) -> Floats:
+        """The variance between clusters of each cell, one standard deviation of its own noise more."""
+        if clusters in names:
+            raise PlanError(f"{clusters!r} are the clusters that were drawn; ask for tables of other attributes.")
+        beside = () if self.stratum is None or self.stratum in names else (self.stratum,)
+        each, noise = self._totals((clusters, *beside, *names))
+        sums, of_sums = self._totals((*beside, *names))
+        by_stratum = [-1 if name == self.stratum else 1 for name in (*beside, *names)]
+        drawn = np.reshape(self.sampled, by_stratum) if self.stratum else float(len(each))
+        squares = (each**2 - noise**2).sum(axis=0) - (sums**2 - of_sums**2) / drawn
+        unsure = np.sqrt((4 * np.maximum(each**2 - noise**2, 0.0) * noise**2 + 2 * noise**4).sum(axis=0))
+        variance = drawn / (drawn - 1) * (np.maximum(squares, 0.0) + unsure)
+        return np.asarray(variance.sum(axis=0) if beside else variance)
+
+    def _quantile(self, confidence: float) -> float:
+        """Of Student's distribution where few clusters tell the variance, of the normal one elsewhere."""
+        if self.clusters is None:
+            return width(confidence)
+        from scipy.special import stdtrit
+
+        drawn = self.sampled or (self.release.domain[self.clusters].size,)
+        return float(stdtrit(sum(drawn) - len(drawn), (1 + confidence) / 2))
 
     def _ratios(self, names: tuple[str, ...]) -> Floats | float:
         """Σ w²/Σ w of each cell, or what bounds it."""
@@ -122,9 +155,12 @@ class Weighted:
         grounds = (
             f"variance at most {self.ratio:g} times the total" if self.squares is None else "from measured squares"
         )
+        grounds = grounds if self.clusters is None else f"between clusters of {self.clusters!r}"
         drawn = "independently" if self.stratum is None else f"in strata of {self.stratum!r}"
         effect = "" if self.design_effect == 1 else f", times {self.design_effect:g} for clusters"
-        unused = " and ".join(["strata"] * (self.stratum is None) + ["clusters"] * (self.design_effect == 1))
+        unused = " and ".join(
+            ["strata"] * (self.stratum is None) + ["clusters"] * (self.design_effect == 1 and not self.clusters)
+        )
         return (
             f"sums of the survey weights in column {column!r}, those above {most:g} counted as {most:g}; sampling "
             f"error: {grounds}, as of respondents drawn {drawn}{effect}"
@@ -144,6 +180,7 @@ def weighted(
     ratio: float | None = None,
     design_effect: float = 1.0,
     strata: Mapping[str, Mapping[Label, int]] | None = None,
+    clusters: str | None = None,
 ) -> Weighted:
     """Totals of the population, with sampling error, from a release of data with survey weights (`rs.Weights`).
 
@@ -154,7 +191,9 @@ def weighted(
             It must hold in every cell that is asked for: where weights differ between cells, take the largest.
         design_effect: what the variance of totals is multiplied by, for clusters, if that is publicly known.
         strata: the attribute that respondents were drawn by → how many were drawn in each of its values, which is
-            public: `{"region": {"north": 400, "south": 900}}`.
+            public: `{"region": {"north": 400, "south": 900}}`. Beside `clusters`, how many clusters.
+        clusters: the attribute whose values (villages, schools, segments of streets) were drawn as a whole, all of them
+            declared. The release must answer tables by cluster, and by stratum where there are strata.
 
     Raises:
         PlanError: a release without survey weights, squares of other data, or a number that means nothing.
@@ -169,7 +208,9 @@ def weighted(
             raise PlanError(f"{name}={value!r} is not a positive number up to {largest:g}; leave it out if not known.")
     if squares is not None:
         _require_squares(release, squares)
-    return Weighted(release, float(ratio), float(design_effect), squares, *_strata(release, strata))
+    if clusters is not None and (clusters not in release.domain or release.domain[clusters].size < 2):
+        raise PlanError(f"clusters={clusters!r} is no attribute of two or more clusters; declare them in the domain.")
+    return Weighted(release, float(ratio), float(design_effect), squares, *_strata(release, strata), clusters)
 
 
 def squares_folder(release: Path) -> Path:
