@@ -124,7 +124,7 @@ def test_no_table_is_left_out_silently():
     assert "data:image/png;base64," in listed["sex × minute"].drawn
     text = report_html(release)
     assert "residua table DIR sex minute" in text
-    assert "Too large to be written out on this page: 1." in text
+    assert "Too large for this page: 1." in text
 
 
 def test_plain_numbers_are_drawn_as_tables_are():

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
-from numpy.typing import NDArray
 
 from residua.language import mark, numeral, say
 from residua.linalg.arrays import Floats
 from residua.plans.contract import Plan
 from residua.plans.tails import width
-from residua.published.quality import grades, sizes_for
+from residua.published.quality import sizes_for
 from residua.workload import Workload
 
 LISTED = 120
@@ -33,7 +32,6 @@ class ListedTable:
         stddev: the standard error of one number, the root mean square where they differ.
         reliable: from which size on a number is reliable.
         caution: from which size on it is to be used with caution, below that size.
-        flagged: how many of the published numbers have each flag; None before anything is measured.
         reach: how many standard errors the 95 % margin is.
         known: how many of the numbers are told at all; fewer than all where groups were measured differently.
     """
@@ -43,7 +41,6 @@ class ListedTable:
     stddev: float
     reliable: float
     caution: float
-    flagged: tuple[int, int, int] | None = None
     reach: float = NORMAL_REACH
     known: int | None = None
 
@@ -89,11 +86,6 @@ class Accuracy:
         return self.count - len(self.listed)
 
     @property
-    def judged(self) -> bool:
-        """Whether the numbers themselves were judged."""
-        return any(one.flagged is not None for one in self.listed)
-
-    @property
     def partial(self) -> bool:
         """Whether some tables have numbers that are not told."""
         return any(one.known not in (None, one.numbers) for one in self.listed)
@@ -111,7 +103,10 @@ def accuracy(plan: Plan, limit: int = LISTED) -> Accuracy | None:
     variances, known = _known(plan, workload)
     reach = LAPLACE_REACH if plan.noise.currency == "epsilon" else NORMAL_REACH
     rows = zip(titles, workload.cells, np.sqrt(variances), known, strict=False)
-    listed = tuple(listing(*one, reach=reach, known=int(count)) for *one, count in rows)
+    listed = tuple(
+        ListedTable(title, int(numbers), float(stddev), *sizes_for(float(stddev)), reach, int(count))
+        for title, numbers, stddev, count in rows
+    )
     stddevs = np.sqrt(variances[np.isfinite(variances)])
     spread = (float(stddevs.min()), float(stddevs.max())) if len(stddevs) else None
     return Accuracy(what, count, workload.queries, listed, spread)
@@ -127,36 +122,6 @@ def _known(plan: Plan, workload: Workload) -> tuple[Floats, Floats]:
     sums = np.add.reduceat(np.where(np.isfinite(each), each, 0.0), workload.starts)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(known > 0, sums / known, np.inf), known
-
-
-def listing(
-    title: str,
-    numbers: float,
-    stddev: float,
-    flagged: tuple[int, int, int] | None = None,
-    *,
-    reach: float = NORMAL_REACH,
-    known: int | None = None,
-) -> ListedTable:
-    """A table with its standard error, and what that means for its numbers."""
-    return ListedTable(title, int(numbers), float(stddev), *sizes_for(float(stddev)), flagged, reach, known)
-
-
-def rms(stddevs: Floats | float) -> float:
-    """The root mean square of the standard errors that are finite; infinite where none is."""
-    known = np.asarray(stddevs)[np.isfinite(stddevs)]
-    return float(np.sqrt(np.mean(np.square(known)))) if known.size else math.inf
-
-
-def tally(
-    estimates: Floats, stddevs: Floats | float, doubtful: NDArray[np.bool_] | None = None
-) -> tuple[int, int, int]:
-    """How many numbers are reliable, to be used with caution, and unreliable; those that are not told are none."""
-    known = np.isfinite(np.broadcast_to(stddevs, np.shape(estimates)))
-    first, second, third = np.bincount(
-        grades(estimates, stddevs, doubtful=doubtful)[known].ravel(), minlength=3
-    ).tolist()
-    return first, second, third
 
 
 def curves(accuracy: Accuracy, most: int = 4) -> list[ListedTable]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import product
 
 import numpy as np
 from markupsafe import Markup
 
-from residua.domain.levels import OTHER
+from residua.domain.words import OTHER, in_words
 from residua.language import numeral, say
 from residua.published.quality import FLAGS, THRESHOLDS
 from residua.report.accuracy import ListedTable
@@ -95,7 +96,10 @@ def _told(series: Series, *cell: int) -> Iterator[Markup | str]:
 def draw_lines(series: Series, name: str, span: Span | None = None, height: float = _HEIGHT) -> Markup:
     """The estimates as a line, their intervals as a band, and points that tell their numbers when pointed at."""
     labels, scale = series.labels[0], scale_over(series.span if span is None else span, height, 0.0)
-    apart = len(labels) > 1 and labels[-1] == OTHER  # the cell of other values is not next to the last value
+    apart = len(labels) > 1 and labels[-1] in (
+        OTHER,
+        in_words(OTHER),
+    )  # the cell of other values is not next to the last value
     x = np.arange(len(labels), dtype=np.float64)
     x[-1] += 0.5 * apart
     x = x / max(x[-1], 1.0) if len(labels) > 1 else np.array([0.5])
@@ -205,25 +209,15 @@ def rooms(words: Sequence[str], x: np.ndarray, margin: float) -> dict[int, int]:
 # ---- panels on one scale
 
 
-def draw_panels(
-    draw: Callable[..., Markup], parts: Sequence[Series], titles: Sequence[str], name: str, **options: float
-) -> Markup:
-    """Several charts on one scale, as many beside each other as there is room for."""
+def draw_panels(parts: Sequence[Series], titles: Sequence[str], name: str, *, lines: bool) -> Markup:
+    """Several charts on one scale, lines or bars, as many beside each other as there is room for."""
     span = [value for part in parts for value in part.span]
-    heads = [element("p", shortened(title, 60), class_="panel") for title in titles]
-    charts = [draw(part, f"{name}, {title}", span, **options) for part, title in zip(parts, titles, strict=True)]
-    panels = [element("div", *each) for each in zip(heads, charts, strict=True)]
+    draw = partial(draw_lines, height=_LOW) if lines else draw_bars
+    panels = [
+        element("div", element("p", shortened(title, 60), class_="panel"), draw(part, f"{name}, {title}", span))
+        for part, title in zip(parts, titles, strict=True)
+    ]
     return element("div", *panels, class_="panels", role="group", aria_label=name)
-
-
-def draw_line_panels(parts: Sequence[Series], titles: Sequence[str], name: str) -> Markup:
-    """Several lines on one scale, lower than one alone."""
-    return draw_panels(draw_lines, parts, titles, name, height=_LOW)
-
-
-def draw_bar_panels(parts: Sequence[Series], titles: Sequence[str], name: str) -> Markup:
-    """Several tables of bars on one scale."""
-    return draw_panels(draw_bars, parts, titles, name)
 
 
 # ---- tables shaded like heat maps

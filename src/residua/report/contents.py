@@ -28,7 +28,6 @@ from residua.report.sections import (
     accurate,
     charts_section,
     compared_section,
-    judged,
     protected,
     reuse,
     spent,
@@ -36,6 +35,7 @@ from residua.report.sections import (
     tables_section,
 )
 from residua.report.since import since_section
+from residua.report.tables import every_table
 from residua.report.theme import Theme, read_theme
 from residua.session import Session
 
@@ -128,7 +128,7 @@ def _(plan: Plan, title: str | None, given: Given) -> Page:
         lead,
         plan_headline(shield, errors),
         None if beside is None else compared_section(plan, beside),
-        accurate(plan, errors, verb="would be"),
+        accurate(plan, errors, planned=True),
         protected(shield, what_if=True),
         spent(plan, say("What the budget would be spent on"), alternatives(plan)),
     )
@@ -193,11 +193,11 @@ def _(session: Session, title: str | None, given: Given) -> Page:
 def _published(release: Release, shield: Protection, name: str, given: Given) -> list[Section | None]:
     """What is said of everything that was measured."""
     biased = say("Answers are biased, as the privacy statement says. They have no intervals.")
-    errors, drawn = judged(release), pictures(release, given.geography)
+    errors, drawn, listed = accuracy(release.plan), pictures(release, given.geography), every_table(release)
     return [
-        release_headline(release, shield, errors, drawn),
+        release_headline(release, shield, errors, drawn, listed),
         charts_section(drawn[1:], say(_MARKS)),
-        tables_section(release),
+        tables_section(listed, release.plan.workload),
         accurate(release.plan, errors, biased=biased if release.plan.bias else ""),
         protected(shield, what_if=True),
         spent(release.plan, say("What the budget was spent on")),
@@ -218,13 +218,14 @@ def _without_bars(
 ) -> Page:
     """The page of tables whose numbers are biased, and have no standard deviations."""
     shield, drawn = protection(published.plan, published.receipt), pictures(published, given.geography)
+    listed = every_table(published)
     caption = "" if errors else say("Estimated root mean square error of a number")
     return Page(
         name,
         lead,
-        release_headline(published, shield, accuracy(published.plan), drawn),
+        release_headline(published, shield, accuracy(published.plan), drawn, listed),
         charts_section(drawn[1:], note),
-        tables_section(published),
+        tables_section(listed, published.plan.workload),
         errors,
         protected(shield, what_if=True),
         reuse(name, shield, published.receipt, what, (warning, _ADVICE[1], _ADVICE[3])),

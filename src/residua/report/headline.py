@@ -18,6 +18,7 @@ from residua.report.page import Section, section
 from residua.report.pictures import Picture, table_series
 from residua.report.series import Series
 from residua.report.svg import figure, size_from
+from residua.report.tables import Listed
 
 RELATIVE = mark("Relative standard error against the true count, one line per table")
 _EXAMPLE = np.array([120.0, 45.0, 14.0])  # one bar of each kind
@@ -25,12 +26,12 @@ Fact = tuple[str, str, str]
 
 
 def release_headline(
-    published: Any, shield: Protection, accuracy: Accuracy | None, drawn: Sequence[Picture]
+    published: Any, shield: Protection, errors: Accuracy | None, drawn: Sequence[Picture], listed: Sequence[Listed]
 ) -> Section:
     """How many records were counted, or how many numbers there are, above the most important chart."""
     counted = _total(published)
     label, number, margin = counted or (say("Published numbers"), numeral(f"{published.asked_cells:,.0f}"), "")
-    facts = [] if accuracy is None else _judged(accuracy)
+    facts = [] if errors is None else [*_published(errors), *_judged(listed)]
     picture = replace(drawn[0], title=say("Records by {names}", names=drawn[0].title)) if drawn else None
     return _headline(label, number, margin, shield, facts, picture, bars=_bars() if counted and margin else None)
 
@@ -89,16 +90,13 @@ def _total(published: Any) -> tuple[str, str, str] | None:
     return say("Records counted"), series.value(), margin
 
 
-def _judged(accuracy: Accuracy) -> list[Fact]:
-    numbers = _published(accuracy)
-    flags = np.sum([one.flagged for one in accuracy.listed if one.flagged], axis=0)
-    if not np.size(flags) or not np.sum(flags):
-        return numbers
-    share = math.floor(100 * flags[0] / np.sum(flags))
-    which = say("of the numbers; each is marked")
-    if accuracy.more:
-        which = say("of the numbers in the first {many} tables; each is marked", many=len(accuracy.listed))
-    return [*numbers, (say("reliable"), f"{share} %", which)]
+def _judged(listed: Sequence[Listed]) -> list[Fact]:
+    """Which share of the numbers is reliable, of the tables that were looked at."""
+    known = [one for one in listed if one.reliable is not None]
+    if not known:
+        return []
+    share = math.floor(100 * sum(one.reliable or 0 for one in known) / sum(one.size for one in known))
+    return [(say("reliable"), f"{share} %", say("of the numbers; each is marked"))]
 
 
 def _published(accuracy: Accuracy) -> list[Fact]:

@@ -19,8 +19,7 @@ import numpy as np
 from markupsafe import Markup
 
 from residua.domain import Domain
-from residua.domain.levels import OTHER
-from residua.domain.words import title_of
+from residua.domain.words import OTHER, title_of
 from residua.errors import FileError, SpecError
 from residua.language import say
 from residua.report.charts import shade_of

@@ -24,7 +24,7 @@ from residua.language import say
 from residua.linalg.arrays import Integers as Places
 from residua.published.quality import FLAGS
 from residua.published.streaming import axis_labels
-from residua.report.charts import draw_bar_panels, draw_bars, draw_heat, draw_line_panels, draw_lines
+from residua.report.charts import draw_bars, draw_heat, draw_lines, draw_panels
 from residua.report.maps import Geography, draw_map, map_caption
 from residua.report.series import Series, series_of
 from residua.report.svg import figure, shortened
@@ -165,8 +165,9 @@ def draw(series: Series, ordered: Sequence[bool], name: str) -> tuple[Markup | N
     panels = math.prod(sizes[i] for i in others)
     if panels <= PANELS and (lines[best] or sizes[best] <= (12 if panels <= 6 else 8)):
         parts, titles = _panels(series, others)
-        drawn = draw_line_panels(parts, titles, name) if lines[best] else draw_bar_panels(parts, titles, name)
-        return drawn, _told(say("All panels have the same scale."), series)
+        return draw_panels(parts, titles, name, lines=lines[best]), _told(
+            say("All panels have the same scale."), series
+        )
     if len(sizes) == 2 and max(sizes) <= SIDE:
         return draw_heat(series, name), _told(say("The stronger the colour of a cell, the larger its number."), series)
     return None, ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -12,40 +11,30 @@ import numpy as np
 from residua.language import say, say_many
 from residua.plans.contract import Plan
 from residua.published.table import what_is_counted
-from residua.release import Release
-from residua.report.accuracy import LISTED, Accuracy, ListedTable, accuracy, curves, listing, rms, tally
+from residua.report.accuracy import LISTED, Accuracy, curves
 from residua.report.budget import budget
 from residua.report.charts import draw_bars, draw_relative
 from residua.report.headline import RELATIVE
 from residua.report.odds import Protection, hundred, odds_of, protection
 from residua.report.page import Section, blocks, section
-from residua.report.pictures import Picture, within
+from residua.report.pictures import Picture
 from residua.report.plan_text import changes, compared, objective, promises, proof
 from residua.report.series import Series
 from residua.report.svg import figure, size_from
-from residua.report.tables import every_table
+from residua.report.tables import Listed
+from residua.workload import Workload
 
-_LARGE = 2**20  # numbers of a table beyond which they are not judged one by one
 
-
-def tables_section(published: Any) -> Section | None:
+def tables_section(listed: Sequence[Listed], asked: Workload | None) -> Section | None:
     """All tables; what is left out is said."""
-    listed, asked = every_table(published), published.plan.workload
     if not listed:
         return None
-    count = max(
-        len(listed), 0 if asked is None or asked.tables is None or not asked.tables.plain else len(asked.tables)
-    )
-    large = sum(not one.whole for one in listed)
-    said = [say_many("One table.", "{n} tables.", count)]
-    if large:
-        said.append(
-            say(
-                "Too large to be written out on this page: {large}. Each of them says how to get its numbers.",
-                large=large,
-            )
-        )
-    return section("tables", say("All tables"), said=" ".join(said), tables=listed, more=count - len(listed))
+    tables = None if asked is None else asked.tables
+    count = max(len(listed), len(tables) if tables is not None and tables.plain else 0)
+    said = say_many("One table.", "{n} tables.", count)
+    if large := sum(not one.whole for one in listed):
+        said += " " + say("Too large for this page: {large}. Each of them says how to get its numbers.", large=large)
+    return section("tables", say("All tables"), said=said, tables=listed, more=count - len(listed))
 
 
 def protected(shield: Protection, *, what_if: bool = False) -> Section:
@@ -82,72 +71,21 @@ def _what_if(shield: Protection) -> list[tuple[str, str, str]]:
     return rows
 
 
-def judged(release: Release) -> Accuracy | None:
-    """How accurate a release is, its numbers judged one by one."""
-    whole = accuracy(release.plan)
-    workload = None if release.plan.workload is None else release.plan.workload.as_read
-    if whole is None or workload is None or not whole.listed:
-        return whole
-    if workload.noun == "queries":
-        answers = release.answers(workload)
-        doubtful = np.zeros(len(answers), dtype=bool) if answers.doubtful is None else answers.doubtful
-        given = zip(whole.listed, answers["estimate"], answers["stddev"], doubtful, strict=False)
-        listed = [
-            listing(one.title, 1, float(s), tally(np.array([e]), float(s), np.array([d])), reach=one.reach)
-            for one, e, s, d in given
-        ]
-    elif workload.plain:
-        listed = [_judged_table(release, names, one) for names, one in zip(release.sets, whole.listed, strict=False)]
-    else:
-        tables = within(release.tables(), LISTED) if max(workload.cells[:LISTED]) <= _LARGE else iter(())
-        listed = [_judged_part(table, whole.listed[0].reach) for table in tables] or list(whole.listed)
-    return replace(whole, count=max(whole.count, len(listed)), listed=tuple(listed))
-
-
-def _judged_table(release: Release, names: tuple[str, ...], one: ListedTable) -> ListedTable:
-    if one.numbers > _LARGE:
-        return one
-    table = release.table(names)
-    return replace(one, flagged=tally(table.estimates, table.stddev, table.doubtful))
-
-
-def _judged_part(table: Any, reach: float) -> ListedTable:
-    """A table that follows from a term: a level of a hierarchy."""
-    known = int(np.isfinite(np.broadcast_to(table.stddev, table.estimates.shape)).sum())
-    flagged = tally(table.estimates, table.stddev, table.doubtful)
-    return listing(table.title, len(table), rms(table.stddev), flagged, reach=reach, known=known)
-
-
-def accurate(
-    plan: Plan, accuracy: Accuracy | None, *, verb: str = "are", biased: str = "", projection: bool = False
-) -> Section | None:
-    """How accurate what is published is."""
+def accurate(plan: Plan, accuracy: Accuracy | None, *, biased: str = "", **options: bool) -> Section | None:
+    """How accurate what is published is; options say that it is planned, or the plan of a projection."""
     if accuracy is None:
         return None
-    flags = (say("reliable"), say("with caution"), say("unreliable")) if accuracy.judged else ()
     sizes = (say("numbers"), say("standard error"), say("95 % margin"), say("reliable from"), say("caution from"))
-    rows = []
-    for one in accuracy.listed:
-        flagged = tuple(f"{count:,}" for count in one.flagged) if one.flagged else ("",) * len(flags)
-        errors, counts = (figure(one.stddev), figure(one.margin)), (size_from(one.reliable), size_from(one.caution))
-        rows.append((one.title, one.counted, *errors, *counts, *flagged))
-    chosen = curves(accuracy)
-    name = say(RELATIVE)
-    return section(
-        "accuracy",
-        say("How accurate the numbers are"),
-        accuracy=accuracy,
-        said=_counted(accuracy, planned=verb != "are"),
-        biased=biased,
-        projection=projection,
-        counted=what_is_counted(plan.unit),
-        curve=draw_relative(chosen, name) if chosen and verb == "are" else None,
-        caption=say("How accurate each is, and how many of its numbers are reliable")
-        if flags
-        else say("How accurate each is"),
-        head=(say(accuracy.one), *sizes, *flags),
-        rows=rows,
-    )
+    ends = ((figure(one.margin), size_from(one.reliable), size_from(one.caution)) for one in accuracy.listed)
+    rows = [
+        (one.title, one.counted, figure(one.stddev), *each) for one, each in zip(accuracy.listed, ends, strict=True)
+    ]
+    planned, chosen = options.get("planned", False), curves(accuracy)
+    facts = {"accuracy": accuracy, "biased": biased, "projection": options.get("projection", False)}
+    facts |= {"said": _counted(accuracy, planned=planned), "counted": what_is_counted(plan.unit), "rows": rows}
+    facts |= {"caption": say("How accurate each is"), "head": (say(accuracy.one), *sizes)}
+    curve = draw_relative(chosen, say(RELATIVE)) if chosen and not planned else None  # a plan's stands at the top
+    return section("accuracy", say("How accurate the numbers are"), curve=curve, **facts)
 
 
 def charts_section(drawn: Sequence[Picture], note: str) -> Section | None:

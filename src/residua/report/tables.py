@@ -39,6 +39,7 @@ class Listed:
         drawn: its numbers, or a picture of them; None where it is left out.
         command: how to get it.
         whole: whether all its numbers are written out.
+        reliable: how many of them are reliable; None where they have no flags, or it is left out.
     """
 
     title: str
@@ -47,6 +48,7 @@ class Listed:
     drawn: Markup | None
     command: str
     whole: bool
+    reliable: int | None = None
 
 
 def every_table(published: Any) -> list[Listed]:
@@ -81,9 +83,9 @@ def _listed(published: Any, names: tuple[str, ...], size: int, table: Any, *, sh
         return Listed(" × ".join(names), size, "", None, command, whole=False)
     title, series = heading_of(table), table_series(table)
     note = "" if series.every is None else f"± {figure(series.every)}"
-    if shown:
-        return Listed(title, size, note, _numbers(series, title), command, whole=True)
-    return Listed(title, size, note, raster(series, title) if len(names) == 2 else None, command, whole=False)
+    flags = None if series.grades is None else int(np.sum(series.grades == 0))
+    drawn = _numbers(series, title) if shown else raster(series, title) if len(names) == 2 else None
+    return Listed(title, size, note, drawn, command, shown, flags)
 
 
 def _numbers(series: Series, title: str) -> Markup:
