@@ -85,7 +85,7 @@ def _listed(published: Any, names: tuple[str, ...], size: int, table: Any, *, sh
     note = "" if series.every is None else f"± {figure(series.every)}"
     flags = None if series.grades is None else int(np.sum(series.grades == 0))
     drawn = _numbers(series, title) if shown else raster(series, title) if len(names) == 2 else None
-    return Listed(title, size, note, drawn, command, shown, flags)
+    return Listed(title, len(table), note, drawn, command, shown, flags)
 
 
 def _numbers(series: Series, title: str) -> Markup:
