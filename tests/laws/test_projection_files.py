@@ -3,7 +3,6 @@
 import shutil
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
 import residua as rs
@@ -61,31 +60,3 @@ def test_folders_that_are_no_projections_are_named(tmp_path):
     with pytest.raises(rs.ResiduaError, match="does not exist"):
         projected.save(tmp_path / "nowhere" / "projected")
     assert not list(tmp_path.glob(".*"))
-
-
-@pytest.mark.parametrize("form", ["csv", "parquet"])
-@pytest.mark.parametrize("rounded", [False, True])
-def test_long_tables_have_a_count_column_and_an_index(tmp_path, form, rounded):
-    projected = rs.project(all_two_way(tmp_path), total=60)
-    files = projected.export_long(tmp_path / "long", form=form, rounded=rounded)
-    assert len(files) == 6
-    assert (tmp_path / "long" / "index.csv").read_text().splitlines()[0] == "file,attributes,cells"
-    if form == "parquet":
-        table = pq.read_table(files[0])
-        assert table.column_names == ["age", "count"]
-        assert sum(table["count"].to_pylist()) == pytest.approx(60, abs=1e-6)
-    else:
-        assert files[-1].read_text().splitlines()[0] == '"sex","work","count"'
-    with pytest.raises(rs.ResiduaError, match="exists already"):
-        projected.export_long(tmp_path / "long")
-    with pytest.raises(rs.ResiduaError, match="form='xls'"):
-        projected.export_long(tmp_path / "other", form="xls")
-
-
-def test_long_tables_of_queries_must_be_named(tmp_path):
-    projected = rs.project(queries_release(tmp_path))
-    with pytest.raises(rs.ResiduaError, match="name the tables"):
-        projected.export_long(tmp_path / "long")
-    (file,) = projected.export_long(tmp_path / "long", [("sex", "age")])
-    assert file.name == "0001-sex-age.csv"
-    assert len(file.read_text().splitlines()) == 11

@@ -1,14 +1,13 @@
 """From noisy answers to answers that agree and meet what is known: projection, without touching data."""
 
 from residua.projection.accuracy import Bound, SimulatedError
-from residua.projection.biased_table import CountTable, ProjectedTable
+from residua.projection.biased_table import ProjectedTable
 from residua.projection.project import Projected, project
 from residua.projection.realisable import Realisable
 from residua.projection.synthetic import for_mbi
 
 __all__ = [
     "Bound",
-    "CountTable",
     "Projected",
     "ProjectedTable",
     "Realisable",

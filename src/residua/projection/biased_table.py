@@ -1,4 +1,4 @@
-"""Tables of biased numbers, which have intervals and no standard deviations; and counts for other programs."""
+"""Tables of biased numbers, which have intervals and no standard deviations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.domain import Domain, Label
-from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.published.columns import Columns
 from residua.published.quality import Flag
@@ -20,25 +19,8 @@ from residua.published.streaming import axis_labels, ends_of, label_columns
 from residua.published.table import how_far
 
 
-class WithoutBars(Columns):
-    """Numbers without error bars."""
-
-    attributes: tuple[str, ...]
-    counted: str
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The table's attributes."""
-        return self.attributes
-
-    @property
-    def note(self) -> str:
-        """What is counted, where that is not every record."""
-        return self.counted
-
-
 @dataclass(frozen=True, eq=False, repr=False)
-class ProjectedTable(WithoutBars):
+class ProjectedTable(Columns):
     """A table of a projection, tidy: attributes, estimate, lower, upper. No standard deviation: estimates are biased.
 
     Args:
@@ -73,6 +55,11 @@ class ProjectedTable(WithoutBars):
 
     def __len__(self) -> int:
         return self.estimates.size
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The table's attributes."""
+        return self.attributes
 
     @property
     def note(self) -> str:
@@ -122,34 +109,3 @@ class ProjectedTable(WithoutBars):
         labels, numbers = label_columns(self.attributes, axis_labels(self)), {"estimate": self.estimates}
         numbers |= ends_of(self) | dict(self.beside)
         return labels | {name: column.ravel() for name, column in numbers.items()}
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class CountTable(WithoutBars):
-    """A marginal in whole or fractional counts, as other programs read it: attributes, count.
-
-    Args:
-        domain: where the labels come from.
-        attributes: the table's attributes, in the order asked.
-        counts: one per cell, (n_1, …, n_k).
-        counted: what is counted, in words, where that is not every record.
-    """
-
-    domain: Domain
-    attributes: tuple[str, ...]
-    counts: NDArray[Any]
-    counted: str = ""
-
-    def __post_init__(self) -> None:
-        self.counts.setflags(write=False)
-        if "count" in self.attributes:
-            raise PlanError("the attribute 'count' would be taken for the column of counts; rename it in the domain.")
-
-    def __len__(self) -> int:
-        return self.counts.size
-
-    @cached_property
-    def columns(self) -> dict[str, Any]:
-        """The columns by name: labels as lists, counts as an array."""
-        labels = [self.domain[name].labels for name in self.attributes]
-        return label_columns(self.attributes, labels) | {"count": self.counts.ravel()}

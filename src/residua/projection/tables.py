@@ -2,37 +2,27 @@
 
 from __future__ import annotations
 
-import re
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from residua.domain import Domain
 from residua.errors import PlanError
-from residua.files import write_atomically
-from residua.folders import whole_folder
 from residua.linalg.arrays import Floats
 from residua.plans.contract import Plan
 from residua.plans.tails import check_confidence
 from residua.plans.targets import USUAL_CONFIDENCE
 from residua.projection.assisted import ASSISTED
-from residua.projection.biased_table import CountTable, ProjectedTable
+from residua.projection.biased_table import ProjectedTable
 from residua.published.replicates import Replicates
 from residua.published.table import QUERY, domain_of_queries
 from residua.quoting import Answering, Points, Quotable
 from residua.release.base import Release
 from residua.release.tables import MOST_ROWS, is_listable, parts_of, require_listable, term_of, whole_part
-from residua.showing import shown_by
 from residua.workload import AskedRows, AttributeQueries, Where, Workload, applied, queries, selected
-
-
-def _slug(names: Sequence[str]) -> str:
-    """The attributes' names as far as every file system takes them."""
-    return "".join("-" + re.sub(r"[^\w]+", "_", name)[:20] for name in names)[:80] or "-total"
 
 
 class Tabled(Quotable):
@@ -237,49 +227,3 @@ class Tabled(Quotable):
         for coefficients in reversed(list(chosen.values())):
             total = total @ coefficients
         return float(total)
-
-    def export_long(
-        self,
-        folder: str | Path,
-        sets: Iterable[Sequence[str]] | None = None,
-        *,
-        form: str = "csv",
-        rounded: bool = False,
-    ) -> list[Path]:
-        """Writes tables in long form, attributes and a column `count`, into a new folder, whole or not at all.
-
-        Args:
-            folder: to be made; `index.csv` in it says which file holds which attributes.
-            sets: which tables; by default all that were asked for.
-            form: "csv" or "parquet".
-            rounded: whole numbers that add up (see `rounded`), instead of estimates.
-
-        Returns:
-            The files of the tables, in the order of the sets.
-
-        Raises:
-            PlanError: an unanswerable table, or no table named where none was asked for.
-            FileError: the folder exists, or cannot be written.
-        """
-        if form not in ("csv", "parquet"):
-            raise PlanError(f"form={form!r} is not 'csv' or 'parquet'; use one of them.")
-        workload = self.plan.workload
-        if sets is None:
-            if workload is None or not workload.plain:
-                raise PlanError("sets: the release was not asked for marginals; name the tables, [('age', 'sex'), …].")
-            sets = workload.sets
-        named = [tuple(names) for names in sets]
-        files = [f"{i:04d}{_slug(names)}.{form}" for i, names in enumerate(named, start=1)]
-        lines, whole = ["file,attributes,cells"], shown_by("rounded")(self) if rounded else self
-        with whole_folder(Path(folder), "folder of tables") as partial:
-            for names, file in zip(named, files, strict=True):
-                cells = whole.estimates(names).astype(np.int64) if rounded else self.estimates(names)
-                table = CountTable(self.domain, names, cells, self.counted)
-                if form == "csv":
-                    table.to_csv(partial / file, full=True)
-                else:
-                    table.to_parquet(partial / file)
-                quoted = " ".join(names).replace('"', '""')
-                lines.append(f'{file},"{quoted}",{len(table)}')
-            write_atomically(partial / "index.csv", ("\n".join(lines) + "\n").encode())
-        return [Path(folder) / file for file in files]
