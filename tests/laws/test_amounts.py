@@ -272,6 +272,9 @@ def test_of_persons_the_same_records_are_counted_and_summed(tmp_path):
         (lambda release: release.mean("pay", values=[0, 1]), "leave values out"),
         (lambda release: release.table(["pay"], queries={"pay": "prefixes"}), "ask for its 'sum'"),
         (lambda release: release.table(["sex"], queries={"sex": "sum"}), "is no amount"),
+        (lambda release: release.given({"pay": [1, 2]}), "leave the amount out"),
+        (lambda release: rs.project(release, known={("pay",): [1, 2]}), "leave the amount out"),
+        (lambda release: rs.estimate(release).rows(), "leave them out"),
     ],
 )
 def test_amounts_have_no_values(release, ask, says):
@@ -393,6 +396,18 @@ sex = ["F", "M"]
 region = ["n", "s", "w"]
 pay = { low = 0, high = 30, unit = 10 }
 """
+
+
+# ---- what is wanted of sums is wanted in their unit
+
+
+@pytest.mark.parametrize("wanted", [{"stddev": 20.0}, {"stddev": {("sex", "pay"): 20.0, ("sex", "region"): 3.0}}])
+def test_targets_of_sums_are_met_in_their_unit(wanted):
+    plan = rs.plan(rs.marginals(DOMAIN, [("sex", "pay"), ("sex", "region")]), **wanted)
+    sums = plan.variances(rs.product(DOMAIN, {"pay": "sum", "sex": "identity"}))
+    assert np.sqrt(sums).max() <= 20.0 * (1 + 1e-6)
+    counts = 20.0 if isinstance(wanted["stddev"], float) else 3.0
+    assert np.sqrt(plan.variance(["sex", "region"])).max() <= counts * (1 + 1e-6)
 
 
 # ---- where to clip

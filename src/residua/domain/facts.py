@@ -171,12 +171,23 @@ def _total(total: Any) -> float:
     return float(total)
 
 
+def require_counts(domain: Domain, names: Iterable[str]) -> None:
+    """Refuses facts about amounts.
+
+    Raises:
+        PlanError: one of these attributes is one.
+    """
+    if domain.holds_amounts(names):
+        raise PlanError("facts are counts of records, and known sums of amounts are not met; leave the amount out.")
+
+
 def _fact(domain: Domain, names: Any, given: Any) -> Fact:
     names = (names,) if isinstance(names, str) else names
     try:
         positions = domain.positions(names)
     except ValueError as problem:
         raise PlanError(f"known: {problem}") from None
+    require_counts(domain, names)
     what = f"known: the marginal on {shown(domain, positions)}"
     values = fact_cells([(name, domain[name].labels) for name in names], given, what)
     mask = impossible_cells(domain, names)

@@ -189,6 +189,8 @@ def rows_of(
     names = domain.names if attributes is None else domain.listed(attributes)
     if not names:
         raise PlanError("attributes: rows without attributes hold nothing; name at least one, or leave it out.")
+    if domain.holds_amounts(names):
+        raise PlanError("attributes: of amounts sums are known and no values, so that rows have none; leave them out.")
     steps = steps_of(estimated._tables, domain.positions(names))
     entropy = secrets.randbits(128) if random is None else int(random.integers(2**63))
     plan, receipt = estimated.plan, estimated.receipt

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from residua.domain import Domain, Label, impossible_cells
-from residua.domain.facts import Fact, Facts, fact_cells, require_agreement
+from residua.domain.facts import Fact, Facts, fact_cells, require_agreement, require_counts
 from residua.errors import PlanError
 from residua.files import MOST_PLAN, read_document, write_document
 from residua.folders import refusing_damage
@@ -136,6 +136,7 @@ def _equality(domain: Domain, what: Any, number: Any) -> Equality:
             raise PlanError(f"facts: {name!r} is not an attribute, or ATTRIBUTE.LEVEL.")
         axes.append(axis)
     positions = [position for position, _, _ in axes]
+    require_counts(domain, [domain.names[i] for i in positions])
     if len(set(positions)) < len(positions):
         raise PlanError(f"facts: {tuple(names)!r} names an attribute twice; name each once.")
     said = f"the marginal on {tuple(names)!r}" if names else "the total"

@@ -17,6 +17,7 @@ from residua.plans.objectives import TotalVariance
 from residua.privacy import AddRemove, Guarantee
 from residua.ui.parts import ALONG
 
+_OPTIONS = ("unknown", "missing", "levels", "clipped", "measured_in")
 _WORDS = ("title", "description", "code", "meanings")
 _MAKE = {
     "values": ("rs.Categories", ("values",)),
@@ -82,8 +83,10 @@ def _domain(spec: Spec) -> str:
 
 def _attribute(settings: Mapping[str, Any]) -> str:
     make, fields = next(call for key, call in _MAKE.items() if key in settings)
+    if {"low", "unit"} <= settings.keys():
+        make, fields = "rs.Amount", ("low", "high", "unit")
     given = [_long(settings[field]) for field in fields if field in settings]
-    options = [f"{key}={_long(settings[key])}" for key in ("unknown", "missing", "levels") if key in settings]
+    options = [f"{key}={_long(settings[key])}" for key in _OPTIONS if key in settings]
     words = [f"{key}={_long(settings[key])}" for key in _WORDS if key in settings]
     described = f".described({', '.join(words)})" if words else ""
     return f"{make}({', '.join([*given, *options])}){described}"

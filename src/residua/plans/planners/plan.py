@@ -109,7 +109,8 @@ def plan(
         workload: what is asked.
         guarantee: the budget, such as `ZCDP(rho=0.5)` or `PureDP(epsilon=1.0)`.
         minimise: the objective, `TotalVariance()` by default, `MaxVariance(targets)` where targets are given.
-        targets: wanted variances: one number, a mapping from attribute sets (or query labels), or one for each query.
+        targets: wanted variances (of sums of amounts, in their unit): one number, a mapping from attribute sets (or
+            query labels), or one for each query.
         stddev: wanted standard deviations, in place of targets: `stddev=5.0` is `targets=25.0`.
         margin: wanted margins of error, in place of targets: each number is within its margin of the truth with this
             `confidence`; for normal noise alone.
@@ -148,6 +149,8 @@ def plan(
     if any(each is not None for each in accuracy):
         targets = as_variances(*accuracy, laplace=laplace)
     objective = _objective(minimise, targets)
+    if getattr(objective, "targets", None) is not None:
+        workload = workload.as_read  # what is wanted of sums is wanted in their own unit
     loss = _accuracy(guarantee, targets, at_most)
     _check_unit(unit, workload.domain)
     usual = PRODUCT_TOLERANCE if workload.with_rows else MARGINAL_TOLERANCE
