@@ -83,6 +83,7 @@ def absorbed_shares(truth: Supposed, fits: Sequence[tuple[Observed, Mixture]], t
 Progress = Callable[[str, int, int], object]
 MOST_VALUES = 6_000
 _DOUBT = {1: 0.0, 2: 2.0}  # standard deviations beyond which measurements win, of singles and pairs
+_DROWNED = 2.0  # standard deviations of the square that deviations must be above noise to be seen at all
 _SURE = 100.0  # how much more precise than anything measured a public fact counts in the mixture
 _FLOOR, _FLOOR_NOISE = 0.02, 0.1  # of the model, and of the noise: no cell is estimated below the lesser
 
@@ -170,7 +171,10 @@ def judged(
     posterior = guarded(posterior, deviation, variance * (1.0 - share), directions, surely)
     square = float((deviation**2).sum())
     kept = float((posterior.mean * deviation).sum() / max(square, 1e-300))
-    return Belief(posterior, kept, (square / variance - directions) / math.sqrt(2.0 * directions))
+    doubt = (square / variance - directions) / math.sqrt(2.0 * directions)
+    if doubt < _DROWNED:  # noise hides all deviations: they are taken to be no larger than the model's own counts
+        posterior = replace(posterior, variance=min(posterior.variance, float((model**2).sum())))
+    return Belief(posterior, kept, doubt)
 
 
 def above_floor(model: Floats, posterior: Posterior, cell_variance: float) -> Floats:
