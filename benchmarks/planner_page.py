@@ -13,6 +13,7 @@ from residua.ui.documents import demo
 from residua.ui.worker import answer
 
 PLACE = demo_folder() / "adult.toml"
+OPTIONS = {"people": "48,842"}  # so that tables are drawn, and their cells judged
 
 
 def cases() -> dict[str, dict[str, Any]]:
@@ -31,7 +32,7 @@ def cases() -> dict[str, dict[str, Any]]:
 def main() -> None:
     rows = []
     for name, case in cases().items():
-        request = {"task": "plan", "folder": str(PLACE.parent), "name": PLACE.name, "options": {}, **case}
+        request = {"task": "plan", "folder": str(PLACE.parent), "name": PLACE.name, "options": OPTIONS, **case}
         told = answer(request)
         assert "error" not in told, told
         alone = seconds(lambda case=case: make_plan(spec_of(case["content"], PLACE)), 0.2)

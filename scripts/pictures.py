@@ -69,52 +69,54 @@ def notebook() -> str:
     return str(nbconvert.HTMLExporter().from_notebook_node(book)[0])
 
 
-def planner(browser: Browser) -> None:
-    """The states of the planner page: the example, wishes, two plans side by side, nothing yet, a telephone."""
-    command = [sys.executable, "-m", "residua", "ui", "--no-browser"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        link = re.search(r"http://\S+", server.stdout.readline())
-        assert link is not None
-        page = browser.new_context(viewport={"width": 1200, "height": 860}).new_page()
-        page.goto(link[0])
-        page.wait_for_selector("#errors table")
-        _planner_states(page)
-        server.terminate()
+def planner(browser: Browser, release: Path) -> None:
+    """The states of the planner page: the start, the example, two plans side by side, a telephone, a release."""
+    for path in ([], [str(release)]):
+        command = [sys.executable, "-m", "residua", "ui", *path, "--no-browser"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+            assert server.stdout is not None
+            link = re.search(r"http://\S+", server.stdout.readline())
+            assert link is not None
+            page = browser.new_context(viewport={"width": 1280, "height": 860}).new_page()
+            page.goto(link[0])
+            try:
+                _released_state(page) if path else _planner_states(page)
+            finally:
+                server.terminate()
+
+
+def _shown(page: Page, name: str) -> None:
+    page.wait_for_timeout(800)
+    page.screenshot(path=PICTURES / f"{name}.png")
 
 
 def _planner_states(page: Page) -> None:
-    def shown(name: str, at: str = "body") -> None:
-        page.wait_for_timeout(400)
-        page.wait_for_selector("#answer[aria-busy=false]", state="attached")
-        page.wait_for_selector("#problem:not(:has(#stop))", state="attached")
-        page.evaluate(f"document.querySelector({at!r}).scrollIntoView()")
-        page.screenshot(path=PICTURES / f"{name}.png")
-
-    shown("planner-example")
-    page.locator("#attributes summary").nth(0).click()
-    page.get_by_text("Levels, other values, titles").click()
-    page.get_by_text("Add a level").click()
-    page.get_by_label("Name", exact=True).last.fill("band")
-    page.get_by_label("Edges").last.fill("17, 30, 45, 65, 91")
-    shown("planner-attribute")
-    page.locator("#attributes summary").nth(0).click()
-    page.get_by_label("Wish for each number").select_option("stddev")
-    page.get_by_label("At most", exact=True).fill("6")
-    shown("planner-wishes", "#outcome")
-    page.get_by_label("Wish for each number").select_option("")
-    page.wait_for_timeout(600)
+    page.wait_for_selector("#start")
+    _shown(page, "planner-start")
+    page.click("#demo")
+    page.wait_for_selector("#errors table")
+    page.click("[data-step=accuracy]")
+    _shown(page, "planner-example")
+    page.click("[data-step=publish]")
     page.click("#keep")
-    page.fill("#amount", "0.25")
+    page.click("[data-step=accuracy]")
+    page.fill("#amount", "0.125")
+    page.click("[data-step=publish]")
     page.wait_for_selector("#compare table")
-    shown("planner-side-by-side", "#compare-section")
+    page.wait_for_timeout(800)
+    page.locator("#h-compare").evaluate("one => window.scrollTo(0, one.getBoundingClientRect().top + scrollY - 130)")
+    _shown(page, "planner-side-by-side")
     page.emulate_media(color_scheme="dark")
     page.set_viewport_size({"width": 390, "height": 844})
-    shown("planner-narrow-dark", ".budget")
-    page.emulate_media(color_scheme="light")
-    page.set_viewport_size({"width": 1200, "height": 640})
-    page.click("#new")
-    shown("planner-empty")
+    page.locator(".sides").get_by_role("button", name="Picture").click()
+    _shown(page, "planner-narrow-dark")
+
+
+def _released_state(page: Page) -> None:
+    page.locator("#released-tables button", has_text="education").first.click()
+    page.wait_for_selector(".preview figure")
+    page.get_by_label("Column").select_option("education")
+    _shown(page, "planner-release")
 
 
 def draw_all() -> None:
@@ -137,7 +139,8 @@ def draw_all() -> None:
         shot(browser, folder / "release.html", "report-narrow-dark", at="#pictures", width=380, height=900, dark=True)
         shot(browser, folder / "two.html", "report-two-plans", at="#comparison", height=900)
         shot(browser, folder / "notebook.html", "notebook", height=1500)
-        planner(browser)
+        release.save(folder / "adult-2026")
+        planner(browser, folder / "adult-2026")
         browser.close()
 
 

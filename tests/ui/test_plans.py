@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import re
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from residua import ui
 from residua.cli.planning import make_plan
 from residua.cli.spec import spec_of
 from residua.demo_data import demo_folder
@@ -162,7 +165,11 @@ def test_a_table_is_shown_as_it_would_look():
 
     walk(shown["picture"]["tree"])
     assert {"5,000", "1,667"} <= set(texts)
-    assert "script" not in tags
+    walk(facts_of(spec, {"people": "200", "public": public, "table": ["sex", "code"]})["preview"]["picture"]["tree"])
+    walk(facts_of(spec, {"people": "200", "table": ["age"]})["preview"]["picture"]["tree"])
+    static = Path(ui.__file__).parent / "static"
+    drawn = re.search(r'const DRAWN = new Set\("([^"]*)"', (static / "parts.js").read_text())
+    assert tags <= set(drawn[1].split()), "what charts are made of, the page can draw"
     row = next(row for row in told["rows"] if row["names"] == ["sex", "code"])
     assert row["flags"] == shown["flags"] == [6, 0, 0]
     few = expected(spec.domain, {"people": 100, "public": public})

@@ -68,7 +68,7 @@ def doctor(json: AsJson = False) -> None:
 def ui(
     spec: Annotated[
         Path | None,
-        typer.Argument(metavar="SPEC.toml", help="Opened, and saved to; the bundled example if left out."),
+        typer.Argument(metavar="SPEC.toml", help="Opened, and saved to; or the folder of a release, to look at."),
     ] = None,
     browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
     host: Host = "127.0.0.1",
@@ -78,7 +78,8 @@ def ui(
 ) -> None:
     """Plan on a page in the browser. Reads no data.
 
-    Declare attributes, pick tables, move the budget, and see errors at once. On this machine only, unless told so.
+    Begin with the header of a file, answer questions, and see the tables you will publish with their error bars. With
+    the folder of a release: its tables, charts and quoted numbers. On this machine only, unless told so.
     """
     from residua.ui.serve import serve
 

@@ -55,6 +55,7 @@ class Pages:
             "/download": self.download,
             "/report": self.report,
             "/notebook": self.notebook,
+            "/released": self.released,
         }
         routes: list[BaseRoute] = [Route("/report.css", report_style), Route("/alive", alive)]
         routes += [Route(path, _answering(call), methods=["POST"]) for path, call in post.items()]
@@ -69,6 +70,9 @@ class Pages:
     async def start(self, body: Body) -> Body:
         """The document of the command line, the bundled example, or nothing yet."""
         which = body.get("which")
+        if which == "first" and self._desk.released is not None:
+            answer = await self.released({})
+            return answer if "error" in answer else {"release": answer}
         if which == "first":
             return self.first()
         path = self._desk.path
@@ -122,6 +126,13 @@ class Pages:
         """The plan as a notebook."""
         return await self._file("notebook", body, "ipynb")
 
+    async def released(self, body: Body) -> Body:
+        """What the page asks of the release that the command line names; it can name no other."""
+        if self._desk.released is None:
+            raise SpecError("no release was named on the command line; start residua ui with its folder.")
+        request = {"task": "released", "name": "", "folder": str(self._desk.released), "ask": _table(body, "ask")}
+        return await self._answer(request, limit=PATIENT)
+
     async def _file(self, task: str, body: Body, ending: str, **more: Any) -> Body:
         document, content = self._content(body)
         stem = Path(document.name).stem
@@ -151,6 +162,9 @@ class Pages:
     ) -> Body:
         folder = str(document.folder or Path("/nonexistent"))
         request = {"task": task, "content": content, "folder": folder, "name": document.name, **more}
+        return await self._answer(request, page=page, limit=limit)
+
+    async def _answer(self, request: Mapping[str, Any], *, page: str = "", limit: float) -> Body:
         try:
             return await self._planner.ask(request, page=page, limit=limit)
         except SupersededError:

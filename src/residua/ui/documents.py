@@ -98,7 +98,7 @@ class Desk:
     """The documents that are open, and the one file that may be written.
 
     Args:
-        path: the file named on the command line; it may not exist yet.
+        path: the file named on the command line; it may not exist yet, or be the folder of a release.
 
     Raises:
         SpecError: the file is not a specification.
@@ -106,7 +106,8 @@ class Desk:
     """
 
     def __init__(self, path: Path | None = None) -> None:
-        self.path = None if path is None else path.absolute()
+        self.released = path.absolute() if path is not None and path.is_dir() else None
+        self.path = None if path is None or self.released is not None else path.absolute()
         self._documents: dict[str, Document] = {}
         self._digest: str | None = None
         self._count = 0

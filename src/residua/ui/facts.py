@@ -139,17 +139,12 @@ def _curve(spent: Mapping[str, float]) -> dict[str, Any] | None:
     at = spent["pure"] if laplace else spent["rho"]
     if not at > 0:
         return None
-    budgets = ((odds, _budget(odds / 100, laplace=laplace)) for odds in range(51, 100))
-    return {
-        "currency": "pure" if laplace else "rho",
-        "at": at,
-        "points": [[odds, budget, (at / budget) ** (1.0 if laplace else 0.5)] for odds, budget in budgets],
-    }
-
-
-def _budget(right: float, *, laplace: bool) -> float:
-    """The epsilon, or the rho, under which the best guess is right so often."""
-    return math.log(right / (1 - right)) if laplace else 2 * NormalDist().inv_cdf(right) ** 2
+    shares = [odds / 100 for odds in range(51, 100)]
+    budgets = [math.log(x / (1 - x)) if laplace else 2 * NormalDist().inv_cdf(x) ** 2 for x in shares]
+    points = [
+        [100 * x, budget, (at / budget) ** (1.0 if laplace else 0.5)] for x, budget in zip(shares, budgets, strict=True)
+    ]
+    return {"currency": "pure" if laplace else "rho", "at": at, "points": points}
 
 
 def _targets(plan: Plan, targets: Floats) -> Floats:

@@ -130,12 +130,7 @@ def shown(drawn: Any) -> dict[str, Any] | None:
 class _Tree(HTMLParser):
     """Reads our own markup as [name, attributes, what is inside …]; the page makes the elements anew."""
 
-    _ends: ClassVar = {
-        "td": ("td", "th"),
-        "th": ("td", "th"),
-        "tr": ("td", "th", "tr"),
-        "tbody": ("td", "th", "tr", "thead"),
-    }
+    _ends: ClassVar = {"td": "td th", "th": "td th", "tr": "td th tr", "tbody": "td th tr thead"}
     _mixed: ClassVar = {"viewbox": "viewBox", "preserveaspectratio": "preserveAspectRatio"}
 
     def __init__(self) -> None:
@@ -144,7 +139,7 @@ class _Tree(HTMLParser):
         self._open = [self.root]
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        while self._open[-1][0] in self._ends.get(tag, ()):  # whose end tags may be left out
+        while self._open[-1][0] in self._ends.get(tag, "").split():  # whose end tags may be left out
             self._open.pop()
         element: list[Any] = [tag, {self._mixed.get(name, name): value or "" for name, value in attrs}]
         self._open[-1].append(element)
@@ -160,11 +155,7 @@ class _Tree(HTMLParser):
 
 def _table(plan: Plan, wanted: Any) -> tuple[str, ...] | None:
     """The table that the page wants to see, else the first that makes a good picture."""
-    if (
-        isinstance(wanted, list)
-        and all(name in plan.domain.names for name in wanted)
-        and len(set(wanted)) == len(wanted)
-    ):
+    if isinstance(wanted, list) and {*map(str, wanted)} <= {*plan.domain.names}:
         return tuple(wanted) if 1 <= plan.domain.cells(wanted) <= _MOST_CELLS else None
     workload = None if plan.workload is None else plan.workload.tables
     sets = () if workload is None else workload.sets[:1000]
@@ -177,5 +168,5 @@ def outlook(plan: Plan, guess: Expected | None, listed: Sequence[ListedTable]) -
     workload = plan.workload
     if guess is None or workload is None or not workload.plain:
         return None
-    flags = guess.flags
-    return [flags(plan.domain, names, one.stddev) for names, one in zip(workload.sets, listed, strict=False)]
+    pairs = zip(workload.sets, listed, strict=False)
+    return [guess.flags(plan.domain, names, one.stddev) for names, one in pairs]

@@ -25,6 +25,7 @@ from residua.errors import ResiduaError
 from residua.report.contents import report_html
 from residua.ui.facts import facts_of
 from residua.ui.notebook import notebook
+from residua.ui.released import released
 
 Request = Mapping[str, Any]
 _TOTAL = {"ways": [0]}
@@ -86,6 +87,7 @@ _TASKS: dict[str, Callable[[Request], dict[str, Any]]] = {
     "report": _report,
     "notebook": _notebook,
     "check": _check,
+    "released": released,
 }
 
 

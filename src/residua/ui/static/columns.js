@@ -84,7 +84,7 @@ export function Columns({ work, edit, problems, sizes, next, rules }) {
     ${unfinished > 0 && html`<p class="todo" id="todo"><strong>${plural(unfinished, "column")} to finish.</strong> They are left out of the picture until then. ${nextOpen >= 0 && html`<${Button} kind="quiet" words="Show the next" told=${() => setOpen(nextOpen)} />`}</p>`}
     ${attributes.length > 15 && html`<${Text} label="Find a column" type="search" id="seek" value=${sought} told=${seek} />`}
     <ul id="attributes" class="cards">
-      ${attributes.map((one, i) => html`<${Card} key=${i} one=${one} hidden=${!one.name.toLowerCase().includes(sought.toLowerCase())} size=${sizes?.[one.name]} wrong=${wrong(i)} open=${open === i} toggle=${(on) => setOpen(on ? i : open === i ? null : open)} change=${change(edit, i)} remove=${() => (setOpen(null), edit((all) => all.form.attributes.splice(i, 1)))} move=${(by) => move(edit, i, by, setOpen)} />`)}
+      ${attributes.map((one, i) => html`<${Card} key=${i} one=${one} hidden=${!one.name.toLowerCase().includes(sought.toLowerCase())} size=${sizes?.[one.name]} wrong=${wrong(i)} open=${open === i} toggle=${(on) => setOpen(on ? i : null)} change=${change(edit, i)} remove=${() => (setOpen(null), edit((all) => all.form.attributes.splice(i, 1)))} move=${(by) => move(edit, i, by, setOpen)} />`)}
     </ul>
     <div class="row"><${Button} id="add-attribute" told=${add} words="Add a column" /></div>
     <${Fold} summary="Combinations that cannot be">${() => html`<${Area} label="Structural zeros, as TOML" id="rules" value=${work.form.rules} told=${rules} placeholder=${'[[impossible]]\nage = { low = 0, high = 14 }\nmarried = "yes"'} />`}<//>
@@ -124,8 +124,8 @@ function move(edit, i, by, setOpen) {
 function Card({ one, size, wrong, open, toggle, change, remove, move, hidden }) {
   const set = (key) => (value) => change(key, value);
   return html`<li class=${wrong ? "card unfinished" : "card"} hidden=${hidden}>
-    <details open=${open} onToggle=${(e) => e.target.open !== open && toggle(e.target.open)}>
-      <summary><span class="name">${one.name || "(no name)"}</span><span class="kind">${words(one)}</span><span class="count">${wrong ? "to finish" : size === undefined ? "" : plural(size, "cell")}</span></summary>
+    <details open=${open}>
+      <summary onClick=${(e) => (e.preventDefault(), toggle(!open))}><span class="name">${one.name || "(no name)"}</span><span class="kind">${words(one)}</span><span class="count">${wrong ? "to finish" : size === undefined ? "" : plural(size, "cell")}</span></summary>
       ${open && html`<div class="fields">
         ${wrong && html`<p class="wrong" role="status">${wrong}</p>`}
         <div class="pair"><${Text} label="Name" value=${one.name} told=${set("name")} /><${Choice} label="It holds" value=${one.kind} options=${KINDS} told=${set("kind")} /></div>

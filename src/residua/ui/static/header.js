@@ -62,7 +62,7 @@ function splitLine(line) {
 
 async function parquet(file) {
   const tail = await bytes(file, file.size - 8, file.size);
-  if (new TextDecoder().decode(tail.slice(4)) !== "PAR1") refuse(`${file.name} does not end as a Parquet file does.`);
+  if (new TextDecoder().decode(tail.slice(4)) !== "PAR1") refuse(`${file.name} does not end as a Parquet file does. Paste the names of its columns instead.`);
   const length = new DataView(tail.buffer).getUint32(0, true);
   const read = thrift(await bytes(file, file.size - 8 - length, file.size - 8));
   const [root, ...elements] = read.fieldOf(2); // then it stops: row groups and their statistics come later

@@ -59,17 +59,16 @@ export const Button = ({ told, kind = "", words, children, ...more }) => html`<b
 export function Fold({ summary, open = false, kind = "further", children, ...more }) {
   const [isOpen, setOpen] = useState(open);
   useEffect(() => setOpen(open), [open]);
-  return html`<details class=${kind} open=${isOpen} onToggle=${(e) => setOpen(e.target.open)} ...${more}><summary>${summary}</summary>${isOpen && children()}</details>`;
+  return html`<details class=${kind} open=${isOpen} ...${more}><summary onClick=${(e) => (e.preventDefault(), setOpen(!isOpen))}>${summary}</summary>${isOpen && children()}</details>`;
 }
 
 // A drawing that the server made, as elements: only those that drawings have, and no attribute that could act.
-const DRAWN = new Set("svg g rect line circle text tspan title polyline polygon path ellipse div p span small b ul li table caption thead tbody tr th td".split(" "));
+const DRAWN = new Set("svg g rect line circle text tspan title polyline polygon path ellipse div p span small b i ul li table caption thead tbody tr th td".split(" "));
 export function Drawing({ tree }) {
   if (typeof tree === "string") return tree;
   const [tag, given, ...inside] = tree;
-  if (!DRAWN.has(tag)) return null;
   const safe = Object.fromEntries(Object.entries(given).filter(([name]) => !/^(on|style|href|src)|:/i.test(name)));
-  return h(tag, safe, inside.map((each, i) => h(Drawing, { tree: each, key: i })));
+  return h(DRAWN.has(tag) ? tag : "span", safe, inside.map((each, i) => h(Drawing, { tree: each, key: i })));
 }
 
 export const Picture = ({ picture, name }) => html`<figure class="picture">

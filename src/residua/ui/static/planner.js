@@ -16,7 +16,7 @@ const MOST_KEPT = 3;
 const MOST_UNDONE = 200;
 const DRAFT = "residua-draft";
 const STEPS = [["columns", "Columns"], ["tables", "Tables"], ["accuracy", "Accuracy"], ["publish", "Publish"]];
-// What is known in public of the bundled example, from the page of its repository.
+// Public counts of the whole Adult dataset, of which the bundled example is a part, from the page of its repository.
 const EXAMPLE = {
   people: "48,842",
   public: {
@@ -352,7 +352,7 @@ function Page() {
         ? html`<div class="ask" id="ask"><${Step} /></div><div class="see" id="see"><${See} work=${work} edit=${edit} last=${state.last} busy=${state.busy} old=${state.old || state.away} problem=${state.problem} asked=${state.asked} ask=${(more) => (Object.assign(state.asked, more), draw(), ask())} /></div>`
         : html`<${Start} read=${read} paste=${(text) => declare(columnsOfText(text), "")} open=${() => document.getElementById("chosen").click()} demo=${demo} busy=${false} />`}
     </main>
-    ${begun && html`<div class="sides" role="group" aria-label="Show">${[["ask", "Questions"], ["see", "Picture"]].map(([key, name]) => html`<button type="button" aria-pressed=${state.side === key ? "true" : "false"} onClick=${() => (set({ side: key }), window.scrollTo({ top: 0 }))}>${name}</button>`)}</div>`}
+    ${begun && html`<nav class="sides" aria-label="Show">${[["ask", "Questions"], ["see", "Picture"]].map(([key, name]) => html`<button type="button" aria-pressed=${state.side === key ? "true" : "false"} onClick=${() => (set({ side: key }), window.scrollTo({ top: 0 }))}>${name}</button>`)}</nav>`}
     <footer><p>This page speaks with residua alone. It reads no data, and nothing is spent here.</p></footer>
     ${state.question && html`<${Question} ...${state.question} />`}`;
 }
