@@ -420,12 +420,37 @@ class Cells:
         ones, others = self.kinds(1, few), self.kinds(2, few)
         if 0 < len(ones) * len(others) <= few and not any(f.kind == "axis" for f in self.factors):
             return max(self.shared(a, a) + self.shared(b, b) - 2 * self.shared(a, b) for a, b in product(ones, others))
-        signed = [f for f in self.factors if f.ratio < 0]
-        if len(signed) <= 16:
-            below = opposed(signed, [(own, Fraction(cost)) for cost, own in self.costs])
+        classes, terms = self.alike()
+        if math.prod(len(each) + 1 for each in classes) <= 2**19:
+            below = opposed([(len(each), each[0].ratio) for each in classes], terms.items())
         else:
             below = sum((cost * max([-f.ratio for f in own] + [Fraction(0)]) for cost, own in self.costs), Fraction(0))
         return min(2 * self.added + 2 * math.ceil(below), 4 * self.added)
+
+    def alike(self) -> tuple[list[list[Factor]], dict[tuple[int, ...], Fraction]]:
+        """Classes of factors with a ratio below 0, and by how many of each (and whether of others) what pieces cost.
+
+        Factors are one class where all sets of so many of each are there, and cost the same but for rounding.
+        """
+        totals = {f: sum(cost for cost, own in self.costs if f in own) for f in self.factors if f.ratio < 0}
+        ranked, classes = sorted(totals, key=lambda f: (f.ratio, totals[f])), list[list[Factor]]()
+        for f in ranked:
+            last = classes[-1][-1] if classes else None
+            near = last and last.ratio == f.ratio and (totals[f] - totals[last]) * 2**30 <= totals[f]
+            classes = [*classes[:-1], [*classes[-1], f]] if near else [*classes, [f]]
+        for each in (classes, [[f] for f in ranked]):
+            kinds = dict[tuple[int, ...], dict[frozenset[Factor], int]]()
+            for cost, own in self.costs:
+                kind = (*(sum(f in own for f in members) for members in each), int(any(f.ratio >= 0 for f in own)))
+                kinds.setdefault(kind, {}).setdefault(own, 0)
+                kinds[kind][own] += cost
+            sets = {kind: math.prod(map(math.comb, map(len, each), kind)) for kind in kinds}
+            even = all(len(own) == sets[kind] or len(each) == len(ranked) for kind, own in kinds.items())
+            if even and all(
+                (max(own.values()) - min(own.values())) * 2**30 <= max(own.values()) for own in kinds.values()
+            ):
+                return each, {kind: Fraction(len(own) * max(own.values())) for kind, own in kinds.items()}
+        return each, {kind: Fraction(sum(own.values())) for kind, own in kinds.items()}
 
     def persons(self, records: int) -> int:
         """The page's bound for persons with limits, by pairs of records."""
@@ -462,16 +487,20 @@ class Cells:
         return Fraction(placed((value, met[key]) for value, key in points), factor.norm or 1)
 
 
-def opposed(factors: list[Factor], terms: Iterable[tuple[frozenset[Factor], Fraction]]) -> Fraction:
-    """The largest −Γ(c, c') at any corner: every factor's ratio at 1 or its least; others are between 0 and 1."""
-    if not factors:
-        return sum((max(-cost, Fraction(0)) if others else -cost for others, cost in terms), Fraction(0))
-    (factor, *rest), corners = factors, [dict[frozenset[Factor], Fraction](), dict[frozenset[Factor], Fraction]()]
-    for members, cost in terms:
-        for merged, ratio in zip(corners, (Fraction(1), factor.ratio), strict=True):
-            left = members - {factor}
-            merged[left] = merged.get(left, Fraction(0)) + cost * (ratio if factor in members else 1)
-    return max(opposed(rest, merged.items()) for merged in corners)
+def opposed(classes: list[tuple[int, Fraction]], terms: Iterable[tuple[tuple[int, ...], Fraction]]) -> Fraction:
+    """The largest −Γ(c, c') at any corner: of m alike d have the least ratio, others 1; those not signed, 0 to 1."""
+    if not classes:
+        return sum((max(-cost, Fraction(0)) if others else -cost for (others,), cost in terms), Fraction(0))
+    ((m, ratio), *rest), largest = classes, list[Fraction]()
+    for d in range(m + 1):
+        merged, means = dict[tuple[int, ...], Fraction](), dict[int, Fraction]()
+        for (t, *left), cost in terms:
+            if t not in means:
+                ways = (math.comb(d, h) * math.comb(m - d, t - h) * ratio**h for h in range(t + 1))
+                means[t] = sum(ways, Fraction(0)) / math.comb(m, t)
+            merged[tuple(left)] = merged.get(tuple(left), Fraction(0)) + cost * means[t]
+        largest.append(opposed(rest, merged.items()))
+    return max(largest)
 
 
 def pairs_agreeing(records: int, limits: Iterable[int]) -> int:

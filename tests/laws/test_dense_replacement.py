@@ -167,3 +167,14 @@ def test_independent_noise_is_within_its_budget_after_rounding():
         W = np.random.default_rng(seed).normal(size=(1 + seed % 7, 6))
         _, cost = priced(rs.independent(rs.explicit(domain, W), rs.GDP(1.0), unit=rs.ReplaceOne()))
         assert 1 - 1e-9 <= cost <= 1
+
+
+@pytest.mark.parametrize("total", [True, False])
+def test_prefixes_of_an_attribute_are_planned_as_well_as_the_same_queries_listed(total):
+    domain = rs.Domain.of_sizes({"a": 6})
+    workload, objective = rs.prefixes(domain, "a"), rs.TotalVariance() if total else rs.MaxVariance()
+    plan = rs.plan(workload, rs.GDP(1.0), unit=rs.ReplaceOne(), minimise=objective)
+    variances = plan.variances(workload)
+    least = optimum(prefixes(6), total, False)
+    assert plan.gap <= 1e-3
+    assert least * (1 - 1e-5) <= (variances.sum() if total else variances.max()) <= least * (1 + 1e-3)

@@ -256,17 +256,17 @@ def _priced_together(like: BlockwisePlan, table: LevelTable) -> PatternSpending:
     """How to spend best where the most expensive cell counts, of all blocks together."""
     blocks = [(block, like.rows_of(block).relative_norms) for block in like.blocks_of]
 
-    def means(q: Floats) -> Floats:
-        weights = q.reshape(table.shape)
-        return np.array([float(table.margin(block, weights) @ norms) for block, norms in blocks])
-
     def paid(precisions: Floats) -> Floats:
         costs = np.zeros(table.shape)
         for (block, norms), precision in zip(blocks, precisions.tolist(), strict=True):
             costs = costs + precision * table.spread(block, norms)
         return costs.ravel()
 
-    return PatternSpending(math.prod(table.shape), means, paid)
+    def rows(cells: Integers) -> Floats:
+        spread = (np.broadcast_to(table.spread(block, norms), table.shape) for block, norms in blocks)
+        return np.stack([each.ravel()[cells] for each in spread], axis=1)
+
+    return PatternSpending(np.ones(len(blocks)), np.arange(len(blocks)), math.prod(table.shape), paid, rows)
 
 
 def _squares(like: BlockwisePlan, workload: Workload) -> Floats:

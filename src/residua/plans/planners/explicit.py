@@ -42,7 +42,7 @@ def plan_explicit(task: Task, *, refined: bool = False) -> MatrixPlan:
     loss = query_loss(task.objective, workload)
     tolerance = DENSE_TOLERANCE if task.tolerance is None else task.tolerance
     if isinstance(unit, ReplaceOne) and not refined:
-        replacing = _plan_replacing(task, loss, tolerance)
+        replacing = plan_replacing(task)
         if replacing is not None:
             return replacing
     if refined and not loss.worst:
@@ -62,9 +62,10 @@ def plan_explicit(task: Task, *, refined: bool = False) -> MatrixPlan:
     return _priced(plan, task, loss)
 
 
-def _plan_replacing(task: Task, loss: QueryLoss, tolerance: float) -> MatrixPlan | None:
+def plan_replacing(task: Task) -> MatrixPlan | None:
     """The best plan for records that are changed, its gap taken after rounding; None where it was not solved."""
-    workload = task.workload
+    workload, loss = task.workload, query_loss(task.objective, task.workload)
+    tolerance = DENSE_TOLERANCE if task.tolerance is None else task.tolerance
     columns = prepare(workload.matrix, np.ones(workload.queries)).columns
     if columns.max() >= MOST_CELLS:
         return None

@@ -39,12 +39,11 @@ from residua.plans.planners.offers import (
 )
 from residua.plans.planners.products import like_strategies, plan_products, within_integers
 from residua.plans.product.plan import ProductPlan
-from residua.plans.product.residual_costs import replaced_records, table_prices
-from residua.plans.product.set_price import MOST_ENUMERATED
+from residua.plans.product.residual_costs import replaced_records, replacement_cost, table_prices
 from residua.plans.saddle import Effort, Solution, Steps
 from residua.plans.search.split import EpsilonSplit, exchanged, families, starts
 from residua.plans.solver.closed_form import MarginalGame
-from residua.plans.solver.patterns import least_replacing
+from residua.plans.solver.patterns import PatternSpending, least_replacing
 from residua.plans.strategy import Strategy, plain_strategies
 from residua.privacy import ZCDP, ReplaceOne, Unit
 from residua.privacy.costs import by_cells
@@ -193,7 +192,7 @@ def plan_marginals(task: Task) -> ProductPlan:
     game = marginal_game(workload, task.unit)
     if objective.homogeneous:
         solution = objective.solve(workload, game, effort)
-        gap, achieved = relative_gap(solution.loss, _proven(task, game, solution)), solution.loss
+        gap, achieved = relative_gap(solution.loss * _paid(task, solution), _proven(game, solution)), solution.loss
     else:
         if task.allowed is None:
             cost, solution, gap = _least_cost(objective, workload, game, effort, task.loss)
@@ -201,8 +200,8 @@ def plan_marginals(task: Task) -> ProductPlan:
             cost = task.allowed / _per_unit(task.unit, game)
             solution = objective.solve(workload, replace(game, budget=cost), effort)
             gap = solution.gap
-        gap, achieved = math.inf if _by_blocks(task) else gap, cost * task.loss
-    if gap > effort.tolerance and not _by_blocks(task):
+        gap, achieved = math.inf if _by_blocks(game) else (1 + gap) * _paid(task, solution) - 1, cost * task.loss
+    if gap > effort.tolerance and not _by_blocks(game):
         warnings.warn(f"the plan is proven optimal only up to {gap:.2g}; raise limit.", GapWarning, stacklevel=3)
     return _with_noise(task, game, solution, achieved, gap)
 
@@ -226,7 +225,10 @@ def marginal_game(workload: Workload, unit: Unit) -> MarginalGame:
     if by_cells(unit):
         return game
     prices = table_prices(unit, domain, lattice, strategies)
-    return replace(game, spending=replaced_records(domain, lattice, strategies) if prices is None else prices.spending)
+    if prices is not None:
+        return replace(game, spending=prices.spending)
+    asked = game.cost * game.importance(workload.weights * workload.cells)
+    return replace(game, spending=replaced_records(domain, lattice, strategies, asked))
 
 
 def _per_unit(unit: Unit, game: MarginalGame) -> float:
@@ -234,15 +236,22 @@ def _per_unit(unit: Unit, game: MarginalGame) -> float:
     return float(unit.scaled(1)) if game.spending is None else 1.0
 
 
-def _by_blocks(task: Task) -> bool:
+def _paid(task: Task, solution: Solution) -> float:
+    """What noise of price 1 really costs, beside it: more, where attributes that were taken to be alike are not."""
+    if not isinstance(task.unit, ReplaceOne):
+        return 1.0
+    lattice, strategies = task.workload.lattice, plain_strategies(task.workload.domain.sizes)
+    return max(replacement_cost(lattice, 1.0 / solution.plan, strategies)[0], 1.0)
+
+
+def _by_blocks(game: MarginalGame) -> bool:
     """Whether a replaced record is priced block by block, over too many attributes to try how two can differ."""
-    sizes = task.workload.domain.sizes
-    return isinstance(task.unit, ReplaceOne) and sum(sizes[list(task.workload.lattice.used)] > 1) > MOST_ENUMERATED
+    return isinstance(game.spending, PatternSpending) and not game.spending.every
 
 
-def _proven(task: Task, game: MarginalGame, solution: Solution) -> float:
+def _proven(game: MarginalGame, solution: Solution) -> float:
     """What no plan's loss is below at cost 1, by nature's weights in a solution."""
-    if not _by_blocks(task):
+    if not _by_blocks(game):
         return solution.bound
     return least_replacing(game.lattice, game.sizes, game.cost, game.cost * game.importance(solution.proof))
 
@@ -258,7 +267,7 @@ def independent_marginals(task: Task) -> ProductPlan:
     achieved = float(masses @ game.variances(1.0 / precisions))
     solution = Solution(1.0 / precisions, achieved, game.value(masses), masses)
     plan = _with_noise(task, game, solution, achieved, 0.0)
-    least = _proven(task, game, solution) * _per_unit(task.unit, game)
+    least = _proven(game, solution) * _per_unit(task.unit, game)
     loss = float(masses @ plan.variances(workload, per="term"))
     return plan.replaced(objective="independent noise", gap=relative_gap(loss * plan.unit_pcost, least))
 

@@ -16,7 +16,7 @@ from residua.linalg.arrays import Floats, Integers
 from residua.plans.matrix.integers import LARGEST_SCALE, integer_strategy
 from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.noise import LAPLACE
-from residua.plans.objectives import MaxVariance, QueryLoss, check_objective, query_loss
+from residua.plans.objectives import MaxVariance, QueryLoss, TotalVariance, check_objective, of_queries, query_loss
 from residua.plans.planners.blockwise import too_many_cells
 from residua.plans.planners.explicit import (
     TALL,
@@ -26,6 +26,7 @@ from residua.plans.planners.explicit import (
     merged_workload,
     plan_biased,
     plan_explicit,
+    plan_replacing,
     solved,
 )
 from residua.plans.planners.forecast import distinct_cells, forecast, side_of
@@ -33,10 +34,11 @@ from residua.plans.planners.offers import Declared, Offer, Planner, Proof, Task,
 from residua.plans.saddle import Steps
 from residua.plans.search.search import Tried, search
 from residua.plans.search.strategies import Judged, sensitivity, singular_value_bound
+from residua.plans.solver.level import MOST_CELLS
 from residua.plans.solver.queries import MatrixQueries, ScaledQueries
 from residua.plans.solver.solve import DenseSolution
 from residua.plans.tolerances import BUDGET_SLACK, DENSE_TOLERANCE
-from residua.privacy import PureDP
+from residua.privacy import PureDP, ReplaceOne
 from residua.workload import Workload
 
 _MOST_CELLS = 4096  # of a strategy that is searched for
@@ -74,8 +76,8 @@ class Matrix(Planner[MatrixPlan]):
     bias: float = 0.0
 
     def offer(self, task: Task) -> Offer | None:
-        """Where queries are explicit, over not too many cells; and for Laplace noise, of all but marginals."""
-        if task.requested:
+        """For explicit queries, over not too many cells; with Laplace noise, and over few, all but marginals."""
+        if task.requested or _of_few_cells(task):
             check_objective(task.objective, task.workload, laplace=task.laplace, matrix=True)
             task = replace(task, workload=task.workload.listed())
         elif task.laplace:
@@ -87,8 +89,8 @@ class Matrix(Planner[MatrixPlan]):
         ahead = forecast(task.workload, pure=task.laplace, maximum=isinstance(task.objective, MaxVariance))
         return Offer(proof, ahead, task, side_of(task.workload), attended=True)
 
-    def plan(self, task: Task) -> MatrixPlan:
-        """The plan.
+    def plan(self, task: Task) -> MatrixPlan | None:
+        """The plan; None for queries of few cells that leave a direction out, where records are replaced.
 
         Raises:
             PlanError: another objective, too many cells, or options that contradict the noise.
@@ -104,7 +106,18 @@ class Matrix(Planner[MatrixPlan]):
             return plan_pure(task)
         if self.bias:
             return plan_biased(task, self.bias)
+        if not task.requested and isinstance(task.unit, ReplaceOne):
+            plan = plan_replacing(task)
+            return plan_explicit(task) if plan is None and not task.workload.tabular else plan
         return plan_explicit(task, refined=self.refined)
+
+
+def _of_few_cells(task: Task) -> bool:
+    """Whether rows of attributes are over so few cells that all pairs are weighed, where a record is replaced."""
+    workload, objective = task.workload, task.objective
+    known = isinstance(objective, TotalVariance) or of_queries(objective)
+    few = workload.tabular and workload.with_rows and math.prod(workload.shape) <= MOST_CELLS
+    return isinstance(task.unit, ReplaceOne) and not task.laplace and few and known
 
 
 # ---- Laplace noise

@@ -87,10 +87,13 @@ def _planned(task: Task, kept: Sequence[Strategy | None]) -> ProductPlan:
 
 
 def within_integers(plan: ProductPlan) -> ProductPlan:
-    """The plan with no more precision on a total that is free than whole numbers have room for; nothing proven then."""
-    if plan.precisions[0] <= _MOST_PRECISE:
-        return plan
-    return plan.replaced(precisions=np.append(_MOST_PRECISE, plan.precisions[1:]), gap=math.inf)
+    """The plan with a total that is free so precise that, rounded, it is the number itself: its error is below 0.02.
+
+    No more precise than whole numbers have room for; nothing is proven where it was to be.
+    """
+    gap = plan.gap if plan.precisions[0] <= _MOST_PRECISE else math.inf
+    total = min(max(float(plan.precisions[0]), _EXACT), _MOST_PRECISE)
+    return plan.replaced(precisions=np.append(total, plan.precisions[1:]), gap=gap)
 
 
 def of_sets(task: Task, strategies: tuple[Strategy, ...], solution: Solution) -> ProductPlan:
@@ -199,6 +202,7 @@ def like_strategies(like: Plan, workload: Workload) -> tuple[Strategy | None, ..
     return tuple(strategies)
 
 
+_EXACT = 2.0**18  # of a total: ten standard deviations are 0.02
 _MOST_PRECISE = 2.0**25  # of a total: its measurement has 64 bits
 _MOST_BITS = 15.0  # loses a few parts in a million; any two strategies can then be crossed, by a plan like this one
 _FEWEST_BITS = 5.0

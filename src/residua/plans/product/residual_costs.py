@@ -121,8 +121,10 @@ class TablePrices:
         return min(whole, float(self.prices @ np.maximum(self.tables(precisions), 0.0)))
 
 
-def replaced_records(domain: Domain, lattice: SetFamily, strategies: Sequence[Strategy]) -> PatternSpending:
-    """How to spend best where a record is replaced.
+def replaced_records(
+    domain: Domain, lattice: SetFamily, strategies: Sequence[Strategy], weights: Floats | None = None
+) -> PatternSpending:
+    """How to spend best where a record is replaced, the sets having these weights.
 
     Raises:
         PlanError: that changes nothing that is measured.
@@ -131,7 +133,7 @@ def replaced_records(domain: Domain, lattice: SetFamily, strategies: Sequence[St
     if not (costs[1:] > 0).any() and not domain.drops:
         raise PlanError("replacing a record changes none of these tables; they can be published without noise.")
     ratios = np.array([strategy.least for strategy in strategies])
-    return replacing(lattice, costs, ratios, MOST_ENUMERATED, removable=domain.drops)
+    return replacing(lattice, costs, ratios, weights, most=MOST_ENUMERATED, removable=domain.drops)
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,16 +197,16 @@ def replacement_cost(lattice: SetFamily, precisions: Floats, strategies: Sequenc
 def worst_pattern(lattice: SetFamily, costs: Floats, ratios: Floats) -> tuple[float, bool]:
     """`max_E 2 Σ_S cost_S (1 − Π_{i∈S∖E} r_i)` over patterns E of agreement, and whether it is the maximum itself.
 
-    It is up to 16 attributes, by trying all patterns. Beyond, a safe bound: each set's own worst pattern,
-    `2 cost_S (1 + max_{i∈S} (−r_i)₊)` for S ≠ ∅ (the total does not change).
+    It is up to 16 attributes, or with attributes that are alike, by trying all patterns. Beyond, a safe bound: each
+    set's own worst pattern, `2 cost_S (1 + max_{i∈S} (−r_i)₊)` for S ≠ ∅ (the total does not change).
 
     Args:
         lattice: the sets.
         costs: what each costs a record added or removed, (sets,).
         ratios: r_i, from −1 to 1: the least inner product of two values of attribute i, relative to the largest norm.
     """
-    spending = replacing(lattice, costs, ratios, MOST_ENUMERATED, removable=False)
-    return float(spending.paid(np.ones(len(costs))).max()), spending.changes > 1 or not costs[1:].any()
+    spending = replacing(lattice, costs, ratios, np.append(0.0, costs[1:]), most=MOST_ENUMERATED, removable=False)
+    return float(spending.costs(np.ones(len(costs))).max()), spending.every or not costs[1:].any()
 
 
 def some_person(lattice: SetFamily, precisions: Floats, strategies: Sequence[Strategy], reach: Reach) -> float:

@@ -46,7 +46,8 @@ from residua.plans.strategy import MOST_VALUES, Strategy
 from residua.plans.verifier import FEWEST_RECORDS, POINT, WORD, require_scales, share
 from residua.privacy.costs import Reach
 
-MOST_ENUMERATED = 16  # attributes: 2^16 patterns of agreement
+MOST_ENUMERATED = 19  # 2^19 patterns of agreement
+_ALIKE = 2**30  # attributes may be alike whose blocks cost the same but for one part in so many
 
 Share = tuple[Set, int]  # the attributes of a block and what it costs one record
 Priced = Any  # blocks: a family of sets, which of them are measured, their grids and scales, a strategy per attribute
@@ -58,7 +59,7 @@ def added(several: Sequence[Priced]) -> Fraction:
 
 
 def replaced(several: Sequence[Priced]) -> Fraction:
-    """What changing one record costs: exact for up to 16 attributes with plain strategies, otherwise a bound."""
+    """What changing one record costs: with plain strategies exact for up to 2^19 patterns, otherwise a bound."""
     return sum((_replacement(*group) for group in _alike(several)), Fraction(0))
 
 
@@ -189,25 +190,74 @@ def _replacement(strategies: dict[int, Strategy], shares: list[Share]) -> Fracti
     """`max_E 2 Σ_{S≠∅} cost_S (1 − Π_{i∈S∖E} r_i)`, with r_i the least inner product of two columns over the norm.
 
     A safe bound: no column is longer than the norm, and the sum is linear in each inner product, so that it is largest
-    with each at its least or at the norm. With too many attributes to try all that, each block's own worst: its inner
-    product is no less than its most negative factor times the norms of the others. The total does not change.
+    with each at its least or at the norm. Of attributes that are alike only the number counts that differ: over all
+    sets of t of m, d of which differ, `Π r` adds up to `Σ_h C(d, h) C(m−d, t−h) r^h`. With too many patterns to try
+    all, each block's own worst: its inner product is no less than its most negative factor times the norms of the
+    others. The total does not change.
     """
     shares = [(row, cost) for row, cost in shares if row and cost]
     ratios = {i: least_ratio(strategy) for i, strategy in strategies.items()}
-    if len(ratios) > MOST_ENUMERATED:
+    classes, costs = _classes(ratios, shares)
+    if math.prod(len(each) + 1 for each in classes) > 2**MOST_ENUMERATED:
         worst = [max(-min(ratios[i] for i in row), Fraction(0)) for row, _ in shares]
         total = sum((2 * cost * (1 + apart) for (_, cost), apart in zip(shares, worst, strict=True)), Fraction(0))
         return Fraction(math.ceil(total), POINT)
-    places = {i: axis for axis, i in enumerate(ratios)}
-    shared: Objects = np.zeros((2,) * len(places), dtype=object)
+    most = np.array(list(costs), dtype=np.int64).reshape(len(costs), len(classes)).max(axis=0, initial=0).tolist()
+    met: Objects = np.zeros([n + 1 for n in most], dtype=object)
+    for kind, cost in costs.items():
+        met[kind] = cost
+    denominator = 1
+    for each, t in zip(classes, most, strict=True):  # everything is multiplied by the denominator to stay whole
+        least, norm = ratios[each[0]].as_integer_ratio()
+        table: Objects = np.array([_products(len(each), d, t, least, norm) for d in range(len(each) + 1)], dtype=object)
+        met, denominator = np.tensordot(met, table, axes=(0, 1)), denominator * norm**t
+    largest = 2 * (met.flat[0] - met.min())
+    return Fraction(-(-largest // denominator), POINT)
+
+
+def _products(m: int, d: int, most: int, least: int, norm: int) -> list[int]:
+    """For t up to the most: `Σ_h C(d, h) C(m−d, t−h) r^h` times `norm^most`, with `r = least/norm`."""
+    return [
+        sum(math.comb(d, h) * math.comb(m - d, t - h) * least**h * norm ** (most - h) for h in range(t + 1))
+        for t in range(most + 1)
+    ]
+
+
+def _classes(
+    ratios: Mapping[int, Fraction], shares: Sequence[Share]
+) -> tuple[list[list[int]], dict[tuple[int, ...], int]]:
+    """Classes of attributes that are alike, and what every set costs that has so many of each: never less.
+
+    Attributes may be alike whose ratios and total costs agree. They are taken to be, where the sets of every kind, all
+    as expensive as the most expensive one, cost hardly more than those that there are: so prices stay bounds.
+    """
+    sums = dict.fromkeys(ratios, 0)
     for row, cost in shares:
-        shared[tuple(int(i in row) for i in places)] += cost
-    for i, axis in places.items():  # everything is multiplied by the denominator to stay whole
-        least, norm = ratios[i].as_integer_ratio()
-        without, with_i = np.take(shared, 0, axis=axis), np.take(shared, 1, axis=axis)
-        shared = np.stack([without * norm + with_i * least, (without + with_i) * norm], axis=axis)
-    largest = 2 * (shared[(1,) * len(places)] - shared.min())
-    return Fraction(-(-largest // math.prod(ratio.denominator for ratio in ratios.values())), POINT)
+        for i in row:
+            sums[i] += cost
+    classes: list[list[int]] = []
+    for i in sorted(ratios, key=lambda i: (ratios[i], sums[i])):
+        last = classes[-1][-1] if classes else i
+        near = ratios[last] == ratios[i] and (sums[i] - sums[last]) * _ALIKE <= sums[i]
+        classes = [*classes[:-1], [*classes[-1], i]] if classes and near else [*classes, [i]]
+    for each in (classes, [[i] for i in ratios]):
+        place = {i: c for c, members in enumerate(each) for i in members}
+        together: dict[Set, int] = {}
+        for row, cost in shares:  # of several measurements
+            together[row] = together.get(row, 0) + cost
+        costs: dict[tuple[int, ...], int] = {}
+        if len(each) > MOST_ENUMERATED:
+            return each, costs
+        for row, cost in together.items():
+            kind = [0] * len(each)
+            for i in row:
+                kind[place[i]] += 1
+            costs[tuple(kind)] = max(costs.get(tuple(kind), 0), cost)
+        sets = [math.prod(map(math.comb, map(len, each), kind)) for kind in costs]
+        whole = sum(n * cost for n, cost in zip(sets, costs.values(), strict=True))
+        if (whole - sum(together.values())) * _ALIKE <= whole:
+            break
+    return each, costs
 
 
 # ---- persons with limits

@@ -32,7 +32,7 @@ from residua.workload import AttributeQueries, Identity, Workload
 _ROUNDS = 200
 _MAXIMUM_ROUNDS = 60
 _PATIENCE, _PROGRESS = 20, 1e-4  # rounds without progress after which nature's weights on rows are left as they are
-_MOST_PATTERNS = 10  # attributes up to which all ways in which two records differ are weighed
+_MOST_PATTERNS = 10  # the logarithm of the number of ways in which two records differ that are all weighed
 _GROWTH = 1.0  # exponent of nature's weights on rows
 
 
@@ -106,7 +106,7 @@ class Design:
             if strategy is not None and len(strategy.rows):
                 least[i] = float((strategy.rows.T @ strategy.rows).min())
         lattice = self.workload.lattice
-        return replacing(lattice, lattice.products(costs), np.array(least), _MOST_PATTERNS, removable=False)
+        return replacing(lattice, lattice.products(costs), np.array(least), most=_MOST_PATTERNS, removable=False)
 
 
 def designed(
