@@ -277,7 +277,7 @@ CASES = {
     "norm text": (lambda: rs.PNormVariance("2"), PlanError, "p='2'"),
     "no stakeholders": (lambda: rs.Stakeholders([]), PlanError, "workloads is empty; give"),
     "one stakeholder bare": (lambda: rs.Stakeholders(ASKED), PlanError, "workloads is not a list of"),
-    "stakeholder a number": (lambda: rs.Stakeholders([3]), PlanError, "workload=3 is not a workload of marginals"),
+    "stakeholder a number": (lambda: rs.Stakeholders([3]), PlanError, "workload=3 is not a workload;"),
     "stakeholder elsewhere": (
         lambda: planned(guarantee=BUDGET, minimise=rs.Stakeholders([ELSEWHERE])), PlanError, "over another domain",
     ),

@@ -117,7 +117,7 @@ def test_no_precisions_of_the_same_rows_beat_the_gap_of_a_plan_like_another():
 def test_what_cannot_be_is_refused():
     domain = rs.Domain.of_sizes(dict.fromkeys("abcdef", 30))
     pair = rs.queries(domain, ["a < b", "c < d", "e < f"])
-    with pytest.raises(PlanError, match=r"PNormVariance is for marginals; explicit queries take .* MaxVariance"):
+    with pytest.raises(PlanError, match=r"PNormVariance is for marginals, and .*; these take .* MaxVariance"):
         rs.plan(pair, rs.GDP(1.0), minimise=rs.PNormVariance(2))
     with pytest.raises(PlanError, match="for normal noise"):
         rs.plan(pair, rs.PureDP(1.0), form=rs.Blockwise())

@@ -84,7 +84,7 @@ def test_a_plan_made_beside_is_the_plan(monkeypatch, platform):
     with pytest.warns(GapWarning):
         rs.plan(rs.prefixes(domain, "a"), BUDGET, minimise=rs.MaxVariance(), form=rs.Lattice(limit=1), tolerance=1e-9)
     with pytest.raises(PlanError, match="is for marginals"):
-        rs.plan(workload, BUDGET, minimise=rs.PNormVariance(2))
+        rs.plan(workload, BUDGET, minimise=rs.PNormVariance(2), form=rs.Lattice())
 
 
 @pytest.mark.parametrize("platform", ["linux", "other"])

@@ -23,7 +23,7 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
-from residua.plans.saddle import Effort, Game, Solution
+from residua.plans.saddle import Effort, Game, MixingGame, Solution
 
 _ROUNDS = 100  # between looks at whether it goes on well
 _WELL = 0.9  # of the gap is left after so many
@@ -110,7 +110,7 @@ _FEW = 10  # rounds after which the gap should be a quarter of what it was
 _ROUNDING = 2.0**-48
 
 
-def least_loss(response: Game, loss: Loss, gradient: Gradient, start: Floats, effort: Effort) -> Solution:
+def least_loss(response: MixingGame, loss: Loss, gradient: Gradient, start: Floats, effort: Effort) -> Solution:
     """Least `loss(variances)`; `start` holds the query weights whose best response is the first point."""
     noise, variances, _ = response.respond(lifted(start))
     best = Solution(bound=-np.inf, proof=start)  # its plans are noise with the variances that it gives
@@ -168,7 +168,7 @@ def _fewer(constants: Floats, slopes: Floats, alpha: Floats) -> tuple[Floats, Fl
 
 
 def _next_point(
-    response: Game, loss: Loss, candidate: Floats, noise: Floats, variances: Floats
+    response: MixingGame, loss: Loss, candidate: Floats, noise: Floats, variances: Floats
 ) -> tuple[Floats, Floats]:
     """The noise with the least loss between the best so far and the response to the bound's weights.
 
@@ -180,7 +180,7 @@ def _next_point(
     best, chosen = np.inf, (noise, variances)
     with np.errstate(over="ignore"):
         for step in steps:
-            mixed = 1.0 / (step / answer + (1.0 - step) / noise)
+            mixed = response.mixed(answer, noise, step)
             spread = theirs if step == 1.0 else response.variances(mixed)
             value = float(loss(spread.copy()))
             if value < best:

@@ -1,14 +1,14 @@
 """What "best" means: objectives, each a loss of the marginals' cell variances that knows how to be minimised.
 
 All cells of a marginal have the same variance, so a loss is a function of one variance per marginal, in the
-order of the workload. Reference: residual-planner, Definition 4.1.
+order of the workload; of other workloads, over few cells, one per query. Reference: residual-planner, Definition 4.1.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -17,9 +17,11 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.plans.estimator import require_workload
 from residua.plans.losses import Gradient, Loss, least_loss
-from residua.plans.saddle import Effort, Game, Solution, least_maximum, least_norm, least_sum
+from residua.plans.saddle import Effort, Game, MixingGame, Solution, least_maximum, least_norm, least_sum
 from residua.plans.targets import Targets, targets_of
 from residua.workload import Workload
+
+_MOST_DOUBLINGS = 200
 
 
 @runtime_checkable
@@ -33,7 +35,7 @@ class Objective(Protocol):
     def loss(self, workload: Workload, variances: Floats) -> float:
         """The loss of these cell variances, one per marginal."""
 
-    def solve(self, workload: Workload, response: Game, effort: Effort) -> Solution:
+    def solve(self, workload: Workload, response: MixingGame, effort: Effort) -> Solution:
         """The best noise at privacy cost 1."""
 
 
@@ -150,22 +152,39 @@ class Stakeholders:
     def __post_init__(self) -> None:
         if not isinstance(self.workloads, Sequence):
             raise PlanError("workloads is not a list of workloads; give [rs.marginals(…), …].")
-        listed = tuple(require_workload(each, plain=True) for each in self.workloads)
+        listed = tuple(require_workload(each) for each in self.workloads)
         if not listed:
             raise PlanError("workloads is empty; give at least one stakeholder's workload.")
         object.__setattr__(self, "workloads", listed)
 
     def shares(self, workload: Workload) -> Floats:
-        """Each stakeholder's weights on the planned marginals, (stakeholders, marginals)."""
+        """Each stakeholder's weights on the planned marginals, or queries, (stakeholders, marginals)."""
+        if not workload.tabular:
+            return self._of_queries(workload)
         place = {names: i for i, names in enumerate(workload.sets)}
         matrix = np.zeros((len(self.workloads), len(workload)))
         for row, wanted in zip(matrix, self.workloads, strict=True):
             if wanted.domain != workload.domain:
                 raise PlanError("a stakeholder's workload is over another domain; declare one for all.")
-            for names, mass in zip(wanted.sets, wanted.weights * wanted.cells, strict=True):
+            for names, mass in zip(
+                require_workload(wanted, plain=True).sets, wanted.weights * wanted.cells, strict=True
+            ):
                 if names not in place:
                     raise PlanError(f"a stakeholder wants {names!r}, which the workload lacks; add it to the workload.")
                 row[place[names]] += mass
+        return matrix
+
+    def _of_queries(self, workload: Workload) -> Floats:
+        """Each stakeholder's weights on the queries, which are found by their coefficients, (stakeholders, queries)."""
+        place = {row.tobytes(): i for i, row in enumerate(workload.matrix.toarray())}
+        matrix = np.zeros((len(self.workloads), workload.queries))
+        for weights, wanted in zip(matrix, self.workloads, strict=True):
+            listed = wanted.listed()
+            same = listed.domain == workload.domain and listed.attributes == workload.attributes
+            for row, mass in zip(listed.matrix.toarray(), listed.query_weights, strict=True):
+                if not same or row.tobytes() not in place:
+                    raise PlanError("a stakeholder wants a query which the workload lacks; add it to the workload.")
+                weights[place[row.tobytes()]] += mass
         return matrix
 
     def loss(self, workload: Workload, variances: Floats) -> float:
@@ -204,7 +223,7 @@ class ConvexLoss:
         """The user's loss."""
         return float(self.value(variances))
 
-    def solve(self, workload: Workload, response: Game, effort: Effort) -> Solution:
+    def solve(self, workload: Workload, response: MixingGame, effort: Effort) -> Solution:
         """Cutting planes."""
         return least_loss(response, self.value, self.gradient, workload.weights * workload.cells, effort)
 
@@ -217,6 +236,37 @@ def least_ratio(game: Game, scales: Floats, effort: Effort) -> Solution:
 def of_queries(objective: Objective) -> bool:
     """Whether the largest variance of single queries counts, which are not all alike in a term."""
     return isinstance(objective, MaxVariance) and objective.over == "queries"
+
+
+def of_single_queries(objective: Objective) -> bool:
+    """Whether a loss is the sum or the largest of variances, for which there are planners of their own."""
+    return isinstance(objective, TotalVariance | MaxVariance)
+
+
+def least_cost(
+    objective: Objective, workload: Workload, game: Callable[[float], MixingGame], effort: Effort, loss: float
+) -> tuple[float, Solution, float]:
+    """The cost, the noise at cost 1 and the gap in the cost, by bisection: one proven too small, one found enough."""
+    enough, solution = 1.0, None
+    inner = replace(effort, tolerance=effort.tolerance / 4)
+    too_little = 0.0
+    for _ in range(_MOST_DOUBLINGS):
+        trial = enough if solution is None else (np.sqrt(too_little * enough) if too_little else enough / 2)
+        tried = objective.solve(workload, game(float(trial)), inner)
+        if tried.loss <= loss:
+            enough, solution = float(trial), tried
+        elif tried.bound > loss:
+            too_little = float(trial)
+            enough = enough if solution is not None else enough * 2
+        elif solution is None:
+            enough *= 1 + effort.tolerance
+        else:
+            break  # between the bounds of one solve: nothing finer can be proven
+        if solution is not None and too_little and enough / too_little - 1 <= effort.tolerance:
+            break
+    if solution is None:
+        raise PlanError(f"at_most={loss!r} cannot be reached at any cost; raise it.")
+    return enough, solution, enough / too_little - 1 if too_little else np.inf
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,12 +314,17 @@ def check_objective(objective: Objective, workload: Workload, *, laplace: bool, 
     Raises:
         PlanError: an objective of marginals, or of terms whose queries are not alike.
     """
-    if workload.plain:
+    if workload.plain and not (laplace and matrix):
         return
-    if not isinstance(objective, TotalVariance | MaxVariance):
-        what = "products" if workload.with_rows else "explicit queries"
-        why = "is not for pure DP; with PureDP, minimise" if laplace else f"is for marginals; {what} take"
-        raise PlanError(f"minimise: {type(objective).__name__} {why} TotalVariance or MaxVariance.")
+    if not of_single_queries(objective):
+        if laplace:
+            why = "is not for pure DP; with PureDP, minimise TotalVariance or MaxVariance."
+            raise PlanError(f"minimise: {type(objective).__name__} {why}")
+        if not matrix:
+            raise PlanError(
+                f"minimise: {type(objective).__name__} is for marginals, and for queries over few cells "
+                "(form=rs.Matrix()); these take TotalVariance or MaxVariance."
+            )
     by_terms = workload.with_rows and isinstance(objective, MaxVariance) and objective.over == "terms"
     if by_terms and (laplace or matrix):
         raise PlanError(

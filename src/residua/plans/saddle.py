@@ -248,6 +248,13 @@ class Game(Protocol):
         """The query variances that some noise gives."""
 
 
+class MixingGame(Game, Protocol):
+    """A game whose noises can be mixed at no more than their cost, variances being convex on the way."""
+
+    def mixed(self, one: Floats, other: Floats, share: float) -> Floats:
+        """So much of one and the rest of another."""
+
+
 def least_sum(game: Game, weights: Floats) -> Solution:
     """Least weighted sum of variances: one best response."""
     noise, variances, value = game.respond(weights)

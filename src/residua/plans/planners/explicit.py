@@ -16,15 +16,24 @@ from residua.plans.matrix.integers import LARGEST_ENTRY, direct_integers, intege
 from residua.plans.matrix.measurements import limited_square
 from residua.plans.matrix.plan import REFINED, MatrixPlan
 from residua.plans.matrix.space import first_cells
-from residua.plans.objectives import QueryLoss, TotalVariance, query_loss
+from residua.plans.noise import guarantee_like
+from residua.plans.objectives import (
+    QueryLoss,
+    TotalVariance,
+    described,
+    least_cost,
+    of_single_queries,
+    query_loss,
+)
 from residua.plans.planners.offers import Task, finished, most_alike, relative_gap
 from residua.plans.solver.approximate import approximate
+from residua.plans.solver.dense_game import DenseGame
 from residua.plans.solver.level import MOST_CELLS, least_replacement
 from residua.plans.solver.queries import Queries, as_intervals, merged_columns, prepare
 from residua.plans.solver.refined import refine
 from residua.plans.solver.solve import DenseSolution, least_privacy, least_total
 from residua.plans.tolerances import BUDGET_SLACK, DENSE_TOLERANCE
-from residua.privacy import ReplaceOne
+from residua.privacy import ZCDP, ReplaceOne
 from residua.workload import Workload
 
 FINEST_ENTRY = 2.0**33  # the number of records takes ten bits more than the rest
@@ -39,6 +48,8 @@ def plan_explicit(task: Task, *, refined: bool = False) -> MatrixPlan:
     """The best matrix plan for a budget, or (without one) for a largest acceptable loss."""
     workload, unit = task.workload, task.unit
     check_size(workload)
+    if not of_single_queries(task.objective) and not refined:
+        return _plan_convex(task)
     loss = query_loss(task.objective, workload)
     tolerance = DENSE_TOLERANCE if task.tolerance is None else task.tolerance
     if isinstance(unit, ReplaceOne) and not refined:
@@ -60,6 +71,34 @@ def plan_explicit(task: Task, *, refined: bool = False) -> MatrixPlan:
     if refined:
         plan = plan.replaced(objective=f"{plan.objective}{REFINED}")
     return _priced(plan, task, loss)
+
+
+def _plan_convex(task: Task) -> MatrixPlan:
+    """The best plan for a convex loss of the variances of single queries."""
+    workload, objective = task.workload, task.objective
+    columns = prepare(workload.matrix, np.ones(workload.queries)).columns
+    tolerance = DENSE_TOLERANCE if task.tolerance is None else task.tolerance
+    game = DenseGame(merged_workload(workload, columns), tolerance / 10)
+    effort = replace(task.effort, tolerance=tolerance / 2)
+    if task.unit.contribution is None:
+        raise PlanError(f"{described(objective)} is not for records that are replaced; use rs.AddRemove.")
+    if task.allowed is None:
+        cost, solution, gap = least_cost(
+            objective, workload, lambda budget: replace(game, budget=budget), effort, task.loss
+        )
+    else:
+        cost = task.allowed * BUDGET_SLACK
+        solution = objective.solve(workload, replace(game, budget=cost / float(task.unit.scaled(1))), effort)
+        gap = solution.gap
+    values, vectors = np.linalg.eigh(solution.plan)
+    kept = values > _NOTHING * values[-1]
+    strategy = np.sqrt(values[kept])[:, None] * vectors[:, kept].T
+    ratio = _unit_ratio(task, strategy, columns)
+    paid = cost if task.allowed is None else cost / ratio
+    plan = _of_strategy(task, strategy, columns, paid).replaced(gap=gap if task.by_cells else math.inf)
+    if task.allowed is None:
+        return plan.replaced(guarantee=guarantee_like(ZCDP(1.0), plan.unit_pcost))
+    return plan if task.by_cells else finished(plan, task, 1.0)
 
 
 def plan_replacing(task: Task) -> MatrixPlan | None:

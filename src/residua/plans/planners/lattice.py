@@ -21,7 +21,7 @@ from residua.linalg.arrays import Floats
 from residua.linalg.lattice import closure
 from residua.plans.cells import MOST_COLUMNS
 from residua.plans.contract import Plan
-from residua.plans.objectives import MaxVariance, Objective, TotalVariance, check_objective
+from residua.plans.objectives import MaxVariance, TotalVariance, check_objective, least_cost
 from residua.plans.planners.blockwise import Blockwise, blockwise_if_better, plan_blockwise
 from residua.plans.planners.crossed import plan_crossed
 from residua.plans.planners.forecast import forecast, side_of
@@ -156,34 +156,7 @@ def common_ground(workloads: Sequence[Workload]) -> Plan | None:
 # ---- marginals
 
 
-_MOST_DOUBLINGS = 200
 _EXCHANGED = 2  # of the splits found
-
-
-def _least_cost(
-    objective: Objective, workload: Workload, game: MarginalGame, effort: Effort, loss: float
-) -> tuple[float, Solution, float]:
-    """The cost, the noise at cost 1 and the gap in the cost, by bisection: one proven too small, one found enough."""
-    enough, solution = 1.0, None
-    inner = replace(effort, tolerance=effort.tolerance / 4)
-    too_little = 0.0
-    for _ in range(_MOST_DOUBLINGS):
-        trial = enough if solution is None else (np.sqrt(too_little * enough) if too_little else enough / 2)
-        tried = objective.solve(workload, replace(game, budget=float(trial)), inner)
-        if tried.loss <= loss:
-            enough, solution = float(trial), tried
-        elif tried.bound > loss:
-            too_little = float(trial)
-            enough = enough if solution is not None else enough * 2
-        elif solution is None:
-            enough *= 1 + effort.tolerance
-        else:
-            break  # between the bounds of one solve: nothing finer can be proven
-        if solution is not None and too_little and enough / too_little - 1 <= effort.tolerance:
-            break
-    if solution is None:
-        raise PlanError(f"at_most={loss!r} cannot be reached at any cost; raise it.")
-    return enough, solution, enough / too_little - 1 if too_little else np.inf
 
 
 def plan_marginals(task: Task) -> ProductPlan:
@@ -195,7 +168,9 @@ def plan_marginals(task: Task) -> ProductPlan:
         gap, achieved = relative_gap(solution.loss * _paid(task, solution), _proven(game, solution)), solution.loss
     else:
         if task.allowed is None:
-            cost, solution, gap = _least_cost(objective, workload, game, effort, task.loss)
+            cost, solution, gap = least_cost(
+                objective, workload, lambda budget: replace(game, budget=budget), effort, task.loss
+            )
         else:
             cost = task.allowed / _per_unit(task.unit, game)
             solution = objective.solve(workload, replace(game, budget=cost), effort)

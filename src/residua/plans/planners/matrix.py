@@ -16,7 +16,15 @@ from residua.linalg.arrays import Floats, Integers
 from residua.plans.matrix.integers import LARGEST_SCALE, integer_strategy
 from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.noise import LAPLACE
-from residua.plans.objectives import MaxVariance, QueryLoss, TotalVariance, check_objective, of_queries, query_loss
+from residua.plans.objectives import (
+    MaxVariance,
+    QueryLoss,
+    TotalVariance,
+    check_objective,
+    of_queries,
+    of_single_queries,
+    query_loss,
+)
 from residua.plans.planners.blockwise import too_many_cells
 from residua.plans.planners.explicit import (
     TALL,
@@ -58,7 +66,7 @@ class Matrix(Planner[MatrixPlan]):
     declares = (
         Declared(
             "any queries, over some thousand cells that they distinguish",
-            "total, largest of all queries",
+            "total, largest of all queries; any convex loss of them, over some hundred",
             "normal",
             Proof.EVERY,
             "with the cube of the cells",
@@ -77,7 +85,7 @@ class Matrix(Planner[MatrixPlan]):
 
     def offer(self, task: Task) -> Offer | None:
         """For explicit queries, over not too many cells; with Laplace noise, and over few, all but marginals."""
-        if task.requested or _of_few_cells(task):
+        if task.requested or _of_few_cells(task) or _of_any_loss(task):
             check_objective(task.objective, task.workload, laplace=task.laplace, matrix=True)
             task = replace(task, workload=task.workload.listed())
         elif task.laplace:
@@ -95,7 +103,7 @@ class Matrix(Planner[MatrixPlan]):
         Raises:
             PlanError: another objective, too many cells, or options that contradict the noise.
         """
-        check_objective(task.objective, task.workload, laplace=task.laplace, matrix=task.requested)
+        check_objective(task.objective, task.workload, laplace=task.laplace, matrix=True)
         if task.laplace:
             if self != Matrix():
                 raise PlanError(
@@ -110,6 +118,13 @@ class Matrix(Planner[MatrixPlan]):
             plan = plan_replacing(task)
             return plan_explicit(task) if plan is None and not task.workload.tabular else plan
         return plan_explicit(task, refined=self.refined)
+
+
+def _of_any_loss(task: Task) -> bool:
+    """Whether rows of attributes are to have a loss that only this form knows, over cells that can be listed."""
+    workload = task.workload
+    rows = workload.tabular and workload.with_rows and math.prod(workload.shape) <= _MOST_CELLS
+    return rows and not task.laplace and not of_single_queries(task.objective)
 
 
 def _of_few_cells(task: Task) -> bool:
