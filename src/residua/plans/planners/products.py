@@ -89,10 +89,11 @@ def _planned(task: Task, kept: Sequence[Strategy | None]) -> ProductPlan:
 def within_integers(plan: ProductPlan) -> ProductPlan:
     """The plan with a total that is free so precise that, rounded, it is the number itself: its error is below 0.02.
 
-    No more precise than whole numbers have room for; nothing is proven where it was to be.
+    Not where a record may be dropped instead, which changes it; and no more precise than whole numbers have room for:
+    nothing is proven where it was to be.
     """
     gap = plan.gap if plan.precisions[0] <= _MOST_PRECISE else math.inf
-    total = min(max(float(plan.precisions[0]), _EXACT), _MOST_PRECISE)
+    total = min(max(float(plan.precisions[0]), 0.0 if plan.domain.drops else _EXACT), _MOST_PRECISE)
     return plan.replaced(precisions=np.append(total, plan.precisions[1:]), gap=gap)
 
 

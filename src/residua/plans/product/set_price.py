@@ -231,31 +231,22 @@ def _classes(
     Attributes may be alike whose ratios and total costs agree. They are taken to be, where the sets of every kind, all
     as expensive as the most expensive one, cost hardly more than those that there are: so prices stay bounds.
     """
-    sums = dict.fromkeys(ratios, 0)
+    sums, together = dict.fromkeys(ratios, 0), dict[Set, int]()
     for row, cost in shares:
-        for i in row:
-            sums[i] += cost
+        together[row] = together.get(row, 0) + cost  # of several measurements
+        sums.update({i: sums[i] + cost for i in row})
     classes: list[list[int]] = []
     for i in sorted(ratios, key=lambda i: (ratios[i], sums[i])):
-        last = classes[-1][-1] if classes else i
-        near = ratios[last] == ratios[i] and (sums[i] - sums[last]) * _ALIKE <= sums[i]
-        classes = [*classes[:-1], [*classes[-1], i]] if classes and near else [*classes, [i]]
+        last = classes[-1][-1] if classes else -1
+        near = classes and ratios[last] == ratios[i] and (sums[i] - sums[last]) * _ALIKE <= sums[i]
+        classes = [*classes[:-1], [*classes[-1], i]] if near else [*classes, [i]]
     for each in (classes, [[i] for i in ratios]):
-        place = {i: c for c, members in enumerate(each) for i in members}
-        together: dict[Set, int] = {}
-        for row, cost in shares:  # of several measurements
-            together[row] = together.get(row, 0) + cost
         costs: dict[tuple[int, ...], int] = {}
-        if len(each) > MOST_ENUMERATED:
-            return each, costs
-        for row, cost in together.items():
-            kind = [0] * len(each)
-            for i in row:
-                kind[place[i]] += 1
-            costs[tuple(kind)] = max(costs.get(tuple(kind), 0), cost)
-        sets = [math.prod(map(math.comb, map(len, each), kind)) for kind in costs]
-        whole = sum(n * cost for n, cost in zip(sets, costs.values(), strict=True))
-        if (whole - sum(together.values())) * _ALIKE <= whole:
+        for row, cost in together.items() if len(each) <= MOST_ENUMERATED else ():
+            kind = tuple(len(set(members).intersection(row)) for members in each)
+            costs[kind] = max(costs.get(kind, 0), cost)
+        whole = sum(math.prod(map(math.comb, map(len, each), kind)) * cost for kind, cost in costs.items())
+        if not costs or (whole - sum(together.values())) * _ALIKE <= whole:
             break
     return each, costs
 
