@@ -133,10 +133,10 @@ def draw_all() -> None:
     PICTURES.mkdir(exist_ok=True)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS)
-        shot(browser, folder / "release.html", "report-top")
+        shot(browser, folder / "release.html", "report-top", width=1280)
         shot(browser, folder / "release.html", "report-accuracy", at="#accuracy")
-        shot(browser, folder / "release.html", "report-pictures", at="figure:nth-of-type(6)", height=1500)
-        shot(browser, folder / "release.html", "report-narrow-dark", at="#pictures", width=380, height=900, dark=True)
+        shot(browser, folder / "release.html", "report-pictures", at="#pictures", width=1280, height=1500)
+        shot(browser, folder / "release.html", "report-narrow-dark", width=390, height=1400, dark=True)
         shot(browser, folder / "two.html", "report-two-plans", at="#comparison", height=900)
         shot(browser, folder / "notebook.html", "notebook", height=1500)
         release.save(folder / "adult-2026")

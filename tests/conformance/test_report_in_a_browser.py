@@ -152,3 +152,25 @@ def test_what_notebooks_show_follows_a_theme_that_was_chosen_by_hand(browser, tm
         page, *_ = opened(browser, path, dark=wanted == light)
         assert page.locator(".residua").first.evaluate("e => getComputedStyle(e).color") == wanted, attribute
         page.context.close()
+
+
+# Where things stand: pixels from the left, and the width as a share of the page. Fonts change heights, not these.
+LANDMARKS = {
+    1280: {"h1": (96, 0.85), ".number": (96, 0.35), ".headline .main": (582, 0.47), ".tables": (96, 0.85)},
+    768: {"h1": (31, 0.92), ".number": (31, 0.875), ".headline .main": (31, 0.92), ".tables": (31, 0.92)},
+    390: {"h1": (16, 0.918), ".number": (16, 0.918), ".headline .main": (16, 0.918), ".tables": (16, 0.918)},
+}
+
+
+@pytest.mark.parametrize("width", LANDMARKS)
+def test_landmarks_stand_where_they_were_drawn(browser, reports, width):
+    """The picture of the page, without its pixels: a shift by more than a few of them fails, another font does not."""
+    page, *_ = opened(browser, reports["release"], width=width)
+    boxes = {at: page.locator(at).first.bounding_box() for at in LANDMARKS[width]}
+    drawn = {at: (round(box["x"]), round(box["width"] / width, 3)) for at, box in boxes.items()}
+    for at, (left, share) in LANDMARKS[width].items():
+        assert abs(drawn[at][0] - left) <= 6, (at, drawn)
+        assert abs(drawn[at][1] - share) <= 0.015, (at, drawn)
+    assert boxes[".number"]["y"] < 600, "the first number is on the first screen"
+    assert boxes["h1"]["y"] < boxes[".number"]["y"] < boxes[".tables"]["y"]
+    page.context.close()
