@@ -179,7 +179,8 @@ def replacing(
     def rows_of(some: Integers) -> Floats:
         removed = some == patterns
         met = np.ones((len(some), 1))
-        for at, factor in zip(np.unravel_index(np.where(removed, 0, some), shape), factors, strict=True):
+        places = np.unravel_index(np.where(removed, 0, some), shape) if shape else ()
+        for at, factor in zip(places, factors, strict=True):
             met = (met[:, :, None] * factor[at][:, None, :]).reshape(len(some), -1)
         return np.where(removed[:, None], 0.5, 1.0 - met)[:, : int(kinds.numbers.max()) + 1]
 
