@@ -28,7 +28,7 @@ def test_every_command_takes_json(path: tuple[str, ...], tmp_path: Path) -> None
         (["project", "out", "--out", "projected"], "projected"),
         (["tables", "out", "--out", "all", "--format", "long"], "all/tables.parquet"),
         (["report", "out", "--out", "page.html"], "page.html"),
-        (["init", "people.csv", "--out", "new.toml"], None),
+        (["init", "people.csv", "--out", "new: odd; name.toml"], "new: odd; name.toml"),
         (["tables", "out"], None),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",

@@ -109,7 +109,9 @@ def test_executors_without_residua_are_told_of_before_anything_is_spent(
     bare: tuple[Cluster, Any], tmp_path: Path, monkeypatch: Any
 ) -> None:
     plan, _, frame, ledger = made(tmp_path, bare[1], monkeypatch)
-    with pytest.raises(SourceError, match=r"the executors have no residua; install it there, or send it with spark\."):
+    with pytest.raises(
+        SourceError, match=r"the executors have no residua: .* set PYSPARK_PYTHON .* or send it with spark\."
+    ):
         rs.measure(plan, frame, ledger=ledger, out=tmp_path / "out")
     assert not ledger.entries
     assert [path.name for path in tmp_path.iterdir()] == ["a.ledger"]

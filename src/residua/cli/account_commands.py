@@ -51,7 +51,9 @@ def sign(
     from residua.release.signing import sign as sign_release
 
     sign_release(folder, key)
-    cli.show.out.print(f"Signed {folder}; readers verify it with: residua verify {folder} --key PUBLIC.pem")
+    cli.show.print_written(
+        folder, verb="Signed", rest=f"; readers verify it with: residua verify {folder} --key PUBLIC.pem"
+    )
 
 
 @app.command()

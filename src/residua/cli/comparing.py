@@ -8,7 +8,7 @@ from typing import Any
 
 from residua.analysis import compare
 from residua.cli.opening import load_published, plan_at
-from residua.cli.show import ROWS_SHOWN, out, print_json, progress_bar
+from residua.cli.show import ROWS_SHOWN, out, print_json, print_written, progress_bar
 from residua.cli.spec import Spec
 from residua.errors import FileError, SpecError
 from residua.plans.contract import Plan
@@ -87,7 +87,7 @@ def write_report_of(
     with progress_bar() as show:
         show("drawing", 0, None)
         write_report(about, target, title=title, beside=other, since=earlier, **looks)
-    out.print(f"Wrote {target}: one page, to be opened in any browser or printed")
+    print_written(target, ": one page, to be opened in any browser or printed")
 
 
 def _plan_beside(path: Path) -> Plan:

@@ -9,7 +9,7 @@ from typing import Any
 
 from residua.cli.known import read_facts
 from residua.cli.opening import kind_of, load_published
-from residua.cli.show import command_name, err, out, progress_bar
+from residua.cli.show import command_name, err, out, print_written, progress_bar
 from residua.errors import FileError, PlanError
 from residua.estimation import Estimated, SyntheticRows, estimate
 from residua.estimation.statement import WARNING as MODEL_WARNING
@@ -29,7 +29,7 @@ def run_projection(folder: Path, target: Path, total: str | None, known: Sequenc
         facts: dict[str, Any] = {"total": _total(total, "released", "free"), "known": read_facts(known)}
         projected = project(release, **facts, **how, progress=lambda rounds, left: show("projecting", rounds, None))
         projected.save(target)
-    out.print(f"Wrote {target}: a projection of {folder}; no data was touched and nothing was spent.")
+    print_written(target, f": a projection of {folder}; no data was touched and nothing was spent.")
     out.print(WARNING)
     for line in _nearness(projected):
         out.print(line)
@@ -51,7 +51,7 @@ def run_estimation(folder: Path, target: Path, total: str | None, known: Sequenc
     with progress_bar() as show:
         estimated = estimate(release, total=_total(total), known=read_facts(known), progress=show)
         estimated.save(target)
-    out.print(f"Wrote {target}: estimates from {folder}; no data was touched and nothing was spent.")
+    print_written(target, f": estimates from {folder}; no data was touched and nothing was spent.")
     out.print(MODEL_WARNING)
     odd = estimated.contradicted
     if odd:
@@ -71,7 +71,7 @@ def write_rows(folder: Path, target: Path, count: int | None, attributes: Sequen
     rows = Estimated.load(folder).rows(count, attributes=attributes)
     with progress_bar() as show:
         writers[target.suffix](rows, target, progress=show)
-    out.print(f"Wrote {target}: {len(rows):,} synthetic rows of {len(rows.attributes)} attributes; nothing was spent.")
+    print_written(target, f": {len(rows):,} synthetic rows of {len(rows.attributes)} attributes; nothing was spent.")
     out.print(f"{rows.note[0].upper()}{rows.note[1:]}.")
 
 
@@ -87,7 +87,7 @@ def write_replicates(folder: Path, target: Path, n: int) -> None:
     with progress_bar() as show:
         drawn = published.replicates(n, progress=lambda done, of: show("replicating", done, of))
     drawn.to_parquet(target)
-    out.print(f"Wrote {target}: {n:,} replicates, {drawn.note}; no data was touched and nothing was spent.")
+    print_written(target, f": {n:,} replicates, {drawn.note}; no data was touched and nothing was spent.")
 
 
 def _nearness(projected: Projected) -> Iterator[str]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from residua.cli.show import out, progress_bar
+from residua.cli.show import out, print_written, progress_bar
 from residua.cli.tables import opened
 from residua.errors import PlanError
 from residua.folders import require_free
@@ -58,7 +58,7 @@ def write_tables(
 
         with progress_bar() as show:
             files = export(published, target, format or "parquet", **described, spark=session_at_hand(), progress=show)
-        out.print(f"Wrote {target}: {len(files):,} Parquet files with all tables, a row per cell.")
+        print_written(target, f": {len(files):,} Parquet files with all tables, a row per cell.")
     else:
         _use_system_memory()
         _write_tables(published, target, format or "csv", spreadsheet=spreadsheet, **described)
@@ -77,7 +77,7 @@ def _write_tables(published: object, target: Path, format: str, **described: Any
 
         written = len(export(published, target, format, **described, listing=list_table))
     if format in NAMES:
-        out.print(f"Wrote {target / NAMES[format]}: all tables in one file")
+        print_written(target / NAMES[format], ": all tables in one file")
         return
     out.print(shown)
     if written > ROWS_LISTED:

@@ -11,7 +11,7 @@ from statistics import NormalDist
 from typing import Any
 
 from residua.cli.sessions import SessionSpec, print_spent
-from residua.cli.show import ROWS_SHOWN, err, out, print_json
+from residua.cli.show import ROWS_SHOWN, err, out, print_json, print_written
 from residua.errors import FileError, PlanError, SessionError, SpecError
 from residua.folders import require_free
 from residua.plans.algebra import common
@@ -224,9 +224,8 @@ def _print_group_choice(
     table.add_row("leave at the look", f"{int((advice.chosen < 0).sum()) - steps:,}")
     out.print(table)
     if verdicts is not None:
-        out.print(
-            f"Wrote {verdicts}: change it where you know better, then: residua session finish --groups {verdicts}"
-        )
+        then = f"residua session finish --groups {verdicts}"
+        print_written(verdicts, f": change it where you know better, then: {then}")
 
 
 def _read_verdicts(choice: GroupChoice, path: Path) -> tuple[dict[Any, str | None], list[Any]]:

@@ -165,4 +165,4 @@ def report(
     """Write one self-contained page about all that the session has measured. Spends nothing."""
     with cli.sessions.opened(cli.sessions.read_session_spec(spec)) as session:
         session.report(out, title=title, map=map, theme=theme)
-    cli.show.out.print(f"Wrote {out}: one page, to be opened in any browser or printed")
+    cli.show.print_written(out, ": one page, to be opened in any browser or printed")

@@ -22,7 +22,7 @@ from typing import Any, cast
 from residua.cli.accounts import ledger_options
 from residua.cli.objectives import SPENDING, section
 from residua.cli.planning import make_plan
-from residua.cli.show import err, out, print_json, progress_bar
+from residua.cli.show import err, out, print_json, print_written, progress_bar
 from residua.cli.sources import notice, open_source
 from residua.cli.spec import Spec, flag, known_keys, read_content, spec_of
 from residua.cli.steps import checked_source
@@ -260,7 +260,7 @@ def write_release(session: Session, release: Release, folder: Path) -> None:
             "residua session release SPEC.toml NAME --out DIR"
         )
         raise
-    out.print(f"Wrote {folder}: {release.summary}")
+    print_written(folder, f": {release.summary}")
     print_spent(session)
 
 
@@ -288,4 +288,4 @@ def run_adaptation(
     if estimates is not None:
         with progress_bar() as show:
             estimate(adapted.release, progress=show).save(estimates)
-        out.print(f"Wrote {estimates}: estimates from {target}. {WARNING}")
+        print_written(estimates, f": estimates from {target}. {WARNING}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import math
-import re
 import shutil
 import signal
 import sys
@@ -31,6 +30,15 @@ ROWS_SHOWN = 40
 # need: a narrow terminal breaks their lines, where rich would cut numbers short.
 out = Screen(Console(markup=False, emoji=False, highlight=False, soft_wrap=True, width=ANY_WIDTH))
 err = Screen(Console(markup=False, emoji=False, stderr=True, highlight=False, soft_wrap=True))
+
+
+WRITTEN: list[str] = []  # what the running command wrote, for --json
+
+
+def print_written(path: object, rest: str, verb: str = "Wrote") -> None:
+    """Says that something was written, and keeps its name for --json."""
+    WRITTEN.append(str(path))
+    out.print(f"{verb} {path}{rest}")
 
 
 def print_published(
@@ -69,17 +77,18 @@ def gathered(as_json: bool) -> Iterator[None]:
     if not as_json:
         yield
         return
-    shown = out.console
+    shown, before = out.console, WRITTEN.copy()
+    WRITTEN.clear()
     out.console = Console(
         file=io.StringIO(), markup=False, emoji=False, highlight=False, soft_wrap=True, width=ANY_WIDTH
     )
     try:
         yield
         lines = out.console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+        written = [*WRITTEN]
     finally:
-        out.console = shown
-    wrote = [match[1] for match in map(re.compile("(?:Wrote|Made|Signed) (.+?)(?:: |; )").match, lines) if match]
-    print_json({"wrote": wrote, "said": [line.rstrip() for line in lines if line.strip()]})
+        out.console, WRITTEN[:] = shown, before
+    print_json({"wrote": written, "said": [line.rstrip() for line in lines if line.strip()]})
 
 
 def print_json(facts: Any) -> None:

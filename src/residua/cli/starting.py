@@ -14,7 +14,7 @@ from typing import Any
 
 import tomli_w
 
-from residua.cli.show import command_name, out, print_table
+from residua.cli.show import command_name, out, print_table, print_written
 from residua.cli.sources import refuse_credentials
 from residua.cli.spec import read_spec
 from residua.cli.steps import create_ledger, run_release
@@ -105,7 +105,7 @@ def write_draft(data: str, path: Path) -> None:
     )
     tables = "".join(_table(name, kind, draft.declared.get(name, {})) for name, kind in draft.kinds.items())
     write_atomically(path, (head + tables).encode())
-    out.print(f"Drafted {path} with {len(names)} columns.")
+    print_written(path, verb="Drafted", rest=f" with {len(names)} columns.")
     if draft.notation:
         said = ", ".join(f"{name} = {_written_as(value)}" for name, value in draft.notation.items())
         out.print(f"Recognised from the head of the file: {said}. Correct it under [source] where it is wrong.")

@@ -10,7 +10,7 @@ from typing import Any
 
 from residua.cli.accounts import ledger_options
 from residua.cli.planning import make_plan
-from residua.cli.show import err, out, print_json, print_table, progress_bar
+from residua.cli.show import err, out, print_json, print_table, print_written, progress_bar
 from residua.cli.sources import notice, open_source
 from residua.cli.spec import Spec
 from residua.errors import FileError, LedgerError, SpecError
@@ -76,14 +76,14 @@ def run_release(
     if as_json:
         print_json({"release": str(folder), "ledger": str(spec.ledger_path), "receipt": release.receipt})
         return release
-    out.print(f"Wrote {folder}: {release.summary}")
+    print_written(folder, f": {release.summary}")
     for line in filter(None, [release.advice, *privacy_lines(plan)]):
         out.print(line)
     if release.left_out is not None:
         in_all = stated(plan.guarantee, release.receipt)
         out.print(f"In all      {in_all}, with the estimate of how many records are not counted")
     if spec.sampling:
-        out.print(f"Wrote {squares_folder(folder)}: squares of the weights, for {100 * spec.sampling:g} % of the cost.")
+        print_written(squares_folder(folder), f": squares of the weights, for {100 * spec.sampling:g} % of the cost.")
         out.print(f"Totals of the population, with sampling error: residua weighted {folder}")
     out.print(f"Ledger      {spec.ledger_path} debited; see: residua ledger {spec.ledger_path}")
     return release

@@ -71,6 +71,11 @@ class Attribute(Described, ABC):
         """Refuses what is not a declaration; may put fields into their final form."""
 
     @property
+    def is_text(self) -> bool:
+        """Whether its values are text, so that 1.234 is one and no number; bins and dates have only labels."""
+        return self.kind in ("categories", "codes") and isinstance(self.declared_labels[0], str)
+
+    @property
     def declared(self) -> int:
         """How many values are declared, the cell of other values not included."""
         return len(self.declared_labels)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -174,7 +174,8 @@ def discover(
     currency = currency_of(budget)
     chances = release_chances(price, spent, k, pure=currency == "epsilon", once=once)
     reading = _Reading(data, name, kind, account.choosing_key, k)
-    with data.snapshot() as still:
+    own = cast("Source", data.with_codes(frozenset([name] if kind == "values" else [])))
+    with own.snapshot() as still:
         digest = without_records(lambda: reading.checked(still, progress))
         entry = account.debit(
             price,

@@ -1,8 +1,9 @@
 """How delimited text is written: its delimiter, encoding, decimal mark and dates; recognised from the head of a file.
 
 Fields are text. What the decimal mark and the form of dates say is applied to every field that is wholly a number or a
-date in that notation, and to no other: with `decimal=","`, 1.234,5 is 1234.5; with `date_format="%d.%m.%Y"`, 31.01.2024
-is 2024-01-31. Whatever counts, compares or fingerprints records then sees numbers and dates as everywhere else.
+date in that notation, and to no other; the decimal mark, to no field of a column that is declared to hold text: with
+`decimal=","`, 1.234,5 is 1234.5; with `date_format="%d.%m.%Y"`, 31.01.2024 is 2024-01-31. Whatever counts, compares or
+fingerprints records then sees numbers and dates as everywhere else.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import codecs
 import csv
 import io
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -95,7 +96,7 @@ class Dialect:
     decimal: str = "."
     date_format: str | Sequence[str] = ()
     is_utf8: bool = field(init=False)  # whether bytes need not be decoded
-    rewriters: tuple[Rewriter, ...] = field(init=False, compare=False)  # patterns, and what becomes of such fields
+    rewriters: tuple[Rewriter, ...] = field(init=False, compare=False)  # patterns of dates, and what becomes of them
 
     def __post_init__(self) -> None:
         one = self.delimiter
@@ -120,7 +121,7 @@ class Dialect:
         plain = codecs.lookup(self.encoding).name in ("utf-8", "utf-8-sig", "ascii")
         object.__setattr__(self, "is_utf8", plain)
         dates = [(_pattern(form), partial(_each_dated, _dated(form))) for form in given]
-        object.__setattr__(self, "rewriters", (*dates, *([] if self.decimal == "." else [(_MARKED, _pointed)])))
+        object.__setattr__(self, "rewriters", tuple(dates))
 
     def notation(self, usual: str) -> dict[str, Any]:
         """What must be said to read it, as plain values; `usual` is the delimiter where nothing is said."""
@@ -133,20 +134,41 @@ class Dialect:
         }
         return {name: value for name, value in said.items() if value is not None}
 
-    def read(self, batch: Any) -> Any:
-        """A batch of text whose numbers and dates are written as everywhere else."""
+    def read(self, batch: Any, codes: Collection[str] = ()) -> Any:
+        """A batch of text whose numbers and dates are written as everywhere else; numbers among codes stay as they are.
+
+        Args:
+            batch: of text.
+            codes: the columns in which 1.234 is a code, not a number.
+        """
         import pyarrow as pa
 
-        return pa.RecordBatch.from_arrays([self._column(column) for column in batch.columns], schema=batch.schema)
+        numbers = [(_MARKED, _pointed)] if self.decimal == "," else []
+        columns = [
+            _rewritten(column, (*self.rewriters, *(() if name in codes else numbers)))
+            for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
-    def _column(self, column: Any) -> Any:
-        import pyarrow.compute as pc
+    def with_numbers(self, batch: Any, codes: Collection[str]) -> Any:
+        """What `read` left of these columns, as if they held numbers: how a fingerprint has them."""
+        import pyarrow as pa
 
-        for pattern, rewritten in self.rewriters:
-            matching = pc.match_substring_regex(column, rf"^\s*(?:{pattern})\s*$")
-            if pc.any(matching).as_py():
-                column = pc.replace_with_mask(column, matching, rewritten(column.filter(matching)))
-        return column
+        columns = [
+            _rewritten(column, ((_MARKED, _pointed),)) if name in codes else column
+            for name, column in zip(batch.schema.names, batch.columns, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
+def _rewritten(column: Any, rewriters: Sequence[Rewriter]) -> Any:
+    import pyarrow.compute as pc
+
+    for pattern, rewritten in rewriters:
+        matching = pc.match_substring_regex(column, rf"^\s*(?:{pattern})\s*$")
+        if pc.any(matching).as_py():
+            column = pc.replace_with_mask(column, matching, rewritten(column.filter(matching)))
+    return column
 
 
 def _pattern(form: str) -> str:

@@ -145,7 +145,7 @@ class Records(ABC):
         """
         from residua.source.counting import count
 
-        return count(self, domain, layout, progress, bound)
+        return count(self.with_codes(text_columns(domain)), domain, layout, progress, bound)
 
     def checked(self, domain: Domain, progress: Progress | None = None, bound: PersonBound | None = None) -> Checked:
         """Reads the records once to see that they fit the domain, before anything is spent (`residua.source.checking`).
@@ -160,7 +160,12 @@ class Records(ABC):
         """
         from residua.source.checking import Checked
 
-        return Checked(self, domain, progress, bound, keep=type(self).count is Records.count)
+        own = self.with_codes(text_columns(domain))
+        return Checked(own, domain, progress, bound, keep=type(self).count is Records.count)
+
+    def with_codes(self, codes: frozenset[str]) -> Records:
+        """The same records, where these columns are known to hold text; for engines that must know."""
+        return self
 
     def digested(self, columns: Sequence[str], digest: Digest) -> Iterator[Any]:
         """Arrow record batches of these columns, while all columns there are go into a digest.
@@ -247,6 +252,12 @@ class ComputedSource(Records):
         """The source's own columns, and the computed ones."""
         return tuple(dict.fromkeys([*self._source.columns(), *self._parsed]))
 
+    def with_codes(self, codes: frozenset[str]) -> Records:
+        """The source's own columns of text."""
+        other = copy(self)
+        other._source = self._source.with_codes(codes - set(self._parsed))
+        return other
+
     def rows_hint(self) -> int | None:
         """The source's own guess."""
         return self._source.rows_hint()
@@ -309,6 +320,11 @@ class ComputedSource(Records):
         words = engine_words(problem, values=self.show_values)
         listed = ", ".join(repr(name) for name in failed or chosen)
         return SourceError(f"the expression of {listed} failed in DuckDB ({words}); correct it, or use TRY_CAST.")
+
+
+def text_columns(domain: Domain) -> frozenset[str]:
+    """The attributes whose values are text."""
+    return frozenset(name for name in domain.names if domain[name].is_text)
 
 
 def needed_columns(parsed: Mapping[str, Expression], columns: Sequence[str]) -> list[str]:

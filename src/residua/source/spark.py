@@ -244,8 +244,14 @@ def _sentence(what: str, problem: Exception, show_values: bool) -> str:
     text = str(problem)
     if "No module named 'residua" in text:
         return (
-            "the executors have no residua; install it there, or send it with "
+            "the executors have no residua: their Python is another than this one; set PYSPARK_PYTHON to a Python that "
+            "has it, on every node, or install it there, or send it with "
             "spark.addArtifacts('residua.zip', pyfile=True)."
+        )
+    if "PYTHON_VERSION_MISMATCH" in text or "different minor version than" in text:
+        return (
+            "the executors run another version of Python than this one; set PYSPARK_PYTHON (and PYSPARK_DRIVER_PYTHON) "
+            "to the same version on every node."
         )
     condition = getattr(problem, "getCondition", lambda: None)() or type(problem).__name__
     words = " ".join(text.split())[:300] if show_values else condition

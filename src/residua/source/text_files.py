@@ -44,6 +44,26 @@ class DelimitedSource(FilesSource):
         usual = usual_dialect(self.files[0])
         self.dialect = replace(usual, **given) if given else usual  # type: ignore[arg-type]
         self._columns: tuple[str, ...] | None = None
+        self._codes: frozenset[str] = frozenset()  # columns of text, where the decimal mark says nothing
+
+    def with_codes(self, codes: frozenset[str]) -> DelimitedSource:
+        """The same records, of which these columns hold text; their fingerprint does not depend on it."""
+        if self.dialect.decimal == ".":
+            return self
+        other = copy(self)
+        other._codes = codes
+        return other
+
+    def digested(self, columns: Sequence[str], digest: Digest) -> Iterator[Any]:
+        """Batches of these columns; into the digest goes every field as if its column held numbers."""
+        if not self._codes:
+            yield from super().digested(columns, digest)
+            return
+        self.check(columns)
+        names = [*columns, *(name for name in self.columns() if name not in columns)]
+        for batch in self.batches(names):
+            digest.add(self.dialect.with_numbers(batch, self._codes), names)
+            yield batch.select(list(columns))
 
     def columns(self) -> tuple[str, ...]:
         """The names in the header; all files must have the same ones, in any order."""
@@ -119,7 +139,8 @@ class DelimitedSource(FilesSource):
                 for batch in reader:
                     if held is not None:
                         yield held
-                    held = self.dialect.read(batch) if self.dialect.rewriters else batch
+                    plain = not self.dialect.rewriters and self.dialect.decimal == "."
+                    held = batch if plain else self.dialect.read(batch, self._codes)
             if stream.quotes % 2:
                 raise SourceError(
                     f"{str(path)!r} has a quote that is never closed; repair the file (it may be truncated)."
