@@ -143,7 +143,8 @@ def _positive(total: object) -> float:
     return float(total)
 
 
-_MOST_CELLS = 4096
+_MOST_CELLS = 4096  # of which the joint distribution is computed
+_MOST_LISTED = 4_000_000
 _DRAWS, _NUMBERS = (1_000, 10_000), 4_000_000  # a probability is right to 0.005, of thousands of counts to 0.016
 
 
@@ -154,9 +155,9 @@ def top(question: Question, attributes: By, k: int) -> Quoted:
     count = groups.count
     if isinstance(k, bool) or not isinstance(k, int) or not k >= 1:
         raise PlanError(f"k={k!r} is not a positive whole number; say how many places the list has.")
-    if not groups.axes or count > _MOST_CELLS:
+    if not groups.axes or count > _MOST_LISTED:
         raise PlanError(
-            f"attributes: there are {count:,} counts to compare; a list is made of 2 to {_MOST_CELLS:,}, so name "
+            f"attributes: there are {count:,} counts to compare; a list is made of 2 to {_MOST_LISTED:,}, so name "
             "attributes, use where, or a coarser level."
         )
     term = groups.term()
@@ -164,7 +165,7 @@ def top(question: Question, attributes: By, k: int) -> Quoted:
     flat = counts.estimate.ravel()
     chosen = np.argsort(-flat, kind="stable")[:k]
     crossing = tuple(groups.domain.position(name) for name in groups.names)
-    covariance = answering.covariances(term, term, crossing)
+    covariance = None if count > _MOST_CELLS else answering.covariances(term, term, crossing)
     places: dict[str, list[object]] = {}
     remarks = []
     if covariance is not None:
@@ -173,6 +174,10 @@ def top(question: Question, attributes: By, k: int) -> Quoted:
         in_top, order = _probabilities(flat, joint, chosen)
         places = {"rank_lower": low[chosen].tolist(), "rank_upper": high[chosen].tolist(), "in_top": in_top.tolist()}
         remarks.append(f"probability of this order: {order:.2f}")
+    elif count > _MOST_CELLS:
+        low, high = wide_rank_intervals(flat, counts.stddev.ravel(), chosen, question.level(1))
+        places = {"rank_lower": low.tolist(), "rank_upper": high.tolist()}
+        remarks.append(f"ranks among {count:,} counts, as if any two erred together as badly as they can")
     codes = np.unravel_index(chosen, groups.shape)
     keys = {name: of_one_type(labels)[at].tolist() for (name, labels), at in zip(groups.axes, codes, strict=True)}
     ranks: Axis = ("rank", tuple(range(1, len(chosen) + 1)))
@@ -190,6 +195,19 @@ def rank_intervals(estimates: Floats, covariance: Floats, level: Confidence) -> 
     apart = estimates[..., None, :] - estimates[..., :, None]
     reach = np.where(np.eye(n, dtype=bool), np.inf, width * spread)
     return 1 + (apart > reach).sum(axis=-1), n - (apart < -reach).sum(axis=-1)
+
+
+def wide_rank_intervals(
+    estimates: Floats, stddev: Floats, chosen: Integers, level: Confidence
+) -> tuple[Integers, Integers]:
+    """The same of some counts among very many, (chosen,), without their covariances: `sd(a − b) ≤ sd(a) + sd(b)`."""
+    n = len(estimates)
+    width = NormalDist().inv_cdf(0.5 + level.probability ** (1 / max(n - 1, 1)) / 2)
+    low, high = np.empty(len(chosen), np.int64), np.empty(len(chosen), np.int64)
+    for place, one in enumerate(chosen.tolist()):
+        apart, reach = estimates - estimates[one], width * (stddev + stddev[one])
+        low[place], high[place] = 1 + (apart > reach).sum(), n - (apart < -reach).sum()
+    return low, high
 
 
 def _probabilities(estimates: Floats, covariance: Floats, chosen: Integers) -> tuple[Floats, float]:
