@@ -30,8 +30,8 @@ def test_the_statement_the_report_and_exports_say_that_records_were_counted_befo
     statement = (tmp_path / "release" / "PRIVACY.md").read_text()
     assert f"adding or removing one record {SAYS}." in statement
     assert "for one of the records so counted, not for a row" in statement
-    assert "survey weights, one\nrespondent would be as many records as the weight says" in statement
-    words = about(again.plan, again.receipt, title="", confidence=None, biased=False, language=None)
+    assert "survey weights, one respondent would be as many records as the weight says" in statement
+    words = about(again.plan, again.receipt, title="", confidence=None, biased=False)
     assert SAYS in words.protection
     assert SAYS in repr(again)
     projected, estimated = rs.project(again), rs.estimate(again)

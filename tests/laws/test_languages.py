@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import io
+import re
 import runpy
 import string
+from functools import cache
+from html.parser import HTMLParser
 from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
 
+import pyarrow as pa
 import pytest
 from babel import Locale
 from babel.messages.pofile import read_po
@@ -14,11 +20,17 @@ from babel.numbers import format_decimal
 
 import residua as rs
 from residua import language
-from residua.language import FOLDER, languages, numeral, say, say_many, speaking
+from residua.language import FOLDER, Catalogue, languages, numeral, say, say_many, speaking
+from residua.report.contents import report_html
 
 ROOT = Path(__file__).parents[2]
 OTHERS = [tag for tag in languages() if tag != "en"]
 collect = runpy.run_path(str(ROOT / "scripts" / "languages.py"))
+
+
+@cache
+def sentences_of_the_code() -> list[Any]:
+    return [message.id for message in collect["extracted"]() if message.id]
 
 
 def catalogue(tag: str):
@@ -27,6 +39,103 @@ def catalogue(tag: str):
 
 def fields(text: str) -> set[tuple[str | None, str | None]]:
     return {(name, spec) for _, name, spec, _ in string.Formatter().parse(text) if name}
+
+
+@pytest.mark.parametrize("tag", OTHERS)
+def test_every_sentence_of_the_code_is_translated(tag):
+    asked = set(sentences_of_the_code())
+    there = {message.id for message in catalogue(tag) if message.id and all(message.string)}
+    assert asked == there, "run python scripts/languages.py, and translate what is empty"
+    assert len(asked) > 300
+
+
+def marked(text: str) -> str:
+    """A sentence as a language in which everything but placeholders stands in brackets of its own."""
+    parts = string.Formatter().parse(text)
+    return "⟦" + "".join(f"{words}⟧{{{name}:{spec}}}⟦" if name else words for words, name, spec, _ in parts) + "⟧"
+
+
+class Words(HTMLParser):
+    """The texts of a page, with those that are shown on hover or read aloud."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.texts, self.inside = "", 0
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        self.inside += tag in _CODE
+        self.texts += "" if tag in _WITHIN else "\n"
+        self.texts += "".join(f"\n{v}\n" for name, v in attributes if name in ("aria-label", "alt", "placeholder"))
+
+    def handle_endtag(self, tag):
+        self.inside -= tag in _CODE
+
+    def handle_data(self, data):
+        self.texts += "" if self.inside else data
+
+
+_CODE, _WITHIN = ("style", "script", "code", "pre"), ("a", "b", "em", "i", "small", "span", "strong")
+
+
+def unmarked(text: str) -> set[str]:
+    """The words outside all brackets."""
+    while (rest := re.sub("⟦[^⟦⟧]*⟧", " ", text)) != text:
+        text = rest
+    return set(re.findall(r"[^\W\d_]{3,}", text))
+
+
+@cache
+def published() -> rs.Release:
+    """Two attributes that have titles, bins, a rest, and a person with several records: all that pages speak of."""
+    domain = rs.Domain(
+        {
+            "qsex": rs.Categories(["q1", "q2"]).described({"de": "Qgeschlecht", "fr": "Qsexe"}),
+            "qincome": rs.Bins([0, 1000, 5000, float("inf")], missing="other"),
+        }
+    )
+    plan = rs.plan(rs.marginals(domain, ways=[0, 1, 2]), rs.ZCDP(0.5), unit=rs.Person(2))
+    data = pa.table({"qsex": ["q1", "q2"] * 50, "qincome": list(range(0, 10000, 100)), "id": list(range(100))})
+    ledger = rs.Ledger(Path(mkdtemp()) / "a.ledger", rs.ZCDP(1), unit=rs.Person(2))
+    return rs.measure(plan, rs.Source.frame(data, person="id"), ledger=ledger)
+
+
+OWN = {"Qgeschlecht", "Qsexe", "qsex", "qincome", "rho", "epsilon", "ZCDP", "TotalVariance", "MaxVariance", "cells"}
+OWN |= {"weight", "delta", "residua", "Person", "records", "Projected", "json"}  # names, and what code calls things
+
+
+def page_of(kind: str) -> str:
+    """A page of this kind in a language that is not English."""
+    release = published()
+    if kind == "plan":
+        half = rs.plan(release.planned.workload, rs.ZCDP(0.25), unit=rs.Person(2))
+        return report_html(release.planned, beside=half, language="de")
+    make = {"release": lambda: release, "projection": lambda: rs.project(release, simulations=1)}
+    return report_html(make.get(kind, lambda: rs.estimate(release))(), language="de")
+
+
+@pytest.mark.parametrize("kind", ["release", "projection", "estimates", "plan"])
+def test_no_sentence_of_a_page_is_left_unmarked(kind, monkeypatch):
+    ids = sentences_of_the_code()
+    forms = {each if isinstance(each, str) else each[0]: [each] if isinstance(each, str) else each for each in ids}
+    known = Catalogue({one: [*map(marked, each)] for one, each in forms.items()}, lambda n: int(n != 1), {})
+    monkeypatch.setattr(language, "_read", lambda tag: known)
+    page = page_of(kind)
+    assert page.count("⟦") > 50
+    assert unmarked(Words(page).texts) - OWN == set()
+
+
+@pytest.mark.parametrize("tag", OTHERS)
+def test_no_english_sentence_is_on_a_page_of_another_language(tag):
+    sentences = {each for message in catalogue(tag) if message.id for each in (message.id, message.string)
+                 if isinstance(each, str)}  # fmt: skip
+    text = re.sub(r"\s+", " ", Words(report_html(published(), language=tag)).texts)
+    english = [m.id for m in catalogue(tag) if isinstance(m.id, str) and len(m.id) > 30 and m.id != m.string]
+    assert len(sentences) > len(english) > 100
+    for sentence in english:
+        longest = max(re.split(r"\{[^}]*\}|<[^>]*>", sentence), key=len)
+        assert len(longest) < 15 or longest not in text, sentence
+    assert f'<html lang="{tag}"' in report_html(published(), language=tag)
 
 
 @pytest.mark.parametrize("tag", OTHERS)

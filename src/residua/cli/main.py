@@ -18,6 +18,7 @@ from residua.cli.options import (
     Everything,
     Full,
     Known,
+    Language,
     MeasuredPlan,
     OnExecutors,
     OutputForm,
@@ -162,7 +163,7 @@ def tables(
         typer.Option(help="csv, parquet, long, long-csv, xlsx, jsonstat, px, sdmx, datapackage, csvw. [default: csv]"),
     ] = None,
     title: Annotated[str | None, typer.Option(help="What the whole is called, in its metadata.")] = None,
-    language: Annotated[str | None, typer.Option(help="Of titles, where the domain has several: en, de, …")] = None,
+    language: Language = None,
     confidence: Confidence = None,
     known: Known = None,
     rounded: Rounded = False,
@@ -188,12 +189,13 @@ def count(
     confidence: Confidence = None,
     known: Known = None,
     json: AsJson = False,
+    language: Language = None,
 ) -> None:
     """Count records by a condition, with an interval.
 
     Of a projection: without.
     """
-    cli.tables.print_count(folder, condition, as_json=json, confidence=confidence, known=known)
+    cli.tables.print_count(folder, condition, language, as_json=json, confidence=confidence, known=known)
 
 
 @app.command()
@@ -324,13 +326,15 @@ def report(
     since: Annotated[Path | None, typer.Option(metavar="DIR", help="An earlier release, to see what changed.")] = None,
     map: ReportMap = None,
     theme: ReportTheme = None,
+    language: Language = None,
 ) -> None:
     """Write one page for people: a headline, charts, all tables, methods and the guarantee.
 
     It loads nothing. Reads no data and costs nothing.
     """
-    looks = {"since": since, "map": map, "theme": theme}
-    cli.comparing.write_report_of(subject, beside, out, title, **looks)
+    cli.comparing.write_report_of(
+        subject, beside, out, title, since=since, map=map, theme=theme, language=language
+    )  # fmt: skip
 
 
 @app.command()

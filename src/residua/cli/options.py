@@ -29,6 +29,10 @@ Known = Annotated[
 ]
 Confidence = Annotated[float | None, typer.Option(help="How often an interval holds the truth. [default: 0.95]")]
 Simultaneous = Annotated[str | None, typer.Option(help="'table' or 'release': intervals that all hold together.")]
+Language = Annotated[
+    str | None,
+    typer.Option(help="What people read in this language: en, de, fr; titles in any.", envvar="RESIDUA_LANGUAGE"),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 Everything = Annotated[bool, typer.Option("--all", help="Show every row.")]
 Spreadsheet = Annotated[
@@ -67,6 +71,7 @@ class OutputForm:
     everything: Everything = False
     spreadsheet: Spreadsheet = False
     full: Full = False
+    language: Language = None
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import typer
 
 from residua import cli
 from residua.cli.options import Confidence, Known, OutputForm, ReleasePath, declared, grouped, options_of
+from residua.language import speaking
 
 if TYPE_CHECKING:
     from residua.cli.quoting import Asking
@@ -76,8 +77,11 @@ def _command(name: str, *without: str, **otherwise: Any) -> Callable[[Ask], Ask]
             asking = cli.quoting.Asking(
                 **{one.name: given.pop(one.name) for one in (place, *asked) if one.name in given}
             )
-            quoted = ask(asking, **{one.name: given.pop(one.name) for one in own})
-            cli.show.print_published(quoted, OutputForm(**{"everything": True} | given), {"quoted": quoted.what})
+            asked_for = {one.name: given.pop(one.name) for one in own}
+            form = OutputForm(**{"everything": True} | given)
+            with speaking(form.language, asking.domain.languages if form.language else ()):
+                quoted = ask(asking, **asked_for)
+                cli.show.print_published(quoted, form, {"quoted": quoted.what})
 
         declared(command, [place, *own, *shared])
         command.__doc__ = ask.__doc__

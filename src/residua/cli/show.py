@@ -18,12 +18,18 @@ import typer
 from rich.console import Console
 
 from residua.cli.options import OutputForm
+from residua.domain.words import in_words, said
+from residua.language import current, mark, say
 from residua.published.columns import Columns
 from residua.published.columns import shown as as_text
 from residua.screen import ANY_WIDTH, PlainTable, Screen
 from residua.showing import printable, terminal_bars
 
 ROWS_SHOWN = 40
+_HEADS = {
+    "estimate": mark("Estimate"), "stddev": mark("Standard error"), "lower": mark("Lower"), "upper": mark("Upper"),
+    "quality": mark("Quality"), "query": mark("Query"), "left_out": mark("Left out"),
+}  # fmt: skip
 
 
 # Names and labels are shown as they are: "[red]" is not markup, ":smile:" is not an emoji. Tables are as wide as they
@@ -110,12 +116,28 @@ def _plain(value: Any) -> Any:
 def print_table(table: Columns, *, rows: int | None = ROWS_SHOWN) -> None:
     """Published numbers, with error bars where there are any, and what the bars mean."""
     count = len(table) if rows is None else min(len(table), rows)
-    texts = ((as_text(cell, table.decimals, thousands=",") for cell in row) for row in table.for_people(count))
-    out.print(PlainTable(table.keys, list(table.columns)[len(table.keys) :], texts))
+    texts = ((as_text(_worded(cell), table.decimals, thousands=",") for cell in row) for row in table.for_people(count))
+    heads = [head_of(table, name) for name in table.columns]
+    out.print(PlainTable(heads[: len(table.keys)], heads[len(table.keys) :], texts))
     if count < len(table):
-        out.print(f"… {len(table) - count:,} more rows (--all shows them, --csv writes them)")
+        out.print(say("… {n} more rows (--all shows them, --csv writes them)", n=len(table) - count))
     if table.note:
         out.print(f"({table.note})")
+
+
+def head_of(table: Columns, name: str) -> str:
+    """What a column is called: its name, by which it can be asked for; in words where a language was asked for."""
+    domain = getattr(table, "domain", None)
+    if not current():
+        return name
+    if domain is not None and name in domain:
+        return said(domain[name].words.title) or name
+    return say(_HEADS.get(name, name))
+
+
+def _worded(value: Any) -> Any:
+    """A label or a flag in words, where a language was asked for."""
+    return say(in_words(value)) if current() and isinstance(value, str) else value
 
 
 def command_name() -> str:

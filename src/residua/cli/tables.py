@@ -11,6 +11,7 @@ from residua.cli.options import OutputForm
 from residua.cli.quoting import split_attribute
 from residua.cli.show import err, out, print_json, print_published
 from residua.errors import PlanError
+from residua.language import numeral, say, speaking
 from residua.plans.targets import USUAL_CONFIDENCE
 from residua.release import Release, squares_folder, weighted
 from residua.workload import queries
@@ -21,7 +22,8 @@ def print_marginal(folder: Path, attributes: Sequence[str], form: OutputForm, *,
     published, sure = opened(folder, rounded=rounded, **asked)
     split = [split_attribute(published.domain, text) for text in attributes]
     names, queries = [name for name, _ in split], {name: rows for name, rows in split if rows is not None}
-    print_published(published.table(names, queries=queries, **sure), form, bias=published.biased)
+    with speaking(form.language, published.domain.languages):
+        print_published(published.table(names, queries=queries, **sure), form, bias=say(published.biased))
 
 
 def print_weighted(
@@ -67,12 +69,20 @@ def _drawn(text: str) -> tuple[str, int]:
 def print_answers(folder: Path, form: OutputForm, **asked: Any) -> None:
     """The answers to everything that was asked."""
     published, sure = opened(folder, **asked)
-    print_published(published.answers(**sure), form, bias=published.biased)
+    with speaking(form.language, published.domain.languages):
+        print_published(published.answers(**sure), form, bias=say(published.biased))
 
 
-def print_count(folder: Path, condition: str | None, *, as_json: bool, **asked: Any) -> None:
+def print_count(
+    folder: Path, condition: str | None, language: str | None = None, *, as_json: bool, **asked: Any
+) -> None:
     """One count; of all records without a condition."""
     published, sure = opened(folder, **asked)
+    with speaking(language, published.domain.languages):
+        _print_count(published, condition, sure, as_json=as_json)
+
+
+def _print_count(published: Any, condition: str | None, sure: dict[str, Any], *, as_json: bool) -> None:
     title = condition or "(total)"
     if condition and not published.biased:
         facts = vars(published.count(condition, **sure))
@@ -86,12 +96,14 @@ def print_count(folder: Path, condition: str | None, *, as_json: bool, **asked: 
     if as_json:
         print_json({"count": title, **facts, **sure})
         return
-    held = f"{100 * sure['confidence']:.10g} % interval: {facts['lower']:,.1f} to {facts['upper']:,.1f}"
-    said = [f"standard deviation {facts['stddev']:,.1f}"] if "stddev" in facts else []
-    said.append(held if facts["lower"] == facts["lower"] else "no interval: the release is biased")  # NaN
-    out.print(f"{title}: {facts['estimate']:,.1f} ({'; '.join(said)})")
+    level, ends = 100 * sure["confidence"], {name: facts[name] for name in ("lower", "upper")}
+    held = say("{level:.10g} % interval: {lower:,.1f} to {upper:,.1f}", level=level, **ends)
+    said = [say("standard deviation {stddev:,.1f}", stddev=facts["stddev"])] if "stddev" in facts else []
+    said.append(held if facts["lower"] == facts["lower"] else say("no interval: the release is biased"))  # NaN
+    number = numeral(f"{facts['estimate']:,.1f}")
+    out.print(f"{title}: {number} ({'; '.join(said)})")
     if published.biased:
-        err.print(f"({published.biased})")
+        err.print(f"({say(published.biased)})")
 
 
 def opened(folder: Path, *, rounded: bool = False, **asked: Any) -> tuple[Any, dict[str, Any]]:

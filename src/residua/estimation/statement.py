@@ -9,17 +9,18 @@ import numpy as np
 
 from residua.domain.facts import shown
 from residua.estimation.tables import crossed_names
+from residua.language import mark, numeral, say
 from residua.projection.accuracy import statement_of
 
 if TYPE_CHECKING:
     from residua.estimation.estimate import Estimated
 
-MODEL_BASED = "biased towards a model; its error is estimated, not bounded"
-BOUNDED = (
+MODEL_BASED = mark("biased towards a model; its error is estimated, not bounded")
+BOUNDED = mark(
     "the release does not answer all of this itself: the estimates rest on the model, the intervals are what its "
     "smaller tables prove"
 )
-WARNING = (
+WARNING = mark(
     "These estimates are biased towards a model. Their errors are estimated (by simulation, and by the posterior "
     "variance of what the model leaves open), not bounded. Intervals do not rest on the model: they are the release's "
     "own, or what its smaller tables prove, cut at what is known."
@@ -30,46 +31,56 @@ _MOST_NAMED = 20
 def estimation_statement(estimated: Estimated) -> str:
     """What was done and how accurate it is, as Markdown."""
     domain, fitted = estimated.domain, estimated.fitted
-    origin = "publicly known" if estimated.total_given else "estimated from everything measured"
+    known, estimate = (
+        mark("the total is {total:,.1f}, publicly known"),
+        mark("the total is {total:,.1f}, estimated from everything measured"),
+    )
     met = [
-        "no cell is negative",
-        "all tables agree on the margins they share, but for what raking leaves (`accuracy(…).apart` says how much)",
-        f"the total is {fitted.total:,.1f}, {origin}",
+        say("no cell is negative"),
+        say(
+            "all tables agree on the margins they share, but for what raking leaves (`accuracy(…).apart` says how much)"
+        ),
+        say(known if estimated.total_given else estimate, total=fitted.total),
         *filter(None, [estimated.unknown]),
         *(
-            f"the marginal on {shown(domain, fact.members)} is as publicly known"
+            say("the marginal on {names} is exactly what is publicly known", names=shown(domain, fact.members))
             for fact in estimated.public.facts
             if fact.members
         ),
     ]
     done = [
-        "A mixture of independent attributes was fitted to everything measured of single attributes and pairs. Each",
-        "measured interaction was shrunk towards it by its own evidence; larger tables are raked from their margins.",
+        say(
+            "A mixture of independent attributes was fitted to everything measured of single attributes and pairs. "
+            "Each measured interaction was shrunk towards it by its own evidence; larger tables are raked from their "
+            "margins."
+        )
     ]
-    return statement_of("Estimates", WARNING, met, done, _accuracy(estimated), estimated)
+    return statement_of(say("Estimates"), WARNING, met, done, _accuracy(estimated), estimated)
 
 
 def _accuracy(estimated: Estimated) -> list[str]:
     names = estimated.domain.names
-    lines = ["Estimated root mean square error of a cell; ask `accuracy` for any other table.", ""]
-    lines += ["| attribute | error |", "|---|---|"]
-    lines += [f"| {name} | {estimated.accuracy([name]).rmse:,.3g} |" for name in names[:_MOST_NAMED]]
+    lines = [say("Estimated root mean square error of a cell; ask `accuracy` for any other table."), ""]
+    lines += [f"| {say('attribute')} | {say('error')} |", "|---|---|"]
+    lines += [f"| {name} | {numeral(f'{estimated.accuracy([name]).rmse:,.3g}')} |" for name in names[:_MOST_NAMED]]
     if len(names) > _MOST_NAMED:
-        lines.append(f"| and {len(names) - _MOST_NAMED:,} more | |")
+        lines.append(f"| {say('and {n} more', n=len(names) - _MOST_NAMED)} | |")
     kept = estimated.fitted.kept[np.triu_indices(len(names), 1)]
     measured = kept[~np.isnan(kept)]
     lines.append("")
     if len(measured):
-        lines.append(
-            f"Of {len(kept):,} pairs {len(measured):,} were measured; their interactions were shrunk towards the"
+        words = mark(
+            "Of {pairs} pairs {measured} were measured; their interactions were shrunk towards the model by "
+            "{share:.0%} on average."
         )
-        lines.append(f"model by {1 - float(np.clip(measured, 0, 1).mean()):.0%} on average.")
+        share = 1 - float(np.clip(measured, 0, 1).mean())
+        lines.append(say(words, pairs=len(kept), measured=len(measured), share=share))
     else:
-        lines.append("No pair was measured: attributes are taken to be independent.")
+        lines.append(say("No pair was measured: attributes are taken to be independent."))
     odd = estimated.contradicted
     if odd:
         named = crossed_names(odd, _MOST_NAMED)
-        lines.append(f"**Measurements contradict the model, and decide, for {named}.**")
+        lines.append(say("**Measurements contradict the model, and decide, for {named}.**", named=named))
     if math.isinf(estimated.fitted.total_error):
-        lines.append("The total was not measured.")
+        lines.append(say("The total was not measured."))
     return lines

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from residua.domain import Domain
 from residua.errors import PlanError
+from residua.language import mark
 from residua.linalg.arrays import Floats
 from residua.plans.cells import Grouping
 from residua.plans.combining import algebra_of
@@ -230,7 +231,7 @@ class Plan(ReportedPlan, Uncertainty, Forecasts, KeptPlan):
     @property
     def comparison_class(self) -> str:
         """What `gap` compares the plan with."""
-        return "the best possible"
+        return mark("the best possible")
 
     # ---- cost
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from residua.language import mark, numeral, say
+
 # What can be answered.
 SUPPORT_TOLERANCE = 1e-9  # a query this close to the measured space is in it
 
@@ -42,5 +44,6 @@ def nearness(gap: float, comparison_class: str) -> str:
     rate = f"{math.ceil(share * 10.0**digits - 1e-6) / 10.0**digits:.{max(digits, 0)}f}"
     rate = rate.rstrip("0").rstrip(".") if "." in rate else rate
     if gap >= 1:
-        return f"not proven the best; {comparison_class} is at most {rate} times better"
-    return f"proven within {rate} % of {comparison_class}"
+        words = mark("not proven the best; {best} is at most {rate} times better")
+        return say(words, best=say(comparison_class), rate=numeral(rate))
+    return say("proven within {rate} % of {best}", rate=numeral(rate), best=say(comparison_class))

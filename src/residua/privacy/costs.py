@@ -22,6 +22,7 @@ from functools import cached_property
 from typing import Any, Protocol, SupportsIndex, runtime_checkable
 
 from residua.errors import PlanError, PrivacyError
+from residua.language import mark, say
 from residua.linalg.arrays import Integers
 from residua.privacy.exact import Pcost, epsilon_of, nonnegative, probability, root_up, round_up
 
@@ -95,8 +96,8 @@ class AddRemove:
 
     def __str__(self) -> str:
         if self.records == 1:
-            return "adding or removing one record"
-        return f"adding or removing a person with at most {self.records} records"
+            return say("adding or removing one record")
+        return say("adding or removing a person with at most {n} records", n=str(self.records))
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,7 @@ class ReplaceOne:
         return bound if replace_pcost is None else min(bound, _cost("replace_pcost", replace_pcost))
 
     def __str__(self) -> str:
-        return "changing one record to any other value"
+        return say("changing one record to any other value")
 
 
 def _cost(name: str, value: Pcost) -> Fraction:
@@ -207,9 +208,10 @@ class Person:
         return self.records**2 * _cost("pcost", pcost)
 
     def __str__(self) -> str:
-        counted = "1 record" if self.records == 1 else f"{self.records} records"
-        limits = "".join(f", at most {most} in each value of {name!r}" for name, most in self.limits.items())
-        return f"adding or removing a person, with at most {counted}{limits}"
+        words = mark("adding or removing a person, with at most {n} records")
+        words = mark("adding or removing a person, with at most 1 record") if self.records == 1 else words
+        each = (say(", at most {most} in each value of {name}", most=k, name=repr(i)) for i, k in self.limits.items())
+        return say(words, n=str(self.records)) + "".join(each)
 
 
 def _limits(

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from residua.domain.facts import listed, shown
+from residua.language import mark, say, say_many
 from residua.linalg.arrays import Floats
 from residua.privacy.costs import stated
 from residua.projection.problem import Fit, Progress, ProjectionProblem
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 CONFIDENCE = 0.999
 _RARE = 1e-6  # how often a true fact is doubted
-_CHECK = "a public fact, a structural zero or the domain may be wrong"
+_CHECK = mark("a public fact, a structural zero or the domain may be wrong")
 
 
 @dataclass(frozen=True)
@@ -62,11 +63,14 @@ class Bound:
 
     def __str__(self) -> str:
         if math.isinf(self.projected):
-            return f"not bounded: these conditions are further from the release than its noise reaches ({_CHECK})"
-        return (
-            f"at most {self.projected:,.4g} {self.unit} (root mean square, {self.confidence:.1%} confidence; "
-            f"the release itself: {self.released:,.4g})"
+            words = mark("not bounded: these conditions are further from the release than its noise reaches ({why})")
+            return say(words, why=say(_CHECK))
+        words = mark(
+            "at most {projected:,.4g} {unit} (root mean square, {confidence:.1%} confidence; the release itself: "
+            "{released:,.4g})"
         )
+        figures = {"projected": self.projected, "confidence": self.confidence, "released": self.released}
+        return say(words, unit=say(self.unit), **figures)
 
 
 def bound_of(problem: ProjectionProblem, observed: Floats, fit: Fit) -> Bound:
@@ -136,11 +140,13 @@ class SimulatedError:
     simulations: int
 
     def __str__(self) -> str:
-        releases = "1 release" if self.simulations == 1 else f"{self.simulations} releases"
-        return (
-            f"{self.projected:,.4g} (unprojected {self.released:,.4g}); mean absolute error over what was asked, "
-            f"{releases} simulated as if the projected tables were the truth"
-        )
+        return say_many(
+            "{projected:,.4g} (unprojected {released:,.4g}); mean absolute error over what was asked, 1 release "
+            "simulated as if the projected tables were the truth",
+            "{projected:,.4g} (unprojected {released:,.4g}); mean absolute error over what was asked, {n} releases "
+            "simulated as if the projected tables were the truth",
+            self.simulations, projected=self.projected, released=self.released,
+        )  # fmt: skip
 
 
 def simulated_error(
@@ -172,33 +178,32 @@ def simulated_error(
     return SimulatedError(float(released), float(projected), simulations)
 
 
-BIASED = "biased, without standard deviations"
-WARNING = (
+BIASED = mark("biased, without standard deviations")
+WARNING = mark(
     "These estimates are biased: raising cells that came out negative lowers others. They have no standard deviations "
     "or covariances; take those from the release. Their intervals are the release's own, cut at what is known."
 )
 
 _MOST_NAMED = 10
 METRICS = {
-    "margins": "the release's own metric (squares weighted by covariance) with small tables weighing more",
-    "covariance": "the release's own metric (squares weighted by covariance)",
-    "plain": "plain squares over all that was asked (attributes of products asked in several ways: no less than that)",
+    "margins": mark("the release's own metric (squares weighted by covariance) with small tables weighing more"),
+    "covariance": mark("the release's own metric (squares weighted by covariance)"),
+    "plain": mark("plain squares over all that was asked (attributes of products in several ways: no less than that)"),
 }
 
 
-_INDICATION = [
-    "This is an indication, not a bound: releases were simulated from the plan as if these tables, themselves made",
-    "from a private release, were the data.",
-]
-_SHRUNK = [
-    "The noise of the release is large beside the total. So each set's interaction was first shrunk by as much as",
-    "noise explains of it (James and Stein); what noise explains altogether was taken to be nothing.",
-]
-_DOUBT = [
-    "",
-    "**The release is further from these conditions than its noise explains in all but one case in a million: a public",
-    "fact, a structural zero or the declared domain is wrong, and what is said here of accuracy does not hold.**",
-]
+_INDICATION = mark(
+    "This is an indication, not a bound: releases were simulated from the plan as if these tables, themselves made "
+    "from a private release, were the data."
+)
+_SHRUNK = mark(
+    "The noise of the release is large beside the total. So each set's interaction was first shrunk by as much as "
+    "noise explains of it (James and Stein); what noise explains altogether was taken to be nothing."
+)
+_DOUBT = mark(
+    "**The release is further from these conditions than its noise explains in all but one case in a million: a public "
+    "fact, a structural zero or the declared domain is wrong, and what is said here of accuracy does not hold.**"
+)
 
 
 def statement_of(
@@ -208,25 +213,26 @@ def statement_of(
     lines = [
         f"# {title}",
         "",
-        warning,
+        say(warning),
         "",
-        "What these tables meet:",
+        say("What these tables meet:"),
         "",
         *(f"- {one}" for one in met),
-        *(f"- nobody has {rule}" for rule in of.domain.impossible),
+        *(f"- {say('nobody has {rule}', rule=str(rule))}" for rule in of.domain.impossible),
         "",
         *done,
         "",
-        "## Accuracy",
+        f"## {say('Accuracy')}",
         "",
         *accuracy,
         "",
-        "## Privacy",
+        f"## {say('Privacy')}",
         "",
-        f"Computed from a release alone ({stated(of.plan.guarantee, of.receipt)}, for "
-        f"{protects(of.plan.unit, of.receipt)}); "
-        "no data was touched",
-        "and nothing more was spent.",
+        say(
+            "Computed from a release alone ({guarantee}, for {unit}); no data was touched and nothing more was spent.",
+            guarantee=stated(of.plan.guarantee, of.receipt),
+            unit=protects(of.plan.unit, of.receipt),
+        ),
         "",
     ]
     return "\n".join(map(printable, lines))  # a name cannot add a line
@@ -236,36 +242,40 @@ def projection_statement(projected: Projected) -> str:
     """What was done and how accurate it is, as Markdown."""
     terms = projected.terms
     met = [
-        *(["no cell is negative"] if terms.nonnegative else []),
-        "all tables agree with each other",
-        *(f"{_fact(projected, fact.members)} is exactly {_source(projected, fact.members)}" for fact in terms.facts),
+        *([say("no cell is negative")] if terms.nonnegative else []),
+        say("all tables agree with each other"),
+        *(_fact(projected, fact.members) for fact in terms.facts),
     ]
     done = [
         *_left_out(projected),
-        *([f"Every table {counted}.", ""] if (counted := projected.counted) else []),
-        *(_SHRUNK if terms.shrunk else []),
+        *([say("Every table {counted}.", counted=counted), ""] if (counted := projected.counted) else []),
+        *([say(_SHRUNK)] if terms.shrunk else []),
         *_nearness(projected),
     ]
-    return statement_of("Projection", WARNING, met, done, _accuracy(projected), projected)
+    return statement_of(say("Projection"), WARNING, met, done, _accuracy(projected), projected)
 
 
 def _nearness(projected: Projected) -> list[str]:
     """How near the tables are, and to what; that none are nearer is said only where a gap is proven."""
-    shrunk, metric = projected.terms.shrunk, METRICS[projected.terms.metric]
-    origin = "that" if shrunk else "the release"
-    distance = "" if shrunk else f", {projected.distance:,.6g},"
-    missed = f"no condition is missed by more than {projected.infeasibility:.2g} counts."
+    missed = {"missed": projected.infeasibility, "metric": say(METRICS[projected.terms.metric])}
     if math.isinf(projected.gap):
-        return [
-            f"They are near to {origin}, and not proven to be the nearest: the squared distance{distance} is by",
-            f"{metric};",
-            missed,
-        ]
-    return [
-        f"Among all tables that do, they are the nearest to {origin} by {metric};",
-        f"the squared distance{distance} is proven within {projected.gap:.2g} of the least possible,",
-        f"and {missed}",
-    ]
+        near = mark(
+            "They are near to what the release says (after shrinking, where that was done), and not proven to be the "
+            "nearest by {metric}; no condition is missed by more than {missed:.2g} counts."
+        )
+        return [say(near, **missed)]
+    if projected.terms.shrunk:
+        nearest = mark(
+            "Among all tables that do, they are the nearest to that by {metric}; the squared distance is proven within "
+            "{gap:.2g} of the least possible, and no condition is missed by more than {missed:.2g} counts."
+        )
+        return [say(nearest, gap=projected.gap, **missed)]
+    nearest = mark(
+        "Among all tables that do, they are the nearest to the release by {metric}; the squared distance, "
+        "{distance:,.6g}, is proven within {gap:.2g} of the least possible, and no condition is missed by more than "
+        "{missed:.2g} counts."
+    )
+    return [say(nearest, distance=projected.distance, gap=projected.gap, **missed)]
 
 
 def _left_out(projected: Projected) -> list[str]:
@@ -274,43 +284,58 @@ def _left_out(projected: Projected) -> list[str]:
     if not missing:
         return []
     named = listed([shown(projected.domain, members) for members in missing], _MOST_NAMED)
-    return [
-        f"Not among them, because the release does not tell all their cells: {named}.",
-        "Take what was asked of these from the release.",
-        "",
-    ]
+    words = mark(
+        "Not among them, because the release does not tell all their cells: {named}. Take what was asked of these from "
+        "the release."
+    )
+    return [say(words, named=named), ""]
 
 
 def _accuracy(projected: Projected) -> list[str]:
-    simulated = [] if projected.simulated is None else ["", f"Simulated: {projected.simulated}.", *_INDICATION]
-    return [*_bound(projected), *simulated, *(_DOUBT if projected.bound and projected.bound.doubtful else [])]
+    doubt = ["", say(_DOUBT)] if projected.bound and projected.bound.doubtful else []
+    if projected.simulated is None:
+        return [*_bound(projected), *doubt]
+    return [
+        *_bound(projected),
+        "",
+        say("Simulated: {error}.", error=str(projected.simulated)),
+        say(_INDICATION),
+        *doubt,
+    ]
 
 
 def _bound(projected: Projected) -> list[str]:
     bound = projected.bound
     if bound is None and projected.terms.shrunk:
-        return ["No bound is given: interactions were shrunk by their noise, which helps on the whole, not always."]
-    if bound is None and math.isinf(projected.gap):
-        return ["No bound is given: these tables are not proven to be the nearest to the release."]
-    if bound is None:
-        return ["No bound is given: the release is biased itself (an approximate plan), or its noise is not normal."]
-    if math.isinf(bound.projected):
         return [
-            "No bound is given: these conditions are further from the release than its noise reaches with",
-            f"{bound.confidence:.1%} confidence. A public fact, a structural zero or the declared domain may be wrong.",
+            say("No bound is given: interactions were shrunk by their noise, which helps on the whole, not always.")
         ]
-    lines = [
-        "A bound that holds whatever the data, if the public facts above are true: the error of the projection is",
-        f"{bound}.",
-    ]
+    if bound is None and math.isinf(projected.gap):
+        return [say("No bound is given: these tables are not proven to be the nearest to the release.")]
+    if bound is None:
+        return [
+            say("No bound is given: the release is biased itself (an approximate plan), or its noise is not normal.")
+        ]
+    if math.isinf(bound.projected):
+        words = mark(
+            "No bound is given: these conditions are further from the release than its noise reaches with "
+            "{confidence:.1%} confidence. A public fact, a structural zero or the declared domain may be wrong."
+        )
+        return [say(words, confidence=bound.confidence)]
+    words = mark(
+        "A bound that holds whatever the data, if the public facts above are true: the error of the projection is "
+        "{bound}."
+    )
+    lines = [say(words, bound=str(bound))]
     if not projected.terms.total_stddev:
-        lines.append("In the metric above, the projection is never further from the truth than the release.")
+        lines.append(say("In the metric above, the projection is never further from the truth than the release."))
     return lines
 
 
-def _source(projected: Projected, members: tuple[int, ...]) -> str:
-    return "what the release says of it" if not members and projected.terms.total_stddev else "what is publicly known"
-
-
 def _fact(projected: Projected, members: tuple[int, ...]) -> str:
-    return f"the marginal on {shown(projected.domain, members)}" if members else "the total"
+    if members:
+        words = mark("the marginal on {names} is exactly what is publicly known")
+        return say(words, names=shown(projected.domain, members))
+    if projected.terms.total_stddev:
+        return say("the total is exactly what the release says of it")
+    return say("the total is exactly what is publicly known")

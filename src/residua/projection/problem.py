@@ -11,6 +11,7 @@ import numpy as np
 
 from residua.domain.facts import Fact, shown
 from residua.errors import PlanError
+from residua.language import mark
 from residua.linalg.arrays import Booleans, Floats
 from residua.plans.contract import Plan
 from residua.plans.estimator import Estimator
@@ -21,9 +22,9 @@ Metric = Literal["margins", "covariance", "plain"]
 MANY_CELLS = 1e6  # of tables in all: projecting more takes minutes
 Progress = Callable[[int, float], object]
 UNITS: dict[Metric, str] = {
-    "margins": "standard deviations, small tables weighing more",
-    "covariance": "standard deviations",
-    "plain": "counts",
+    "margins": mark("standard deviations, small tables weighing more"),
+    "covariance": mark("standard deviations"),
+    "plain": mark("counts"),
 }
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from residua.domain import Domain
 from residua.errors import PlanError
+from residua.language import mark, say
 from residua.linalg.arrays import Booleans, Floats
 from residua.published.columns import Columns
 from residua.published.streaming import label_columns
@@ -97,8 +98,9 @@ class Quoted(Columns):
     @property
     def note(self) -> str:
         """What is quoted, what the intervals mean, and what else a reader must know."""
-        held = "all together" if self.simultaneous else "each by itself"
-        intervals = "" if self.confidence is None else f"{100 * self.confidence:.10g} % intervals, {held}"
+        held = mark("{confidence:.10g} % intervals, each by itself")
+        held = mark("{confidence:.10g} % intervals, all together") if self.simultaneous else held
+        intervals = "" if self.confidence is None else say(held, confidence=100 * self.confidence)
         return "; ".join(filter(None, (self.what, intervals, *self.remarks)))
 
     @property

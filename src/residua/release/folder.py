@@ -32,6 +32,7 @@ from residua.disk import keep_room, patiently, sync_folder
 from residua.domain import settings_of_domain
 from residua.errors import FileError
 from residua.files import MOST_DOCUMENT, MOST_PLAN, read_document, write_document
+from residua.language import mark, numeral, say
 from residua.plans.contract import Plan
 from residua.plans.measurements import Measurements
 from residua.plans.tolerances import nearness
@@ -269,14 +270,15 @@ def in_currencies(currency: str, cost: float) -> list[tuple[str, str, str]]:
     """A cost in every currency: the name of each, the figure, rounded up, and which kind of privacy it is of."""
     if currency == "epsilon":
         costs: PureDP | Currencies = PureDP(cost)
-        epsilons = [("epsilon", printed(cost), "pure differential privacy: no delta")]
+        epsilons = [("epsilon", numeral(printed(cost)), say("pure differential privacy: no delta"))]
     else:
         costs = describe(cost)
-        figures = (f"{printed(e)} at delta = {delta:g}" for e, delta in zip(costs.epsilons, costs.deltas, strict=True))
-        epsilons = [("epsilon", figure, "approximate differential privacy") for figure in figures]
+        pairs = zip(costs.epsilons, costs.deltas, strict=True)
+        figures = (say("{epsilon} at delta = {delta}", epsilon=numeral(printed(e)), delta=f"{d:g}") for e, d in pairs)
+        epsilons = [("epsilon", figure, say("approximate differential privacy")) for figure in figures]
     return [
-        ("rho", printed(costs.rho), "zero-concentrated differential privacy"),
-        ("mu", printed(costs.mu), "Gaussian differential privacy"),
+        ("rho", numeral(printed(costs.rho)), say("zero-concentrated differential privacy")),
+        ("mu", numeral(printed(costs.mu)), say("Gaussian differential privacy")),
         *epsilons,
     ]
 
@@ -288,94 +290,108 @@ def _of_counts(release: Release) -> list[str]:
         most, step = (f"{release.receipt[name]:g}" for name in ("weights_most", "weights_step"))
         if "weights_squared" in release.receipt:
             step = f"{float(most) * float(step):g}"
-            return [
-                f"Squares of the survey weights in column {weights!r}, up to that of {most}, in steps of {step}, for",
-                "the sampling error of totals (`rs.weighted`). The guarantee is for one respondent, with any weight.",
-                "",
-            ]
-        return [
-            f"Respondents counted by the survey weights in column {weights!r}, those above {most} as {most}, in steps",
-            f"of {step}: numbers are in steps. The guarantee is for one respondent, with any weight. Error bars are of",
-            "noise alone; `rs.weighted` gives totals of the population, with sampling error.",
-            "",
-        ]
+            words = mark(
+                "Squares of the survey weights in column {column}, up to that of {most}, in steps of {step}, for the "
+                "sampling error of totals (`rs.weighted`). The guarantee is for one respondent, with any weight."
+            )
+            return [say(words, column=repr(weights), most=most, step=step), ""]
+        words = mark(
+            "Respondents counted by the survey weights in column {column}, those above {most} as {most}, in steps of "
+            "{step}: numbers are in steps. The guarantee is for one respondent, with any weight. Error bars are of "
+            "noise alone; `rs.weighted` gives totals of the population, with sampling error."
+        )
+        return [say(words, column=repr(weights), most=most, step=step), ""]
     column = release.receipt.get("counts")
     if column is None:
         return []
-    return [
-        f"The data were aggregated before: each row stood for as many records as its column {column!r} said.",
-        "The guarantee is for one of the records so counted, not for a row. Had the column held survey weights, one",
-        "respondent would be as many records as the weight says.",
-        "",
-    ]
+    words = mark(
+        "The data were aggregated before: each row stood for as many records as its column {column} said. The "
+        "guarantee is for one of the records so counted, not for a row. Had the column held survey weights, one "
+        "respondent would be as many records as the weight says."
+    )
+    return [say(words, column=repr(column)), ""]
 
 
 def _of_persons(release: Release) -> list[str]:
     """What a bound on a person's records means for the numbers."""
     unit = release.planned.unit
     if isinstance(unit, AddRemove) and unit.records > 1:
-        return [f"That no person has more than {unit.records:,} records was declared, not enforced.", ""]
+        return [say("That no person has more than {n} records was declared, not enforced.", n=unit.records), ""]
     if not isinstance(unit, Person):
         return []
     columns = printable(str(release.receipt.get("person", "")))
     said = [
-        *([f"All records with the same `{columns}` are one person's."] if columns else []),
-        f"The bound on each person's records was enforced: every table {what_is_counted(unit)}.",
-        "They were chosen at random from that person's own, by a secret kept with the ledger. Numbers are lower",
-        "than the true ones by what was left out, which no error bar shows.",
+        *([say("All records with the same `{columns}` are one person's.", columns=columns)] if columns else []),
+        say(
+            "The bound on each person's records was enforced: every table {counted}. They were chosen at random from "
+            "that person's own, by a secret kept with the ledger. Numbers are lower than the true ones by what was "
+            "left out, which no error bar shows.",
+            counted=what_is_counted(unit),
+        ),
     ]
     if release.left_out is None:
-        return [*said, "How many records that is was not measured.", ""]
+        return [*said, say("How many records that is was not measured."), ""]
     currency, most = release.measurements.currency, release.receipt["left_out_most"]
     share = 100 * release.left_out.receipt[currency] / release.receipt[currency]
-    said += [
-        f"That is {in_figures(release)}: measured with noise of their own, in all and by",
-        f"one-way table (folder `left_out`), for {share:.2g} % of the cost above. Of one person at most {most:,} such",
-        "records are in these figures; what anybody has beyond that is not seen.",
-    ]
-    return [*said, ""]
+    words = mark(
+        "That is {records}: measured with noise of their own, in all and by one-way table (folder `left_out`), for "
+        "{share:.2g} % of the cost above. Of one person at most {most} such records are in these figures; what anybody "
+        "has beyond that is not seen."
+    )
+    return [*said, say(words, records=in_figures(release), share=share, most=most), ""]
 
 
 def privacy_statement(release: Release) -> str:
     """What was measured, whom the noise protects and how well, as Markdown."""
     plan, currency = release.planned, release.measurements.currency
-    noise = "normal" if currency == "pcost" else "Laplace"
+    noise, known = mark("normal") if currency == "pcost" else "Laplace", 0 < plan.gap < math.inf
+    gap = nearness(plan.gap, plan.comparison_class) if known else ""
     cost = release.receipt.get(currency, plan.unit_pcost if currency == "pcost" else plan.unit_epsilon)
     bias = []
     if plan.bias:
-        bias = [
-            f"Answers are biased: on n records they may be off systematically by n times {plan.bias:.6g}, as a",
-            "root mean square over the queries (single queries by more). No intervals are given.",
-            "",
-        ]
+        words = mark(
+            "Answers are biased: on n records they may be off systematically by n times {bias:.6g}, as a root mean "
+            "square over the queries (single queries by more). No intervals are given."
+        )
+        bias = [say(words, bias=plan.bias), ""]
+    protected = {
+        "guarantee": stated(plan.guarantee, release.receipt), "unit": protects(plan.unit, release.receipt)
+    }  # fmt: skip
     lines = [
-        "# Privacy statement",
+        f"# {say('Privacy statement')}",
         "",
-        f"Guarantee: {stated(plan.guarantee, release.receipt)}, for {protects(plan.unit, release.receipt)}.",
+        say("Guarantee: {guarantee}, for {unit}.", **protected),
         "",
-        "The same cost in every currency (each figure rounded up):",
+        say("The same cost in every currency (each figure rounded up):"),
         "",
         *(f"- {name} = {figure} ({kind})" for name, figure, kind in in_currencies(currency, cost)),
         "",
-        "## What was measured",
+        f"## {say('What was measured')}",
         "",
         release.summary,
-        f"Each integer is an exact linear combination of counts plus rounded {noise} noise, sampled exactly",
-        "from the operating system's randomness. No true count is in this folder. All tables are post-processing of",
-        "the same measurements: they agree with each other, and publishing more of them costs nothing.",
+        say(
+            "Each integer is an exact linear combination of counts plus rounded {noise} noise, sampled exactly from "
+            "the operating system's randomness. No true count is in this folder. All tables are post-processing of "
+            "the same measurements: they agree with each other, and publishing more of them costs nothing.",
+            noise=say(noise),
+        ),
         "",
-        f"Planned for: {plan.objective}"
-        + (f", stated as {nearness(plan.gap, plan.comparison_class)}." if 0 < plan.gap < math.inf else "."),
+        say("Planned for: {objective}, stated as {gap}.", objective=plan.objective, gap=gap)
+        if known
+        else say("Planned for: {objective}.", objective=plan.objective),
         "",
         *bias,
         *_of_counts(release),
         *_of_persons(release),
-        "Values outside the declared domain and missing values followed the policies in `codebook.toml`.",
+        say("Values outside the declared domain and missing values followed the policies in `codebook.toml`."),
         "",
-        "## How to check the price",
+        f"## {say('How to check the price')}",
         "",
-        "With residua: `residua audit .` in this folder. Without it: `python residua_verify.py .` with the one file",
-        "`verifier/residua_verify.py` of residua's sources, which needs Python alone and shares no code with residua.",
+        say(
+            "With residua: `residua audit .` in this folder. Without it: `python residua_verify.py .` with the one "
+            "file `verifier/residua_verify.py` of residua's sources, which needs Python alone and shares no code "
+            "with residua."
+        ),
         "",
     ]
     return "\n".join(map(printable, lines))  # a name cannot add a line

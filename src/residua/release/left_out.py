@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from residua.errors import PlanError
+from residua.language import mark, say
 from residua.linalg.arrays import Floats
 from residua.plans.contract import Plan
 from residua.privacy import Person
@@ -42,7 +43,7 @@ class Counted:
         """Whether numbers are of a part of the records, or of survey weights."""
         return isinstance(self.planned.unit, Person) or "weights" in self.receipt
 
-    @cached_property
+    @property
     def counted(self) -> str:
         """What the tables count, in words, where that is not every record, and how much that leaves out."""
         return counts_of(cast("Answered", self)) if self.in_part else ""
@@ -65,24 +66,30 @@ def counts_of(release: Answered) -> str:
     if "weights" in release.receipt:
         column, most, step = (release.receipt[name] for name in ("weights", "weights_most", "weights_step"))
         if "weights_squared" in release.receipt:
-            return f"counts squares of the survey weights of column {column!r}, in steps of {most * step:g}"
-        weights = f"survey weights of column {column!r}, up to {most:g}, in steps of {step:g}"
-        return f"counts {weights}; without sampling error, for which see rs.weighted"
+            words = mark("counts squares of the survey weights of column {column}, in steps of {step:g}")
+            return say(words, column=repr(column), step=most * step)
+        words = mark(
+            "counts survey weights of column {column}, up to {most:g}, in steps of {step:g}; without sampling error, "
+            "for which see rs.weighted"
+        )
+        return say(words, column=repr(column), most=most, step=step)
     counted = what_is_counted(release.planned.unit)
     if release.left_out is None:
-        return f"{counted}; how many that leaves out was not measured: numbers are too low by an unknown amount"
-    return f"{counted}; leaves out {in_figures(release)}, which no interval here covers"
+        unknown = say("how many that leaves out was not measured: numbers are too low by an unknown amount")
+        return f"{counted}; {unknown}"
+    return f"{counted}; {say('leaves out {records}, which no interval here covers', records=in_figures(release))}"
 
 
 def in_figures(release: Answered) -> str:
     """How many records were left out, with an interval, and which share of all that is."""
     assert release.left_out is not None
     left, shares = release.left_out.count(), release.left_out_share
-    figures = f"about {left.estimate:,.0f} records ({left.lower:,.0f} to {left.upper:,.0f})"
+    ends = {"estimate": left.estimate, "lower": left.lower, "upper": left.upper}
+    figures = say("about {estimate:,.0f} records ({lower:,.0f} to {upper:,.0f})", **ends)
     if shares is None:
         return figures
-    share, lower, upper = (f"{100 * each:.3g}" for each in shares)
-    return f"{figures}, {share} % of all ({lower} to {upper} %)"
+    share = dict(zip(("share", "lower", "upper"), (100 * each for each in shares), strict=True))
+    return f"{figures}, {say('{share:.3g} % of all ({lower:.3g} to {upper:.3g} %)', **share)}"
 
 
 def share_of(release: Answered) -> tuple[float, float, float] | None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
 
+from residua.domain.words import said
 from residua.language import mark, numeral, say
 from residua.linalg.arrays import Floats
 from residua.plans.contract import Plan
@@ -96,7 +98,7 @@ def accuracy(plan: Plan, limit: int = LISTED) -> Accuracy | None:
     if plan.workload is None:
         return None
     workload = plan.workload.as_read
-    titles = list(islice(workload.titles(), limit))
+    titles = list(islice(titles_of(workload), limit))
     what, count = "queries" if workload.noun == "queries" else "tables", len(workload)
     if count > _MOST_TERMS:
         return Accuracy(what, count, workload.queries, (), None)
@@ -110,6 +112,14 @@ def accuracy(plan: Plan, limit: int = LISTED) -> Accuracy | None:
     stddevs = np.sqrt(variances[np.isfinite(variances)])
     spread = (float(stddevs.min()), float(stddevs.max())) if len(stddevs) else None
     return Accuracy(what, count, workload.queries, listed, spread)
+
+
+def titles_of(workload: Workload) -> Iterator[str]:
+    """What each table is called: by its attributes' titles where values alone are asked."""
+    if not workload.plain:
+        return (say("Total") if title == "(total)" else title for title in workload.titles())
+    words = {name: said(workload.domain[name].words.title) or name for name in workload.domain.names}
+    return (" × ".join(words[name] for name in names) or say("Total") for names in workload.sets)
 
 
 def _known(plan: Plan, workload: Workload) -> tuple[Floats, Floats]:

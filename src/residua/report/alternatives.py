@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from residua.errors import ResiduaError
+from residua.language import mark, say
 from residua.plans import MaxVariance, TotalVariance
 from residua.plans import plan as best_plan
 from residua.plans.contract import Plan
@@ -32,7 +33,7 @@ def alternatives(plan: Plan) -> Iterator[tuple[str, str]]:
     if plan.objective.startswith("TotalVariance") and len(plan.workload) > 1 and plan.workload.tabular:
         yield from _of_sizes(plan, plan.workload)
     if isinstance(plan.guarantee, PureDP):
-        yield "Noise", _of_delta(plan, plan.workload, plan.guarantee)
+        yield say("Noise"), _of_delta(plan, plan.workload, plan.guarantee)
 
 
 def _of_sizes(plan: Plan, workload: Workload) -> Iterator[tuple[str, str]]:
@@ -41,27 +42,39 @@ def _of_sizes(plan: Plan, workload: Workload) -> Iterator[tuple[str, str]]:
     worst, best = int(stddevs.argmax()), int(stddevs.argmin())
     if not (cells[worst] < cells[best] and _UNEVEN * stddevs[best] < stddevs[worst] < math.inf):
         return
-    why = " and ".join(f"{stddevs[i]:,.3g} in a table of {cells[i]:,.0f}" for i in (worst, best))
-    yield "Sizes", f"small tables have the largest errors ({why}): a total over all cells weighs large tables most"
+    words = mark(
+        "small tables have the largest errors ({worst:,.3g} in a table of {few:,.0f} and {best:,.3g} in a table of "
+        "{many:,.0f}): a total over all cells weighs large tables most"
+    )
+    sizes = {"few": float(cells[worst]), "many": float(cells[best])}
+    yield say("Sizes"), say(words, worst=float(stddevs[worst]), best=float(stddevs[best]), **sizes)
     choices: dict[str, tuple[Workload, Objective]] = {"MaxVariance": (workload, MaxVariance())}
     if workload.plain:
         choices['weight="1/cells"'] = (workload.with_weights(workload.weights / cells), TotalVariance())
     others = {name: _normal(plan, asked, goal, plan.guarantee) for name, (asked, goal) in choices.items()}
-    figures = [f"{_figures(other, workload)} with {name}" for name, other in others.items() if other is not None]
+    figures = [
+        say("{figures} with {name}", figures=_figures(other, workload), name=name)
+        for name, other in others.items()
+        if other is not None
+    ]
     if figures:
-        yield "", f"largest standard deviation {' or '.join(figures)}, instead of {_figures(plan, workload)}"
+        instead = mark("largest standard deviation {others}, instead of {own}")
+        yield "", say(instead, others=say(" or ").join(figures), own=_figures(plan, workload))
     else:
-        yield "", f"{' or '.join(choices)} would weigh small tables more"
+        yield "", say("{others} would weigh small tables more", others=say(" or ").join(choices))
 
 
 def _of_delta(plan: Plan, workload: Workload, guarantee: PureDP) -> str:
     """That an epsilon alone means Laplace noise, and what normal noise would give."""
-    words, goal = "Laplace, because epsilon comes without a delta", _OBJECTIVES.get(plan.objective)
+    goal = _OBJECTIVES.get(plan.objective)
     other = None if goal is None else _normal(plan, workload, goal, ApproxDP(guarantee.epsilon, _DELTA))
     if other is None:
-        return f"{words}; with a delta the noise would be normal"
-    own, normal = (f"{_rms(each, workload):,.3g}" for each in (plan, other))
-    return f"{words}: root mean square {own}; normal noise with a delta of {_DELTA:g} would have {normal}"
+        return say("Laplace, because epsilon comes without a delta; with a delta the noise would be normal")
+    words = mark(
+        "Laplace, because epsilon comes without a delta: root mean square {own:,.3g}; normal noise with a delta of "
+        "{delta} would have {normal:,.3g}"
+    )
+    return say(words, own=_rms(plan, workload), delta=f"{_DELTA:g}", normal=_rms(other, workload))
 
 
 def _normal(plan: Plan, workload: Workload, objective: Objective, guarantee: Guarantee | None) -> Plan | None:
@@ -84,7 +97,8 @@ def _quick(workload: Workload) -> bool:
 def _figures(plan: Plan, workload: Workload) -> str:
     """The largest standard deviation of a number, and the root mean square of all."""
     variances = plan.variances(workload, per="term") if workload.plain else plan.largest_variances(workload)
-    return f"{math.sqrt(float(variances.max())):,.3g} (root mean square {_rms(plan, workload):,.3g})"
+    largest = math.sqrt(float(variances.max()))
+    return say("{largest:,.3g} (root mean square {mean:,.3g})", largest=largest, mean=_rms(plan, workload))
 
 
 def _rms(plan: Plan, workload: Workload) -> float:

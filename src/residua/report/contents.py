@@ -156,9 +156,9 @@ def _(release: Release, title: str | None, given: Given) -> Page:
 @_page.register
 def _(projected: Projected, title: str | None, given: Given) -> Page:
     lead = say("Tables that agree with each other, without negative counts where that was asked for.")
-    errors = accurate(projected.plan, accuracy(projected.plan), biased=WARNING, projection=True)
+    errors = accurate(projected.plan, accuracy(projected.plan), biased=say(WARNING), projection=True)
     note = say("Thin lines and bands are 95 % intervals, each for one number. The estimates within them are biased.")
-    return _without_bars(projected, title or say("Projection"), lead, WARNING, "projected", note, given, errors)
+    return _without_bars(projected, title or say("Projection"), lead, say(WARNING), "projected", note, given, errors)
 
 
 @_page.register
@@ -167,7 +167,7 @@ def _(estimated: Estimated, title: str | None, given: Given) -> Page:
         "Tables estimated from everything that was measured. They agree and are never negative, but follow a model."
     )
     note = say("There are no error bars, because the numbers are biased.")
-    return _without_bars(estimated, title or say("Estimates"), lead, MODEL_WARNING, "estimated", note, given)
+    return _without_bars(estimated, title or say("Estimates"), lead, say(MODEL_WARNING), "estimated", note, given)
 
 
 @_page.register

@@ -11,6 +11,7 @@ from residua.domain import Domain
 from residua.domain.words import title_of
 from residua.estimation import Estimated
 from residua.estimation.statement import MODEL_BASED
+from residua.language import say
 from residua.measurement import Ledger
 from residua.plans.contract import Plan
 from residua.privacy import ZCDP
@@ -93,12 +94,22 @@ def _(release: Answered) -> str:
 
 @fragment.register
 def _(projected: Projected) -> str:
-    return _measured("Projection", projected.plan, projected.receipt, f"Tables that agree with each other; {BIASED}.")
+    return _measured(
+        "Projection",
+        projected.plan,
+        projected.receipt,
+        say("Tables that agree with each other; {biased}.", biased=say(BIASED)),
+    )
 
 
 @fragment.register
 def _(estimated: Estimated) -> str:
-    return _measured("Estimates", estimated.plan, estimated.receipt, f"Tables that borrow strength; {MODEL_BASED}.")
+    return _measured(
+        "Estimates",
+        estimated.plan,
+        estimated.receipt,
+        say("Tables that borrow strength; {biased}.", biased=say(MODEL_BASED)),
+    )
 
 
 @fragment.register

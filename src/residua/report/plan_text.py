@@ -75,9 +75,9 @@ def privacy_lines(plan: Plan) -> Iterator[str]:
 def proof(plan: Plan) -> str:
     """How far from optimal a plan can be, in words."""
     if plan.gap == 0:
-        return say("proven {best}", best=plan.comparison_class)
+        return say("proven {best}", best=say(plan.comparison_class))
     if not math.isfinite(plan.gap):
-        return say("not compared with {best}", best=plan.comparison_class)
+        return say("not compared with {best}", best=say(plan.comparison_class))
     return nearness(plan.gap, plan.comparison_class)
 
 
@@ -180,10 +180,10 @@ def promises(plan: Plan) -> dict[str, str]:
     """What a plan promises, in words."""
     noise = "" if isinstance(plan.guarantee, PureDP | ZCDP) else f" (rho {plan.unit_pcost / 2:.5g})"
     return {
-        "guarantee": f"{brief(plan.guarantee)}{noise}",
-        "protects": str(plan.unit),
-        "objective": plan.objective,
-        "gap": proof(plan).removeprefix("proven ") if plan.gap else proof(plan),
+        mark("guarantee"): f"{brief(plan.guarantee)}{noise}",
+        mark("protects"): str(plan.unit),
+        mark("objective"): plan.objective,
+        mark("gap"): proof(plan).removeprefix("proven ") if plan.gap else proof(plan),
     }
 
 
@@ -194,11 +194,12 @@ def changes(first: Plan, second: Plan) -> list[str]:
         ours, theirs = set(first.domain.names), set(second.domain.names)
         gone, new = sorted(ours - theirs), sorted(theirs - ours)
         both = [name for name in first.domain.names if name in theirs and first.domain[name] != second.domain[name]]
-        parts = (("only in A", gone), ("only in B", new), ("declared differently", both))
-        words = "; ".join(f"{what}: {', '.join(names)}" for what, names in parts if names) or "order or rules differ"
-        sentences.append(f"The domains differ ({words}): each plan answers its own tables only.")
+        parts = ((say("only in A"), gone), (say("only in B"), new), (say("declared differently"), both))
+        words = "; ".join(f"{what}: {', '.join(names)}" for what, names in parts if names)
+        differ = mark("The domains differ ({how}): each plan answers its own tables only.")
+        sentences.append(say(differ, how=words or say("order or rules differ")))
     if first.unit != second.unit:
-        sentences.append("The two protect different things: their guarantees cannot be compared as figures.")
+        sentences.append(say("The two protect different things: their guarantees cannot be compared as figures."))
     return sentences
 
 

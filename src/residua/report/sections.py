@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from residua.language import say, say_many
+from residua.language import numeral, say, say_many
 from residua.plans.contract import Plan
 from residua.published.table import what_is_counted
 from residua.report.accuracy import LISTED, Accuracy, curves
@@ -115,7 +115,8 @@ def compared_section(first: Plan, second: Plan) -> Section:
     """Two plans side by side."""
     rows = list(islice(compared(first, second), LISTED + 1))
     one, two = (
-        {**promises(plan), say("objective"): objective(plan), say("best guess right"): _guess(plan)}
+        {say(name): words for name, words in promises(plan).items()}
+        | {say("objective"): objective(plan), say("best guess right"): _guess(plan)}
         for plan in (first, second)
     )
     workload = first.workload
@@ -126,8 +127,9 @@ def compared_section(first: Plan, second: Plan) -> Section:
         changes=changes(first, second),
         promises=[(name, one[name], two[name]) for name in one],
         rows=[
-            (row["table"], f"{row['queries']:,}", *("—" if row[x] is None else figure(row[x]) for x in "AB"),
-             f"{row['B'] / row['A']:.3f}" if row["A"] and row["B"] else "")
+            (say("Total") if row["table"] == "(total)" else row["table"], numeral(f"{row['queries']:,}"),
+             *("—" if row[x] is None else figure(row[x]) for x in "AB"),
+             numeral(f"{row['B'] / row['A']:.3f}") if row["A"] and row["B"] else "")
             for row in rows[:LISTED]
         ],
         more=max(tables, len(rows)) - LISTED if len(rows) > LISTED else 0,

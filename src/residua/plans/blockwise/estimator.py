@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from residua.language import mark, say
 from residua.linalg.arrays import Floats
 from residua.plans.blockwise.measurements import BlockwiseMeasurements
 from residua.plans.cells import Grouping
@@ -36,11 +37,12 @@ class BlockwiseEstimator(Estimator):
         """What was measured, in words."""
         measurements, workload = self.measurements, self.plan.workload
         queries = 0 if workload is None else workload.queries
-        return (
-            f"{len(measurements.measured):,} blocks of integer combinations over {len(self.plan.domain)} attributes, "
-            f"each by a strategy of its own, {measurements.cells:,} noisy integers in all; {queries:,} queries were "
-            "asked."
+        words = mark(
+            "{blocks} blocks of integer combinations over {attributes} attributes, each by a strategy of its own, "
+            "{cells} noisy integers in all; {queries} queries were asked."
         )
+        figures = {"blocks": len(measurements.measured), "attributes": len(self.plan.domain)}
+        return say(words, **figures, cells=measurements.cells, queries=queries)
 
     @cached_property
     def measured(self) -> dict[Block, Floats]:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from residua.domain import Domain
 from residua.errors import PlanError, VerificationError
+from residua.language import mark
 from residua.linalg.arrays import Floats, Integers
 from residua.plans.blockwise.bounds import coordinates_of, gap_of_any
 from residua.plans.blockwise.estimator import BlockwiseEstimator
@@ -92,9 +93,9 @@ class BlockwisePlan(Plan):
     def comparison_class(self) -> str:
         """What `gap` compares the plan with."""
         return (
-            "the best plan that measures these rows"
+            mark("the best plan that measures these rows")
             if self.objective.endswith(BY_ROWS)
-            else "the best plan that measures block by block"
+            else mark("the best plan that measures block by block")
         )
 
     def rows_of(self, block: Block) -> BlockRows:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from residua.domain import Domain
 from residua.errors import PlanError, WorkloadError
+from residua.language import mark, say
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.linalg.modes import largest_entry
 from residua.plans.cells import Grouping
@@ -195,10 +196,8 @@ class MatrixEstimator(Estimator):
         """What was measured, in words."""
         rows, columns = self.plan.strategy.shape
         asked = self.plan.workload.queries if self.plan.workload is not None else 0
-        return (
-            f"{rows:,} integer combinations of {columns:,} groups of cells of {', '.join(self.plan.names)}; "
-            f"{asked:,} queries were asked."
-        )
+        words = mark("{rows} integer combinations of {columns} groups of cells of {names}; {asked} queries were asked.")
+        return say(words, rows=rows, columns=columns, names=", ".join(self.plan.names), asked=asked)
 
     @cached_property
     def cells(self) -> Floats:

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from residua.language import mark
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import SetFamily
 from residua.plans.objectives import TotalVariance
@@ -170,8 +171,8 @@ def compared_with(plan: Any) -> str:
     if not plan.by_residuals or (plan.axes and all(one.plain or one.tells for one in plan.strategies)):
         return ""
     if not plan.plain:
-        return "the best plan that measures block by block"
-    return "" if plan.residual_costs.tables is None else "the best plan of residuals, as persons are priced"
+        return mark("the best plan that measures block by block")
+    return "" if plan.residual_costs.tables is None else mark("the best plan of residuals, as persons are priced")
 
 
 def gap_of_all(plan: Any) -> float:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.errors import PlanError
+from residua.language import say, say_many
 from residua.linalg.arrays import Floats
 from residua.linalg.lattice import subsets
 from residua.linalg.modes import contrasts
@@ -47,11 +48,11 @@ class PieceEstimator(Estimator):
         """What was measured, in words."""
         workload, sets = self.plan.workload, len(self.measurements.pieces)
         asked = 0 if workload is None else len(workload)
-        over = f", in {sets:,} sets of attributes" if sets > 1 else ""
-        return (
-            f"{self.measurements.cells:,} noisy integers along {self.plan.name!r}{over}; {asked:,} "
-            f"term{' was' if asked == 1 else 's were'} asked for."
-        )
+        wanted = say_many("1 term was asked for.", "{n} terms were asked for.", asked)
+        figures = {"cells": self.measurements.cells, "name": repr(self.plan.name), "sets": sets}
+        if sets > 1:
+            return f"{say('{cells} noisy integers along {name}, in {sets} sets of attributes;', **figures)} {wanted}"
+        return f"{say('{cells} noisy integers along {name};', **figures)} {wanted}"
 
     @cached_property
     def _numbers(self) -> dict[tuple[int, ...], int]:
@@ -209,7 +210,7 @@ class BesideNodes(PieceEstimator):
     @property
     def summary(self) -> str:
         """What was measured, in words."""
-        return f"{self.own.summary} Beside it nodes of the tree are known."
+        return f"{self.own.summary} {say('Beside it nodes of the tree are known.')}"
 
     def along(self, asked: Asked, rows: Any, count: int) -> Floats:
         """Both together."""

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.errors import PlanError
+from residua.language import mark, say, say_many
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Group, Layout, Set, SetFamily, batches, facets_of, layout_of, rebuild, subsets
 from residua.linalg.modes import along, contrasts
@@ -225,21 +226,25 @@ class ResidualEstimator(FamilyEstimator):
     def summary(self) -> str:
         """What was measured, in words."""
         measurements, workload = self.measurements, self.plan.workload
-        over = f"over {len(self.plan.domain)} attributes"
         asked, queries = (0, 0) if workload is None else (len(workload), workload.queries)
         if measurements.plain:
-            wanted = f"{asked:,} table{' was' if asked == 1 else 's were'} asked for, read off " if asked else ""
-            number = len(measurements.measured)
-            residuals = f"{number:,} residual{'s' * (number != 1)} of marginals {over}"
-            return f"{wanted}{measurements.cells:,} noisy integers ({residuals}).{self.beside}"
+            figures = {"cells": measurements.cells, "attributes": len(self.plan.domain)}
+            read = say_many(
+                "{cells} noisy integers (1 residual of marginals over {attributes} attributes).",
+                "{cells} noisy integers ({n} residuals of marginals over {attributes} attributes).",
+                len(measurements.measured), **figures,
+            )  # fmt: skip
+            wanted = say_many("1 table was asked for, read off ", "{n} tables were asked for, read off ", asked)
+            return f"{wanted if asked else ''}{read}{self.beside}"
         shaped = [
             name for name, one in zip(self.plan.domain.names, measurements.strategies, strict=True) if not one.plain
         ]
-        return (
-            f"{len(measurements.measured):,} blocks of integer combinations {over} (with strategies of their own on "
-            f"{', '.join(shaped)}), {measurements.cells:,} noisy integers in all; {asked:,} terms with {queries:,.0f} "
-            f"queries were asked for.{self.beside}"
+        words = mark(
+            "{blocks} blocks of integer combinations over {attributes} attributes (with strategies of their own on "
+            "{names}), {cells} noisy integers in all; {asked} terms with {queries:,.0f} queries were asked for."
         )
+        figures = {"blocks": len(measurements.measured), "attributes": len(self.plan.domain), "asked": asked}
+        return say(words, **figures, names=", ".join(shaped), cells=measurements.cells, queries=queries) + self.beside
 
     def conditioned(self, equalities: Sequence[Equality]) -> tuple[Estimator, Sequence[Equality]]:
         """Whole marginals are measurements of blocks without noise."""
@@ -324,11 +329,12 @@ class CrossedEstimator(ResidualEstimator):
         names, workload, measurements = self.plan.domain.names, self.plan.workload, self.measurements
         axes = " and ".join(repr(names[i]) for i in self.plan.axes)
         asked = 0 if workload is None else len(workload)
-        return (
-            f"{len(measurements.measured):,} blocks, of which {len(measurements.along):,} are prefix sums along {axes} "
-            f"with noise correlated along it, {measurements.cells:,} noisy integers in all; {asked:,} terms were asked "
-            "for."
+        words = mark(
+            "{blocks} blocks, of which {along} are prefix sums along {axes} with noise correlated along it, {cells} "
+            "noisy integers in all; {asked} terms were asked for."
         )
+        figures = {"blocks": len(measurements.measured), "along": len(measurements.along), "cells": measurements.cells}
+        return say(words, **figures, axes=axes, asked=asked)
 
     def conditioned(self, equalities: Sequence[Equality]) -> tuple[Estimator, Sequence[Equality]]:
         """Nothing: blocks are told by others too."""

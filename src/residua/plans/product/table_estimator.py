@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.errors import PlanError
+from residua.language import say_many
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Group, Layout, Set, SetFamily, batches, closure, layout_of, subsets
 from residua.linalg.modes import centred
@@ -258,12 +259,13 @@ class TablesEstimator(FamilyEstimator):
     def summary(self) -> str:
         """What was measured, in words."""
         asked = 0 if self.plan.workload is None else len(self.plan.workload)
-        wanted = f"; {asked:,} table{' was' if asked == 1 else 's were'} asked for" if asked else ""
-        many = len(self.measurements.measured)
-        return (
-            f"{many:,} marginal{'s' * (many != 1)} over {len(self.plan.domain)} attributes, "
-            f"{len(self.noisy):,} noisy integers in all{wanted}."
-        )
+        read = say_many(
+            "1 marginal over {attributes} attributes, {cells} noisy integers in all.",
+            "{n} marginals over {attributes} attributes, {cells} noisy integers in all.",
+            len(self.measurements.measured), attributes=len(self.plan.domain), cells=len(self.noisy),
+        )  # fmt: skip
+        wanted = say_many("1 table was asked for.", "{n} tables were asked for.", asked)
+        return f"{read} {wanted}" if asked else read
 
     def whitened(self) -> tuple[Grouping, Floats, Floats]:
         """Laplace noise has no such form."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.errors import PlanError
+from residua.language import mark, say
 from residua.linalg.arrays import Floats
 from residua.plans.cells import Grouping
 from residua.plans.contract import Plan
@@ -39,7 +40,8 @@ class StrataEstimator(Estimator):
     def summary(self) -> str:
         """What was measured, in words."""
         by = ", ".join(self.plan.by_names)
-        return f"{self.measurements.cells:,} measurements in {self.plan.groups:,} groups of {by}."
+        words = mark("{cells} measurements in {groups} groups of {by}.")
+        return say(words, cells=self.measurements.cells, groups=self.plan.groups, by=by)
 
     def within(self, part: GroupQueries, some: slice | None = None) -> Floats:
         """The answers of every group, or some, to the queries within, (groups, queries within); 0 where nothing is.
