@@ -133,10 +133,4 @@ REAL: dict[str, Callable[[], Any]] = {
     "visits": lambda: _packed("Ecdat/OFP"),
     "chile": lambda: _packed("car/Chile"),
 }
-MADE: dict[str, Callable[[], Any]] = {
-    "exact": _exact,
-    "few": _few,
-    "long": _long,
-    "large": _large,
-    "digits": _digits,
-}
+MADE: dict[str, Callable[[], Any]] = {"exact": _exact, "few": _few, "long": _long, "large": _large, "digits": _digits}

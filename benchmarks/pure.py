@@ -116,11 +116,7 @@ def main(cells: list[int]) -> None:
         ["workload", "RMSE", "identity", "wavelet's tree", "lower bound", "nodes per level", "CPU s"],
         long_axes(LONG),
     )
-    print_rows(
-        "Laplace marginals, epsilon 1",
-        ["workload", "RMSE", "even split", "measured", "CPU s"],
-        marginals(),
-    )
+    print_rows("Laplace marginals, epsilon 1", ["workload", "RMSE", "even split", "measured", "CPU s"], marginals())
 
 
 if __name__ == "__main__":

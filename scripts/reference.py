@@ -29,10 +29,7 @@ Every public name, in the order of the pipeline: `import residua as rs`. Made fr
 # A name with a colon is not exported: it is what public functions return. Its package stands before the colon.
 GROUPS: tuple[tuple[str, str], ...] = (
     ("Declare: what the table may hold", "Domain Categories CodeList Integers Bins Dates Amount Anonymous between"),
-    (
-        "Ask: which numbers are wanted",
-        "marginals prefixes ranges hierarchy product queries explicit workload:Workload",
-    ),
+    ("Ask: which numbers are wanted", "marginals prefixes ranges hierarchy product queries explicit workload:Workload"),
     ("Promise: guarantees, and whom they protect", "ZCDP GDP ApproxDP PureDP AddRemove Person ReplaceOne"),
     (
         "Plan: the best noise, before any data is seen",

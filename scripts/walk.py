@@ -27,11 +27,7 @@ ROOT = Path(rs.__file__).parent
 def released(source: object, folder: str) -> None:
     """One release: declared, planned, measured, read, saved and loaded."""
     domain = rs.Domain(
-        {
-            "age": rs.Bins([17, 25, 35, 45, 55, 65, 91]),
-            "sex": ["Female", "Male"],
-            "income": ["<=50K", ">50K"],
-        }
+        {"age": rs.Bins([17, 25, 35, 45, 55, 65, 91]), "sex": ["Female", "Male"], "income": ["<=50K", ">50K"]}
     )
     plan = rs.plan(rs.marginals(domain, ways=[1, 2]), rs.ZCDP(rho=0.5))
     release = rs.measure(plan, source, ledger=rs.Ledger(f"{folder}/adult.ledger", rs.ZCDP(rho=0.5)))

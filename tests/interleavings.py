@@ -271,12 +271,7 @@ class Sessions(World):
     """A session. All that was measured costs what it costs together, and every copy can go on."""
 
     deeds = ("released",)
-    writes = (
-        *World.writes,
-        (Folder, "begin_choice"),
-        (Folder, "end_choice"),
-        (Adaptation, "written"),
-    )
+    writes = (*World.writes, (Folder, "begin_choice"), (Folder, "end_choice"), (Adaptation, "written"))
     noted = ((measuring, "carry_out", "note_release"), (adapting, "scored", "note_scores"))
 
     def begin(self) -> None:

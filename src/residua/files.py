@@ -166,13 +166,7 @@ def digest_of(content: bytes) -> str:
 
 
 def write_document(
-    path: Path,
-    kind: str,
-    version: int,
-    body: dict[str, Any],
-    *,
-    confidential: bool = False,
-    most: int = MOST_DOCUMENT,
+    path: Path, kind: str, version: int, body: dict[str, Any], *, confidential: bool = False, most: int = MOST_DOCUMENT
 ) -> None:
     """Writes a JSON document that states its kind, its version and the digest of its body, over one of its kind.
 

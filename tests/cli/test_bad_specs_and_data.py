@@ -131,11 +131,7 @@ RELEASES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "wrong columns": ("[domain.sex]", "[domain.gender]", ("no column 'gender'", "'sex', 'age'", "rename")),
     "ledger too small": ("rho = 1.0", "rho = 0.1", ("exhausted: rho 0.1 left, the plan needs rho 0.5",)),
     "ledger without Gaussian": ("rho = 1.0", "epsilon = 1.0", ("PureDP(epsilon=1.0)", "Gaussian noise cannot keep")),
-    "ledger in no folder": (
-        "people.ledger",
-        "no/people.ledger",
-        ("there is no ledger", "no/people.ledger"),
-    ),
+    "ledger in no folder": ("people.ledger", "no/people.ledger", ("there is no ledger", "no/people.ledger")),
 }
 
 

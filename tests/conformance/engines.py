@@ -51,14 +51,7 @@ GOOD: dict[str, list[Any]] = {
     "flag": [True, False],
     "code": ["01", "1", "é"],
 }
-UNKNOWN: dict[str, Any] = {
-    "age": 200,
-    "sex": "female",
-    "region": -1,
-    "income": -0.5,
-    "flag": None,
-    "code": " 01",
-}
+UNKNOWN: dict[str, Any] = {"age": 200, "sex": "female", "region": -1, "income": -0.5, "flag": None, "code": " 01"}
 
 
 def domain_with(unknown: Policy, missing: Policy) -> Domain:

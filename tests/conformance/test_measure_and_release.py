@@ -293,10 +293,7 @@ def test_the_ledger_is_debited_first_and_exactly_once(domain, records, tmp_path)
         rs.measure(rs.plan(rs.marginals(domain, ways=[1]), rs.ZCDP(0.1)), records.slice(1), ledger=ledger)
 
 
-@pytest.mark.parametrize(
-    ("column", "value", "message"),
-    [("sex", "X", "sex"), ("age", 9, "age"), ("age", None, "age")],
-)
+@pytest.mark.parametrize(("column", "value", "message"), [("sex", "X", "sex"), ("age", 9, "age"), ("age", None, "age")])
 def test_a_value_the_domain_refuses_stops_before_anything_is_spent(domain, records, tmp_path, column, value, message):
     values = records[column].to_pylist()
     values[17] = value

@@ -17,15 +17,7 @@ import pytest
 from residua.source import Source, source_of
 from residua.source import digest as digest_module
 from residua.source.digest import Digest, spelled
-from tests.conformance.engines import (
-    ENGINES,
-    SPELLED_OTHERWISE,
-    duckdb_file,
-    every_engine,
-    opened,
-    records,
-    table_of,
-)
+from tests.conformance.engines import ENGINES, SPELLED_OTHERWISE, duckdb_file, every_engine, opened, records, table_of
 
 TABLE = table_of([(*row, 1) for row in records(dirty=True)])
 SAME = [engine for engine in ENGINES if engine not in SPELLED_OTHERWISE]

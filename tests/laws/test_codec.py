@@ -74,11 +74,7 @@ def test_numbers_in_text_are_read_as_the_rules_say(attribute: Attribute, values:
 
 
 @pytest.mark.parametrize("values", [(), (None,), (1, 0, None, 1), (3, 7, 90, 3)])
-@pytest.mark.parametrize(
-    "kind",
-    NUMBERS,
-    ids=str,
-)
+@pytest.mark.parametrize("kind", NUMBERS, ids=str)
 @pytest.mark.parametrize("attribute", [AGE, BINS, DIGITS, Anonymous(40), Categories(["3", "0", "1"])], ids=repr)
 def test_the_same_whole_numbers_have_the_same_codes_in_every_type(
     attribute: Attribute, kind: pa.DataType, values: tuple[int | None, ...]

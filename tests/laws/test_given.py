@@ -140,8 +140,7 @@ def test_estimates_and_covariances_are_those_of_exact_least_squares_given_the_fa
 @pytest.fixture(scope="module")
 def adults():
     domain = rs.Domain(
-        {"age": rs.Integers(0, 5), "sex": ["F", "M"], "work": ["no", "yes"]},
-        impossible=[{"age": 0, "work": "yes"}],
+        {"age": rs.Integers(0, 5), "sex": ["F", "M"], "work": ["no", "yes"]}, impossible=[{"age": 0, "work": "yes"}]
     )
     plan = rs.plan(rs.marginals(domain, ways=[1, 2]), rs.ZCDP(0.5))
     random = np.random.default_rng(1)

@@ -38,9 +38,7 @@ def lines_of(ledger: Ledger) -> list[bytes]:
     return ledger.path.read_bytes().splitlines(keepends=True)
 
 
-def test_a_ledger_cut_at_any_byte_of_its_last_line_is_readable_and_takes_the_next_debit(
-    ledger: Ledger,
-) -> None:
+def test_a_ledger_cut_at_any_byte_of_its_last_line_is_readable_and_takes_the_next_debit(ledger: Ledger) -> None:
     whole, last, entries = ledger.path.read_bytes(), lines_of(ledger)[-1], ledger.entries
     for cut in range(1, len(last) + 1):
         ledger.path.write_bytes(whole[:-cut])
@@ -157,9 +155,7 @@ def test_the_chain_is_what_the_format_says(ledger: Ledger) -> None:
     assert lines[-1][1]["sha256"] == ledger.head
 
 
-def test_a_disk_that_fills_up_at_any_byte_spends_nothing_and_leaves_the_file_as_it_was(
-    ledger: Ledger,
-) -> None:
+def test_a_disk_that_fills_up_at_any_byte_spends_nothing_and_leaves_the_file_as_it_was(ledger: Ledger) -> None:
     before = ledger.path.read_bytes()
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     for space in range(len(lines_of(ledger)[-1])):  # the next line is as long as the last one

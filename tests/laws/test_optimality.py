@@ -90,13 +90,7 @@ def test_least_privacy_for_targets(seed):
 def test_the_three_ways_to_state_targets_agree():
     domain = rs.Domain.of_sizes({"a": 3, "b": 2})
     workload = rs.marginals(domain, [("a", "b"), ("b",)])
-    ways = [
-        5.0,
-        {("b", "a"): 5.0, ("b",): 5},
-        np.full(8, 5.0),
-        [5.0] * 8,
-        np.float32(5),
-    ]
+    ways = [5.0, {("b", "a"): 5.0, ("b",): 5}, np.full(8, 5.0), [5.0] * 8, np.float32(5)]
     found = [rs.plan(workload, targets=targets).precisions for targets in ways]
     assert all(np.array_equal(found[0], other) for other in found)
     uneven = rs.plan(workload, targets={("a", "b"): 1.0, ("b",): 9.0}, tolerance=1e-8)
@@ -112,12 +106,7 @@ def test_largest_variances(seed, count):
     w, most = workload.weights, min(count, len(workload))
     objective = rs.LargestVariances(count)
     plan = rs.plan(workload, rs.GDP(mu=1.0), minimise=objective)
-    check(
-        plan,
-        workload,
-        lambda v: objective.loss(workload, v),
-        lambda v: cp.sum_largest(cp.multiply(w, v), most),
-    )
+    check(plan, workload, lambda v: objective.loss(workload, v), lambda v: cp.sum_largest(cp.multiply(w, v), most))
 
 
 def test_the_largest_of_thousands_of_ties_are_planned_in_few_rounds():
@@ -132,10 +121,7 @@ def test_the_largest_of_thousands_of_ties_are_planned_in_few_rounds():
     assert objective.loss(workload, v) < objective.loss(workload, other)
 
 
-@given(
-    st.lists(st.floats(1e-9, 1e9), min_size=1, max_size=12),
-    st.integers(1, 12),
-)
+@given(st.lists(st.floats(1e-9, 1e9), min_size=1, max_size=12), st.integers(1, 12))
 def test_capped_weights_are_those_nearest_in_relative_entropy(values, total):
     values = np.array(values)
     total = min(total, len(values))

@@ -37,11 +37,7 @@ def test_other_rows_and_few_values_have_none() -> None:
     assert ordered_start([Prefixes(FEW - 1)]) is None
     assert ordered_start([Prefixes(FEW, other=True)]) is None
     assert ordered_start([Identity(FEW)]) is None
-    halves = rs.Integers(
-        0,
-        FEW - 1,
-        levels={"half": {"a": range(FEW // 2), "b": range(FEW // 2, FEW)}},
-    )
+    halves = rs.Integers(0, FEW - 1, levels={"half": {"a": range(FEW // 2), "b": range(FEW // 2, FEW)}})
     levels = rs.hierarchy(rs.Domain({"x": halves}), "x").families[0].queries[0]
     assert ordered_start([Prefixes(FEW), levels]) is None
 

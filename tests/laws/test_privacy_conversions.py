@@ -11,15 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from residua.errors import PrivacyError
-from residua.privacy import (
-    GDP,
-    ZCDP,
-    Currencies,
-    PureDP,
-    delta_of,
-    describe,
-    epsilon_of,
-)
+from residua.privacy import GDP, ZCDP, Currencies, PureDP, delta_of, describe, epsilon_of
 
 moderate = st.floats(-4, 2).map(lambda power: 10.0**power)
 deltas = st.floats(-30, -0.31).map(lambda power: 10.0**power)

@@ -21,13 +21,7 @@ ASKED = {
     "two axes, one table": [("minute", "day", "sex"), ("minute",), ("day", "sex")],
     "two axes, three tables": [("minute", "day"), ("minute", "sex"), ("day", "sex")],
 }
-RULES = (
-    {
-        "minute": rs.between(4, 6),
-        "sex": "f",
-    },
-    {"minute": [0, 11], "sex": "m"},
-)
+RULES = ({"minute": rs.between(4, 6), "sex": "f"}, {"minute": [0, 11], "sex": "m"})
 
 
 def observed_of(kind, sizes, *, rules=(), tolerance=1e-7, records=60, seed=0, tail=0):

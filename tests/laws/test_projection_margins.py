@@ -28,10 +28,7 @@ def test_small_tables_do_not_suffer_from_large_ones(tmp_path):
     errors = np.zeros((30, 3))
     for i in range(30):
         release = rs.measure(plan, data, ledger=rs.Ledger(tmp_path / str(i), rs.ZCDP(0.02)))
-        fits = [
-            release,
-            *(rs.project(release, metric=metric, tolerance=1e-4) for metric in ("margins", "covariance")),
-        ]
+        fits = [release, *(rs.project(release, metric=metric, tolerance=1e-4) for metric in ("margins", "covariance"))]
         for name in domain.names:
             truth = np.bincount(codes[name], minlength=8)
             errors[i] += [np.abs(fit.estimates([name]) - truth).mean() for fit in fits]

@@ -16,7 +16,6 @@ import residua as rs
 from residua.report.charts import shade_of
 from residua.report.contents import page_of, report_html
 from residua.report.maps import read_map
-from residua.report.pictures import chart
 from residua.report.tables import every_table
 
 NAMES = ("North", "South", "East")
@@ -125,15 +124,3 @@ def test_no_table_is_left_out_silently():
     text = report_html(release)
     assert "residua table DIR sex minute" in text
     assert "Too large for this page: 1." in text
-
-
-def test_plain_numbers_are_drawn_as_tables_are():
-    values = np.arange(24.0).reshape(2, 12) * 40
-    panels = chart([["F", "M"], [f"2024-{i:02}" for i in range(1, 13)]], values, values - 9, values + 9,
-                   names=["sex", "month"], ordered=[False, True])  # fmt: skip
-    assert panels.count("<polyline") == 2
-    flags = ["reliable", "use with caution", "unreliable"]
-    bars = chart(["a", "b", "c"], [90, 30, 5], [80, 20, -5], [100, 40, 15], flags, names=["x"])
-    assert re.findall(r'class="bar (\w+)"', bars) == ["sure", "unsure", "poor"]
-    many = np.ones((40, 40))
-    assert chart([range(40), range(40)], many, names=["x", "y"]).count("<td") == 1600

@@ -67,10 +67,9 @@ def test_what_is_ambiguous_or_means_nothing_is_refused(chosen: Any, said: str) -
 def test_counts_read_dictionaries_and_sql_alike(tmp_path: Path, kind: str) -> None:
     domain = rs.Domain({"hour": rs.Integers(0, 3), "origin": ["EWR", "JFK"]})
     pairs = rs.marginals(domain, [("hour", "origin")])
-    workload = {
-        "product": rs.prefixes(domain, "hour", by=["origin"]),
-        "dense": rs.explicit(domain, pairs),
-    }.get(kind, pairs)
+    workload = {"product": rs.prefixes(domain, "hour", by=["origin"]), "dense": rs.explicit(domain, pairs)}.get(
+        kind, pairs
+    )
     plan = rs.plan(workload, rs.PureDP(1.0) if kind == "pure" else rs.ZCDP(0.5))
     data = pa.table({"hour": [0, 1, 1, 3] * 50, "origin": ["EWR", "JFK"] * 100})
     budget = rs.PureDP(1.0) if kind == "pure" else rs.ZCDP(0.5)

@@ -34,13 +34,7 @@ def _draft(content: dict[str, Any], path: Path) -> Spec:
 
 
 def run_discovery(
-    path: Path,
-    column: str,
-    amounts: dict[str, float | None],
-    how: dict[str, Any],
-    *,
-    as_json: bool,
-    show_values: bool,
+    path: Path, column: str, amounts: dict[str, float | None], how: dict[str, Any], *, as_json: bool, show_values: bool
 ) -> None:
     """Spends on a discovery, writes the attribute into the specification, and says what is promised.
 

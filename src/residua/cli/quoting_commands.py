@@ -41,8 +41,7 @@ class QuotingOptions:
         typer.Option(help="Only records with this value: sex=Female, age=18..64. Repeated: any of these values."),
     ] = None
     values: Annotated[
-        list[str] | None,
-        typer.Option(help="A number for a label, high=150000, such as of an endless bin. Repeatable."),
+        list[str] | None, typer.Option(help="A number for a label, high=150000, such as of an endless bin. Repeatable.")
     ] = None
     confidence: Confidence = None
     simultaneous: Annotated[bool, typer.Option("--simultaneous", help="Intervals that all hold together.")] = False
@@ -128,9 +127,7 @@ def weighted(
 
 
 @_command(
-    "share",
-    "values",
-    by=Annotated[list[str] | None, typer.Option(help="Shares of each group's records. Repeatable.")],
+    "share", "values", by=Annotated[list[str] | None, typer.Option(help="Shares of each group's records. Repeatable.")]
 )
 def share(
     asking: "Asking",

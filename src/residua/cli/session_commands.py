@@ -116,10 +116,7 @@ def stop(spec: PlansPath, number: Number = None, json: AsJson = False) -> None:
 
 @writing(app)
 def release(
-    spec: PlansPath,
-    name: Annotated[str, typer.Argument(help="The plan.")],
-    out: Out,
-    show_values: ShowValues = False,
+    spec: PlansPath, name: Annotated[str, typer.Argument(help="The plan.")], out: Out, show_values: ShowValues = False
 ) -> None:
     """Measure what is missing of a plan, and write the release. What is answered already costs nothing."""
     read = cli.sessions.read_session_spec(spec, out)

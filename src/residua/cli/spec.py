@@ -71,11 +71,7 @@ _BUDGETS: dict[frozenset[str], tuple[Callable[..., Guarantee], str]] = {
 }
 _LEAST = "least"  # in place of epsilon: the least that meets the targets
 _MARGINALS = {"ways", "sets", "max_cells"}
-_ALONG: dict[str, Callable[..., Workload]] = {
-    "prefixes": prefixes,
-    "ranges": ranges,
-    "hierarchy": hierarchy,
-}
+_ALONG: dict[str, Callable[..., Workload]] = {"prefixes": prefixes, "ranges": ranges, "hierarchy": hierarchy}
 _AS_IT_IS = WhatIf()
 _WORKLOAD = {*_MARGINALS, *_ALONG, "queries", "product", "by", "listed", "weight", *TARGETS}
 

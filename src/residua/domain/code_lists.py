@@ -14,14 +14,7 @@ from numpy.typing import NDArray
 
 from residua.domain.attributes import Attribute, Label, Policies
 from residua.domain.label_files import columns_of_file, levels_of_parents
-from residua.domain.labels import (
-    LabelArray,
-    labels_of,
-    packed_codes,
-    packed_labels,
-    unpacked_codes,
-    unpacked_labels,
-)
+from residua.domain.labels import LabelArray, labels_of, packed_codes, packed_labels, unpacked_codes, unpacked_labels
 from residua.domain.levels import OTHER, Level, check_level_name, check_nested
 from residua.errors import DomainError
 
@@ -91,12 +84,7 @@ class CodeList(Attribute):
 
     @classmethod
     def from_file(
-        cls,
-        path: str | Path,
-        column: str | None = None,
-        *,
-        levels: Sequence[str] = (),
-        **policies: Unpack[Policies],
+        cls, path: str | Path, column: str | None = None, *, levels: Sequence[str] = (), **policies: Unpack[Policies]
     ) -> CodeList:
         """The codes that a CSV or Parquet file lists, with a column for each level.
 

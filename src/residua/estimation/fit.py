@@ -184,11 +184,7 @@ def above_floor(model: Floats, posterior: Posterior, cell_variance: float) -> Fl
 
 
 def fitted(
-    observed: Observed,
-    public: Public,
-    total: float,
-    total_variance: float,
-    progress: Progress | None = None,
+    observed: Observed, public: Public, total: float, total_variance: float, progress: Progress | None = None
 ) -> Fitted:
     """All singles and pairs.
 

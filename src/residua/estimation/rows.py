@@ -173,10 +173,7 @@ class SyntheticRows:
 
 
 def rows_of(
-    estimated: Estimated,
-    count: int | None,
-    attributes: Sequence[str] | None,
-    random: np.random.Generator | None,
+    estimated: Estimated, count: int | None, attributes: Sequence[str] | None, random: np.random.Generator | None
 ) -> SyntheticRows:
     """The rows that `Estimated.rows` promises."""
     if count is None:

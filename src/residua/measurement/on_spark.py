@@ -64,10 +64,7 @@ def place_on_executors(
         )
     with reserve(out, plan, measurements, by_others=True) as place:
         block_task = _block_task(
-            place,
-            cast("SetMeasurements", measurements),
-            data.task(plan.domain, measurements.counted),
-            "none yet",
+            place, cast("SetMeasurements", measurements), data.task(plan.domain, measurements.counted), "none yet"
         )
         rehearse(block_task.part(0), None)
         probes = data.numbers(_PROBES).mapInArrow(partial(probed_partition, block_task), ROW_SQL)

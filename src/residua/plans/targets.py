@@ -109,10 +109,7 @@ def targets_of(workload: Workload, targets: Targets) -> Floats:
 
 
 def part_targets(
-    targets: Targets,
-    count: int,
-    names: Callable[[], Sequence[Sequence[Names]]],
-    numbers: Callable[[], Integers],
+    targets: Targets, count: int, names: Callable[[], Sequence[Sequence[Names]]], numbers: Callable[[], Integers]
 ) -> Floats:
     """The target variance of each part of a workload, (parts,).
 

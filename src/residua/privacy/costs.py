@@ -215,9 +215,7 @@ class Person:
 
 
 def _limits(
-    one_per: str | Sequence[str] | None,
-    per: Mapping[str, int] | tuple[tuple[str, int], ...],
-    records: int,
+    one_per: str | Sequence[str] | None, per: Mapping[str, int] | tuple[tuple[str, int], ...], records: int
 ) -> tuple[tuple[str, int], ...]:
     """The limits by attribute, sorted; those that the bound on all records implies are left out."""
     ones = () if one_per is None else (one_per,) if isinstance(one_per, str) else one_per

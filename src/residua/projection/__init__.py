@@ -6,12 +6,4 @@ from residua.projection.project import Projected, project
 from residua.projection.realisable import Realisable
 from residua.projection.synthetic import for_mbi
 
-__all__ = [
-    "Bound",
-    "Projected",
-    "ProjectedTable",
-    "Realisable",
-    "SimulatedError",
-    "for_mbi",
-    "project",
-]
+__all__ = ["Bound", "Projected", "ProjectedTable", "Realisable", "SimulatedError", "for_mbi", "project"]

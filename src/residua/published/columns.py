@@ -192,12 +192,7 @@ class Columns(Shown, ABC):
         return frame
 
     def to_csv(
-        self,
-        path: str | Path | None = None,
-        *,
-        spreadsheet: bool = False,
-        full: bool = False,
-        overwrite: bool = False,
+        self, path: str | Path | None = None, *, spreadsheet: bool = False, full: bool = False, overwrite: bool = False
     ) -> str:
         """The table as CSV text, also written to a file if one is named.
 

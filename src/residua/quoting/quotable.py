@@ -113,13 +113,7 @@ class Quotable(ABC):
         return contrasts.difference(Question(self._answering(), **asked), between, labels, of)
 
     def relative_difference(
-        self,
-        between: str,
-        first: Label,
-        second: Label,
-        *,
-        of: Rate | None = None,
-        **asked: Unpack[Valued],
+        self, between: str, first: Label, second: Label, *, of: Rate | None = None, **asked: Unpack[Valued]
     ) -> Quoted:
         """By which share the count, share or mean of the first label exceeds that of the second.
 

@@ -225,11 +225,7 @@ class Answered(Exported, Quotable, Counted, ABC):
             yield Table(self.domain, names, estimates, stddev, widths[together], *said, *lacks)
 
     def answers(
-        self,
-        workload: Workload | None = None,
-        *,
-        confidence: float = 0.95,
-        simultaneous: Simultaneous | None = None,
+        self, workload: Workload | None = None, *, confidence: float = 0.95, simultaneous: Simultaneous | None = None
     ) -> Table:
         """The answers to every query of a workload with error bars; of what was asked, if none is given.
 

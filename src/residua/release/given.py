@@ -21,15 +21,7 @@ from residua.plans.equalities import Equality
 from residua.plans.estimator import Estimator
 from residua.release.base import Answered, Release
 from residua.release.folder import reserve
-from residua.workload import (
-    AttributeQueries,
-    Identity,
-    MatrixRows,
-    Workload,
-    attribute_queries,
-    queries,
-    selected,
-)
+from residua.workload import AttributeQueries, Identity, MatrixRows, Workload, attribute_queries, queries, selected
 
 _FACTS, _KIND = "facts.json", ("residua facts", 1)
 

@@ -61,13 +61,7 @@ def report_html(thing: Any, *, title: str | None = None, beside: Any = None, **l
 
 @spoken
 def write_report(
-    thing: Any,
-    path: str | Path,
-    *,
-    title: str | None = None,
-    beside: Any = None,
-    overwrite: bool = False,
-    **looks: Any,
+    thing: Any, path: str | Path, *, title: str | None = None, beside: Any = None, overwrite: bool = False, **looks: Any
 ) -> None:
     """Writes a report; see `Reported.report`."""
     write_page(page_of(thing, title, beside, **looks), path, overwrite=overwrite)

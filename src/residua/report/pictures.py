@@ -22,7 +22,6 @@ from residua.domain.words import said, title_of
 from residua.errors import PlanError
 from residua.language import say
 from residua.linalg.arrays import Integers as Places
-from residua.published.quality import FLAGS
 from residua.published.streaming import axis_labels
 from residua.report.charts import draw_bars, draw_heat, draw_lines, draw_panels
 from residua.report.maps import Geography, draw_map, map_caption
@@ -79,41 +78,6 @@ def picture(table: Any) -> Picture | None:
         return Picture(heading, draw_lines(few, heading), caption)
     drawn, caption = draw(series, ordered, heading)
     return None if drawn is None else Picture(heading, drawn, caption)
-
-
-def chart(
-    labels: Sequence[Any],
-    estimates: Any,
-    lower: Any = None,
-    upper: Any = None,
-    flags: Any = None,
-    *,
-    names: Sequence[str],
-    ordered: Sequence[bool] = (),
-) -> Markup:
-    """A chart of plain numbers, as reports and the planner page draw tables: HTML that takes the width there is.
-
-    Args:
-        labels: the labels along one axis, or a list of them for each of two or three axes.
-        estimates: the numbers, in an array with these axes.
-        lower, upper: their intervals, in the same form; None for none.
-        flags: "reliable", "use with caution" or "unreliable" for each; None for none.
-        names: what each axis is called.
-        ordered: for each axis, whether its values lie along a line, as ages and dates do.
-
-    Example:
-        >>> svg = chart(["F", "M"], [120.0, 90.0], [110.0, 80.0], [130.0, 100.0], names=["sex"])
-        >>> svg.count('class="bar sure"'), svg.count("<small>")
-        (2, 0)
-    """
-    along = tuple(tuple(map(str, each)) for each in (labels if len(names) > 1 else [labels]))
-    numbers = np.asarray(estimates, dtype=np.float64)
-    low, high = (None if each is None else np.asarray(each, dtype=np.float64) for each in (lower, upper))
-    grades = None if flags is None else np.vectorize(FLAGS.index, otypes=[int])(np.asarray(flags, dtype=object))
-    whole = bool(np.nanmax(np.abs(numbers), initial=0.0) >= 100)
-    series = Series(tuple(names), along, numbers, low, high, grades, whole)
-    drawn, _ = draw(series, list(ordered) or [False] * len(along), " × ".join(names))
-    return draw_heat(series, " × ".join(names)) if drawn is None else drawn
 
 
 def table_series(table: Any) -> Series:

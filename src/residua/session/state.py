@@ -261,11 +261,7 @@ def check_place(path: Path) -> None:
 
 
 def open_folder(
-    path: Path,
-    fingerprint: str,
-    ledger: Ledger,
-    budget: Guarantee | None,
-    options: Options = NO_OPTIONS,
+    path: Path, fingerprint: str, ledger: Ledger, budget: Guarantee | None, options: Options = NO_OPTIONS
 ) -> Folder:
     """Makes the folder of a session, or opens the one that is there; only its owner may look into it.
 

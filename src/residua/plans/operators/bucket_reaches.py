@@ -22,12 +22,7 @@ _WHOLE = ("prefixes", "ranges", "values")
 _MOST_COEFFICIENTS = 2**24
 
 
-def reaches(
-    solved: BucketSquares,
-    asked: AttributeQueries | None,
-    rows: csr_array,
-    chance: float,
-) -> Floats:
+def reaches(solved: BucketSquares, asked: AttributeQueries | None, rows: csr_array, chance: float) -> Floats:
     """How many standard deviations the error of each row asked may stray, but for this chance, (rows,)."""
     count, n = 1 if asked is None else asked.rows, solved.shape.size
     if count * n <= _MOST_COEFFICIENTS or asked is None or asked.along not in _WHOLE:

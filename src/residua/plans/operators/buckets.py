@@ -134,11 +134,7 @@ class NestedBuckets(PrefixOperator):
 
     def to_body(self) -> dict[str, Any]:
         """The rows and the noise scales."""
-        return {
-            "kind": self.kind,
-            "strategies": [R.tolist() for R in self.strategies],
-            "scales": self.scales.tolist(),
-        }
+        return {"kind": self.kind, "strategies": [R.tolist() for R in self.strategies], "scales": self.scales.tolist()}
 
     @classmethod
     def of_body(cls, body: dict[str, Any], attribute: Attribute, axes: Sequence[Any]) -> NestedBuckets:

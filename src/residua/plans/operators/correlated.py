@@ -255,11 +255,6 @@ class Ordered(Strategy):
         """The variances of all running sums of the noise at precision 1, (n,)."""
         return self._known[0]
 
-    @property
-    def value_variances(self) -> Floats:
-        """The variances of the noise of each value at precision 1, (n,)."""
-        return self._known[1]
-
     def beside_total(self, q: float) -> Floats:
         """The variances of `C_j − q N`, C the running sums of the noise and N the last of them, (n,)."""
         variances = self.sum_variances + q**2 * self._total[-1] - 2 * q * self._total

@@ -17,14 +17,7 @@ from residua.plans.matrix.measurements import limited_square
 from residua.plans.matrix.plan import REFINED, MatrixPlan
 from residua.plans.matrix.space import first_cells
 from residua.plans.noise import guarantee_like
-from residua.plans.objectives import (
-    QueryLoss,
-    TotalVariance,
-    described,
-    least_cost,
-    of_single_queries,
-    query_loss,
-)
+from residua.plans.objectives import QueryLoss, TotalVariance, described, least_cost, of_single_queries, query_loss
 from residua.plans.planners.offers import Task, finished, most_alike, relative_gap
 from residua.plans.solver.approximate import approximate
 from residua.plans.solver.dense_game import DenseGame

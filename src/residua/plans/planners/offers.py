@@ -106,12 +106,9 @@ class Proof(IntEnum):
     @property
     def words(self) -> str:
         """What people are told."""
-        return (
-            "against every plan",
-            "against every plan of its class",
-            "against a loose bound on every plan",
-            "none",
-        )[self]
+        return ("against every plan", "against every plan of its class", "against a loose bound on every plan", "none")[
+            self
+        ]
 
 
 @dataclass(frozen=True)

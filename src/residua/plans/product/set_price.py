@@ -290,13 +290,7 @@ def contributed(reach: Reach, strategies: Mapping[int, Strategy], shares: Sequen
     return total + slack
 
 
-def _most(
-    reach: Reach,
-    factor: Mapping[int, tuple[Fraction, Fraction]],
-    B: Set,
-    rows: Set,
-    alone: bool,
-) -> Fraction:
+def _most(reach: Reach, factor: Mapping[int, tuple[Fraction, Fraction]], B: Set, rows: Set, alone: bool) -> Fraction:
     """`F_{T,B}`, by the limited members of T with other rows, and whether T is one of them alone."""
     return min([Fraction(reach.agreeing(B)), *(factor[i][0 if alone else 1] for i in rows)])
 
