@@ -239,8 +239,7 @@ def draw_heat(series: Series, name: str) -> Markup:
         parts.append(Markup("<tr><th scope=row>{}").format(shortened(" · ".join(labels), 60)))
         parts += [_cell(flat, i, j, largest) for j in range(len(columns))]
     table = Markup('<table class="heat">{}</table>').format(Markup("").join(parts))
-    kind = "scroll long" if columns == ("",) else "scroll"  # one column of numbers flows into several
-    return element("div", table, class_=kind, tabindex="0", role="region", aria_label=name)
+    return element("div", table, class_="scroll", tabindex="0", role="region", aria_label=name)
 
 
 def _cell(series: Series, i: int, j: int, largest: float) -> Markup:

@@ -96,7 +96,7 @@ def _numbers(series: Series, title: str) -> Markup:
     if axes == 1 and len(series.labels[0]) <= _BARS:
         return draw_bars(series, title)
     if axes == 1:
-        return draw_heat(replace(series, names=(*series.names, ""), labels=(*series.labels, ("",))), title)
+        return draw_heat(replace(series, names=(*series.names, ""), labels=(*series.labels, (say("numbers"),))), title)
     across = min(range(axes), key=lambda i: len(series.labels[i]))
     return draw_heat(series.turned([*(i for i in range(axes) if i != across), across]), title)
 
