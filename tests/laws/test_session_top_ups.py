@@ -106,7 +106,7 @@ def test_the_total_that_a_replaced_record_leaves_as_it_is_costs_nothing(tmp_path
         less, more = (rs.independent(rs.explicit(DOMAIN, w, on=["sex"]), BUDGET, unit=unit) for w in rows)
     else:
         asked = rs.marginals(DOMAIN, ways=1) if kind == "residual" else rs.prefixes(DOMAIN, "age")
-        more = rs.plan(asked, BUDGET, unit=unit)
+        more = rs.plan(asked, BUDGET, unit=unit, form=rs.Lattice())
         precisions = more.precisions.copy()
         precisions[0] /= 4
         less = more.replaced(precisions=precisions)
