@@ -25,8 +25,7 @@ import pandas as pd
 import pyarrow as pa
 
 import residua as rs
-from benchmarks import coverage_cases as cases
-from benchmarks import coverage_small
+from benchmarks import coverage_cases as cases, coverage_small
 from benchmarks.show import print_rows
 from tests.statistics.many_releases import ManyReleases, Truth
 from tests.statistics.quoted_cases import CASES as QUOTED

@@ -42,8 +42,7 @@ from benchmarks.flight_server import Server, served
 from benchmarks.show import print_rows
 from residua.errors import SourceError
 from residua.source import source_of
-from tests.conformance import engines
-from tests.conformance import test_source_engines as suite
+from tests.conformance import engines, test_source_engines as suite
 
 # Azurite's own account, which its documentation prints.
 ACCOUNT = "devstoreaccount1"

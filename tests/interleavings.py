@@ -31,8 +31,8 @@ import residua as rs
 from residua import files
 from residua.errors import ResiduaError
 from residua.measurement import job, on_spark, once, persons
-from residua.measurement.aside import Aside
 from residua.measurement.continual_folder import ContinualFolder
+from residua.measurement.persons import Aside
 from residua.plans.verifier import composed_cost, priced
 from residua.release.folder import Reserved
 from residua.session import adapting, measuring

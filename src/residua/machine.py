@@ -14,10 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 # SciPy is loaded when first used: whoever only reads tables does not wait for it.
 if TYPE_CHECKING:
     from scipy import linalg as linalg
-    from scipy.sparse import coo_array as coo_array
-    from scipy.sparse import csr_array as csr_array
-    from scipy.sparse import eye_array as eye_array
-    from scipy.sparse import kron as kron
+    from scipy.sparse import coo_array as coo_array, csr_array as csr_array, eye_array as eye_array, kron as kron
 else:
 
     class _OnDemand:

@@ -14,8 +14,7 @@ import pytest
 import residua as rs
 from residua import disk
 from residua.errors import FileError, VerificationError
-from residua.measurement import job, left_out, on_spark
-from residua.measurement import noisy as rehearsal
+from residua.measurement import job, left_out, noisy as rehearsal, on_spark
 from residua.noise import samplers, table
 from residua.source import accumulate
 from tests.toy_spark import DataFrame

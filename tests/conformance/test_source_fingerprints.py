@@ -14,8 +14,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from residua.source import Source, source_of
-from residua.source import digest as digest_module
+from residua.source import Source, digest as digest_module, source_of
 from residua.source.digest import Digest, spelled
 from tests.conformance.engines import ENGINES, SPELLED_OTHERWISE, duckdb_file, every_engine, opened, records, table_of
 

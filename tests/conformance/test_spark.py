@@ -25,10 +25,12 @@ from residua.formats import on_spark
 from residua.linalg.lattice import Layout, closure, layout_of
 from residua.source import Source, source_of, spark
 from residua.source.bound import bound_of
-from tests.conformance import engines
-from tests.conformance import test_source_changes as changes
-from tests.conformance import test_source_engines as suite
-from tests.conformance import test_source_fingerprints as fingerprints
+from tests.conformance import (
+    engines,
+    test_source_changes as changes,
+    test_source_engines as suite,
+    test_source_fingerprints as fingerprints,
+)
 from tests.conformance.ledgers import Interrupted
 
 SMALL = {"a": 4, "b": 3, "c": 5, "d": 2}

@@ -3,8 +3,7 @@
 from functools import reduce
 
 import numpy as np
-from hypothesis import HealthCheck, Phase, assume, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, Phase, assume, settings, strategies as st
 
 import residua as rs
 from residua.plans.product.plan import ProductPlan

@@ -7,8 +7,7 @@ from decimal import Decimal, InvalidOperation
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from residua.domain import Anonymous, Attribute, Bins, Categories, Integers
 from residua.domain.codec import MISSING, UNKNOWN, decode, encode, settle, whole_numbers

@@ -8,8 +8,7 @@ from operator import add
 import cvxpy as cp
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 import residua as rs
 from residua.errors import LongWarning, PlanError, VerificationError

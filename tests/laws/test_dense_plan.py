@@ -5,8 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import residua as rs
 from residua.errors import FileError, PlanError, VerificationError

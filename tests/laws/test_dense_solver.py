@@ -5,8 +5,7 @@ import warnings
 import cvxpy as cp
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy import linalg, sparse
 from scipy.linalg import block_diag, hilbert
 

@@ -5,8 +5,7 @@ from itertools import pairwise
 import cvxpy as cp
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from benchmarks.paper.workloads import prefixes
 from residua.errors import GapWarning, PlanError

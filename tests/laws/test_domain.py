@@ -1,8 +1,7 @@
 """Domains: sizes, labels, and TOML files that come back equal."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import residua as rs
 from residua.domain import OTHER, domain_of_settings, settings_of_domain

@@ -9,8 +9,7 @@ import pytest
 import residua as rs
 from residua.errors import FileError
 from residua.estimation.folder import _FILES, NAME
-from tests.cli.command import SPEC, inside
-from tests.cli.command import released as by_command
+from tests.cli.command import SPEC, inside, released as by_command
 from tests.laws.estimations import RULES, records, released, subsets
 
 DATA = records(np.random.default_rng(1))

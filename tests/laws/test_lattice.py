@@ -5,8 +5,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from residua.linalg.lattice import SetFamily, all_sets, batches, closure, distinct_rows, layout_of, row_keys
 from tests.laws import dense

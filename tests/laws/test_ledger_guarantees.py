@@ -10,8 +10,7 @@ from residua.errors import PrivacyError
 from residua.measurement import Ledger
 from residua.privacy import Guarantee, Nothing, describe, epsilon_of
 from residua.privacy.exact import epsilon_of_rho
-from tests.laws.sessions import DATA as TABLE
-from tests.laws.sessions import ONE
+from tests.laws.sessions import DATA as TABLE, ONE
 
 BUDGETS = [rs.ZCDP(0.7), rs.GDP(1.3), rs.ApproxDP(1.1, 1e-7), rs.PureDP(0.9)]
 DATA = "sha256:1f3c"

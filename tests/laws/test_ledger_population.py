@@ -9,8 +9,7 @@ import pytest
 import residua as rs
 from residua.errors import LedgerError, SessionError
 from residua.measurement import Ledger
-from tests.cli.command import DATA as PEOPLE
-from tests.cli.command import SPEC, inside
+from tests.cli.command import DATA as PEOPLE, SPEC, inside
 from tests.laws.sessions import CELLS, DATA, ONE, table
 from tests.saved import saved
 

@@ -4,8 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import residua as rs
 from residua.domain import OTHER, Level, domain_of_settings, settings_of_domain

@@ -3,8 +3,7 @@
 from functools import reduce
 
 import numpy as np
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from residua.linalg.modes import along, integer_product
 

@@ -12,8 +12,14 @@ from flint import arb, ctx, fmpq
 from numpy.typing import NDArray
 
 from residua.errors import PrivacyError
-from residua.noise import SystemEntropy, rounded_laplace, rounded_laplace_pmf, rounded_normal, rounded_normal_pmf
-from residua.noise import samplers as rounding_module
+from residua.noise import (
+    SystemEntropy,
+    rounded_laplace,
+    rounded_laplace_pmf,
+    rounded_normal,
+    rounded_normal_pmf,
+    samplers as rounding_module,
+)
 from residua.noise.samplers import BLOCK, LAPLACE, NORMAL, refine, rounded
 from residua.noise.table import Tail
 

@@ -9,8 +9,7 @@ import math
 import cvxpy as cp
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import residua as rs
 from residua.plans.saddle import capped

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 import residua as rs
-from residua.plans.solver.ordered import FEWEST_VALUES as FEW
-from residua.plans.solver.ordered import ordered_start
+from residua.plans.solver.ordered import FEWEST_VALUES as FEW, ordered_start
 from residua.workload import Identity
 from residua.workload.asking import Prefixes, Ranges
 

@@ -10,8 +10,7 @@ import pytest
 
 import residua as rs
 from residua.errors import FileError
-from residua.release import folder as folders
-from residua.release import parts
+from residua.release import folder as folders, parts
 from residua.release.parts import PartedIntegers, part_bytes, part_room
 
 DOMAIN = rs.Domain.of_sizes({"a": 4, "b": 3, "c": 5, "d": 2, "e": 4})

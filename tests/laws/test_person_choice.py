@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy.stats import chi2
 
 import residua as rs
 from residua.errors import SourceError
-from residua.measurement.aside import aside_within
 from residua.measurement.ledger_entries import allowance
+from residua.measurement.persons import aside_within
 from residua.source import persons as gathering
 from residua.source.bound import PersonBound, bound_of, chosen
 from residua.source.person_kernel import hash_texts

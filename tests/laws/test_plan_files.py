@@ -5,8 +5,7 @@ import json
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import residua as rs
 from residua.errors import FileError

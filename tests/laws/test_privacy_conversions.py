@@ -7,8 +7,7 @@ from fractions import Fraction
 
 import mpmath
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from residua.errors import PrivacyError
 from residua.privacy import GDP, ZCDP, Currencies, PureDP, delta_of, describe, epsilon_of

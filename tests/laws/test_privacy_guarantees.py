@@ -8,8 +8,7 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from residua.errors import PrivacyError
 from residua.privacy import GDP, ZCDP, ApproxDP, Guarantee, PureDP

@@ -6,8 +6,7 @@ from functools import cache, reduce
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 import residua as rs
 from residua.errors import LedgerError, PlanError

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from residua.linalg.intervals import Intervals
-from residua.plans.search.search import _loss as identity_plus_loss
-from residua.plans.search.search import descended, identity_plus, strategy_of
+from residua.plans.search.search import _loss as identity_plus_loss, descended, identity_plus, strategy_of
 from residua.plans.search.strategies import Judged, hierarchy, level_counts, partition, sensitivity
 from residua.plans.solver.queries import MatrixQueries
 

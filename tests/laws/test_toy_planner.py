@@ -11,6 +11,7 @@ import pytest
 
 import residua as rs
 from residua.errors import PlanError
+from residua.plans.objectives import least_sum
 from residua.plans.planners import offers
 from residua.plans.planners.lattice import plan_marginals
 from residua.plans.planners.offers import (
@@ -26,7 +27,7 @@ from residua.plans.planners.offers import (
 )
 from residua.plans.planners.plan import _offers
 from residua.plans.product.plan import ProductPlan
-from residua.plans.saddle import Effort, Game, Solution, least_sum
+from residua.plans.saddle import Effort, Game, Solution
 
 DOMAIN = rs.Domain({"age": rs.Integers(0, 9), "sex": ["F", "M"]})
 STEPS, TABLES = rs.prefixes(DOMAIN, "age"), rs.marginals(DOMAIN, ways=[1, 2])

@@ -1,7 +1,14 @@
 """Next to the pipeline: what people use today and what papers compare with, norms and bounds of a workload."""
 
-from residua.analysis.baselines import Comparison as Comparison
-from residua.analysis.baselines import baselines, compare, haar, hierarchical, on_cells, regularised
+from residua.analysis.baselines import (
+    Comparison as Comparison,
+    baselines,
+    compare,
+    haar,
+    hierarchical,
+    on_cells,
+    regularised,
+)
 from residua.analysis.choosing import choice_probabilities, counts_between, thresholds
 from residua.analysis.norms import factorisation_norm, least_sensitivity, singular_value_bound
 from residua.analysis.templates import kronecker_template, marginal_template

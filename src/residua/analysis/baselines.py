@@ -16,8 +16,7 @@ from residua.plans.objectives import MaxVariance
 from residua.plans.planners.matrix import given_noise
 from residua.plans.planners.offers import Task
 from residua.plans.planners.plan import independent, plan
-from residua.plans.search.strategies import Judged, hierarchy, rotated
-from residua.plans.search.strategies import haar as haar_matrix
+from residua.plans.search.strategies import Judged, haar as haar_matrix, hierarchy, rotated
 from residua.plans.solver.queries import MatrixQueries, to_matrix
 from residua.plans.solver.solve import least_total
 from residua.plans.targets import Targets

@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.plans.estimator import require_workload
-from residua.plans.search.strategies import Judged, rotated, sensitivity
-from residua.plans.search.strategies import singular_value_bound as bound_of
+from residua.plans.search.strategies import Judged, rotated, sensitivity, singular_value_bound as bound_of
 from residua.plans.solver.closed_form import MarginalGame
 from residua.plans.solver.queries import MatrixQueries
 from residua.workload import Workload

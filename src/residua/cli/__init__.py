@@ -24,7 +24,6 @@ if TYPE_CHECKING:
         starting,
         steps,
         tables,
-        verifying,
     )
 
 

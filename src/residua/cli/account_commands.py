@@ -38,7 +38,7 @@ def verify(
 
     Whole, priced as stated, and, where asked, paid for by a ledger and signed; exits with 1 if not. Reads no data.
     """
-    if not cli.verifying.print_verified(folder, ledger, key, as_json=json):
+    if not cli.auditing.print_verified(folder, ledger, key, as_json=json):
         raise typer.Exit(1)
 
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from residua.cli.known import read_facts
-from residua.cli.opening import kind_of, load_published
+from residua.cli.opening import kind_of, load_published, read_facts
 from residua.cli.show import command_name, err, out, print_written, progress_bar
 from residua.errors import FileError, PlanError
 from residua.estimation import Estimated, SyntheticRows, estimate

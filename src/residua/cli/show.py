@@ -20,8 +20,7 @@ from rich.console import Console
 from residua.cli.options import OutputForm
 from residua.domain.words import in_words, said
 from residua.language import current, mark, say
-from residua.published.columns import Columns
-from residua.published.columns import shown as as_text
+from residua.published.columns import Columns, shown as as_text
 from residua.screen import ANY_WIDTH, PlainTable, Screen
 from residua.showing import printable, terminal_bars
 

@@ -19,8 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.domain.words import OTHER as OTHER
-from residua.domain.words import interval_labels, listed
+from residua.domain.words import OTHER as OTHER, interval_labels, listed
 from residua.errors import DomainError
 
 _MOST_VALUES = 2**20

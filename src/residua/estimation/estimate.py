@@ -23,8 +23,7 @@ from residua.estimation.tables import ODD, EstimatedTables, TableAccuracy, accur
 from residua.linalg.arrays import Floats
 from residua.linalg.modes import centred
 from residua.projection.biased_table import ProjectedTable
-from residua.projection.problem import Progress as Steps
-from residua.projection.problem import Terms
+from residua.projection.problem import Progress as Steps, Terms
 from residua.projection.tables import Tabled
 from residua.projection.total import estimated_total
 from residua.published.replicates import Replicates, check_count

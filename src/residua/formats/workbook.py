@@ -133,7 +133,10 @@ class Workbook(Writer):
         flags, words = cube.flags(FLAGS), 2 + len(self.about.measures)
         style, title = self.style(min(cube.decimals, 6)), cell(cube.title)
         for i, at in enumerate(np.ndindex(*cube.shape)):
-            if self.filled > _MOST_ROWS:
+            if self.filled >= _MOST_ROWS:
+                self.rows.write_string(
+                    self.filled, 1, say("More numbers do not fit here; they are on the sheets of their tables.")
+                )
                 return
             self.rows.write_number(self.filled, 0, cube.number)
             self.rows.write_string(self.filled, 1, title)

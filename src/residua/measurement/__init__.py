@@ -1,25 +1,9 @@
 """The measuring step: the one door to data, and the ledger that is debited first."""
 
-from residua.measurement.allotting import allot
-from residua.measurement.continual import Continual
-from residua.measurement.discover import Discovery, discover
-from residua.measurement.ledger import Entry, Ledger
-from residua.measurement.measure import measure
-from residua.measurement.persons import RecordsPerPerson, records_per_person
-from residua.measurement.score import Scores, score
-from residua.measurement.survey import measure_survey
-
-__all__ = [
-    "Continual",
-    "Discovery",
-    "Entry",
-    "Ledger",
-    "RecordsPerPerson",
-    "Scores",
-    "allot",
-    "discover",
-    "measure",
-    "measure_survey",
-    "records_per_person",
-    "score",
-]
+from residua.measurement.continual import Continual as Continual
+from residua.measurement.discover import Discovery as Discovery, discover as discover
+from residua.measurement.ledger import Entry as Entry, Ledger as Ledger, allot as allot
+from residua.measurement.measure import measure as measure
+from residua.measurement.persons import RecordsPerPerson as RecordsPerPerson, records_per_person as records_per_person
+from residua.measurement.score import Scores as Scores, score as score
+from residua.measurement.survey import measure_survey as measure_survey

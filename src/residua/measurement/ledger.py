@@ -14,19 +14,19 @@ from typing import Any, Self
 
 from residua.errors import LedgerError, LedgerMovedError
 from residua.files import require_path
-from residua.measurement import ledger_entries as amounts
-from residua.measurement import ledger_file as file
-from residua.measurement.ledger_entries import Acceptance, Contents, Entry, Header
-from residua.measurement.ledger_facts import LedgerFacts
+from residua.folders import require_free
+from residua.measurement import ledger_entries as amounts, ledger_file as file
+from residua.measurement.ledger_entries import Acceptance, Contents, Entry, Header, LedgerFacts, allowance
 from residua.measurement.witness import Witness
 from residua.plans.noise import Currency
 from residua.privacy import AddRemove, Guarantee, Person, ReplaceOne, Unit
+from residua.showing import Shown
 from residua.source import source_of
 
 __all__ = ["Acceptance", "Entry", "Ledger"]
 
 
-class Ledger(LedgerFacts):
+class Ledger(LedgerFacts, Shown):
     """The budget of one population and what was spent of it, in a file that only grows; created, or opened.
 
     A ledger belongs to people, not to bytes: whatever is released about them, from whichever version of their data, is
@@ -347,3 +347,43 @@ def _salted(salt: str, dataset: str) -> str:
     if not isinstance(dataset, str) or not dataset:
         raise LedgerError(f"dataset must be a fingerprint, a text, not {dataset!r}; give the source's own.")
     return hashlib.sha256(f"{salt}:{dataset}".encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def allot(ledger: Ledger, path: str | os.PathLike[str], budget: Guarantee, *, purpose: str | None = None) -> Ledger:
+    """Moves a part of a budget into a new ledger; what that spends is spent in the whole already.
+
+    The new ledger has the same people and unit. What it leaves unspent is not given back. The debit comes first:
+    whoever is interrupted between has spent the part, and has no ledger for it.
+
+    Args:
+        ledger: the ledger that has the whole budget.
+        path: the file of the new one.
+        budget: its whole budget, of the kind of the other's.
+        purpose: whom it is for, in words that may be public.
+
+    Raises:
+        LedgerError: another kind of budget, or more than is left; nothing was spent.
+        FileError: something is there already, or nothing can be written there; nothing was spent.
+
+    Example:
+        >>> import tempfile
+        >>> from residua.privacy import ZCDP
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> whole = Ledger(f"{folder.name}/people.ledger", ZCDP(rho=1.0))
+        >>> health = allot(whole, f"{folder.name}/health.ledger", ZCDP(rho=0.25))
+        >>> whole.remaining, health.remaining, health.population
+        (ZCDP(rho=0.75), ZCDP(rho=0.25), 'people')
+        >>> folder.cleanup()
+    """
+    place = Path(path).absolute()
+    # A Laplace debit is dearer under GDP than under ZCDP: parts of another kind would not add up.
+    if type(budget) is not type(ledger.budget):
+        raise LedgerError(
+            f"budget {budget!r} is of another kind than {ledger.budget!r}, that of {str(ledger.path)!r}; give one of "
+            "its kind, so that the parts add up."
+        )
+    require_free(place, "ledger", argument="path")
+    text = f"allotted to {place.name}" if purpose is None else purpose
+    detail = {"allotted": place.name}
+    ledger.debit(allowance(budget), purpose=text, dataset=None, detail=detail, currency=ledger.currency)
+    return Ledger.create(place, budget, unit=ledger.unit, population=ledger.population)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,6 @@ from residua.domain import Domain
 from residua.errors import PrivacyError
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Layout, closure, layout_of
-from residua.measurement.aside import Aside, aside_within
 from residua.measurement.job import (
     Progress,
     account_of,
@@ -25,10 +26,13 @@ from residua.measurement.job import (
     without_records,
 )
 from residua.measurement.ledger import Ledger
-from residua.plans.noise import NORMAL
+from residua.measurement.ledger_entries import allowance, currency_of
+from residua.noise import rounded_laplace, rounded_normal
+from residua.plans.noise import LAPLACE, LARGEST_SCALE, NORMAL, SMALLEST_SCALE, Noise
 from residua.plans.tails import reaches, width
 from residua.privacy import Guarantee, Person
 from residua.privacy.costs import record_count
+from residua.privacy.exact import root_up, round_up
 from residua.release.base import Estimate
 from residua.source import source_of
 from residua.source.bound import KEY_BYTES, MOST_TOLD, Loss, PersonBound, bound_of
@@ -37,6 +41,7 @@ from residua.source.counting import Counted
 MOST = 1024
 _ANY = Person(records=1)  # how many records of each person count does not matter here
 _EXACT = 8  # up to so many records, each number has a count of its own
+_SEEN = 5.5  # standard deviations: of normal noise alone not one look in a million shows persons with many records
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -107,8 +112,7 @@ class RecordsPerPerson:
         """
         if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < 1:
             raise PrivacyError(f"share={share!r} is not a share between 0 and 1; say 0.9, for example.")
-        # Noise alone must not look like persons with many records.
-        seen = np.where(self.counts > 3 * self.stddev, self.counts, 0)
+        seen = np.where(self.counts > _SEEN * self.stddev, self.counts, 0)
         if seen[-1] or not seen.any():
             why = f"persons have {self.most:,} records or more" if seen[-1] else "there are too few persons to tell"
             raise PrivacyError(f"no bound can be recommended: {why}; ask again with a larger most, or a larger budget.")
@@ -240,3 +244,58 @@ def _total(domain: Domain) -> Layout:
 def _loss(counted: Counted) -> Loss:
     assert counted.tallies.loss is not None
     return counted.tallies.loss
+
+
+@dataclass(frozen=True)
+class Aside:
+    """Noise for whole numbers of which one person changes one, by at most `most`.
+
+    Guarantee: `cost` is exact: `(most / scale)²` for normal noise, `most / scale` for Laplace noise.
+
+    Args:
+        noise: normal or Laplace.
+        scale: of the noise before rounding.
+        most: by how much a person changes the numbers.
+    """
+
+    noise: Noise
+    scale: float
+    most: int
+
+    @property
+    def cost(self) -> Fraction:
+        """What it costs a person, in the currency of the noise."""
+        ratio = Fraction(self.most) / Fraction(self.scale)
+        return ratio * ratio if self.noise == NORMAL else ratio
+
+    @property
+    def stddev(self) -> float:
+        """The standard deviation of the noise, rounding included."""
+        return math.sqrt(self.noise.variance(self.scale))
+
+    def noisy(self, integers: Integers) -> Integers:
+        """The numbers with noise."""
+        draw = rounded_normal if self.noise == NORMAL else rounded_laplace
+        return np.asarray(integers + draw(self.scale, integers.shape))
+
+
+def aside_within(budget: Guarantee, most: int, name: str = "budget") -> Aside:
+    """The least noise that costs no more than a budget.
+
+    Raises:
+        PrivacyError: a budget too small for any noise that can be sampled.
+        LedgerError: no guarantee.
+    """
+    allowed = allowance(budget)
+    noise = LAPLACE if currency_of(budget) == "epsilon" else NORMAL
+    if allowed <= 0:
+        raise PrivacyError(f"{name}={budget!r} allows nothing; give more.")
+    ratio = Fraction(most) / allowed
+    scale = max(round_up(ratio) if noise == LAPLACE else root_up(ratio * most), SMALLEST_SCALE)
+    if scale > LARGEST_SCALE:
+        raise PrivacyError(
+            f"{name}={budget!r} needs more noise than can be sampled; give more, or count fewer records."
+        )
+    aside = Aside(noise, scale, most)
+    assert aside.cost <= allowed
+    return aside

@@ -255,13 +255,6 @@ class MixingGame(Game, Protocol):
         """So much of one and the rest of another."""
 
 
-def least_sum(game: Game, weights: Floats) -> Solution:
-    """Least weighted sum of variances: one best response."""
-    noise, variances, value = game.respond(weights)
-    # A response in closed form is best but for rounding; one that was searched for is as far off as it says.
-    return Solution(noise, max(value, float(weights @ variances) * (1.0 - 2.0**-40)), value, weights, 1)
-
-
 def least_maximum(game: Game, functionals: Floats, effort: Effort, *, largest: int = 1) -> Solution:
     """Least sum of the `largest` largest of some linear functionals of the variances, by multiplicative weights.
 

@@ -34,8 +34,7 @@ from residua.plans.measurements import Measurements
 from residua.plans.noise import guarantee_like
 from residua.plans.product.algebra import agree
 from residua.plans.product.plan import ProductPlan
-from residua.plans.strata.algebra import agree as same_groups
-from residua.plans.strata.algebra import kinds_of
+from residua.plans.strata.algebra import agree as same_groups, kinds_of
 from residua.plans.strata.estimator import seen_in_groups
 from residua.plans.strata.measurements import StrataMeasurements
 from residua.plans.strata.plan import StrataPlan

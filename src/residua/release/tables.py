@@ -12,8 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from itertools import product as crossed
+from itertools import pairwise, product as crossed
 from typing import Any
 
 import numpy as np

@@ -10,8 +10,7 @@ import numpy as np
 
 from residua.errors import ResiduaError
 from residua.language import mark, say
-from residua.plans import MaxVariance, TotalVariance
-from residua.plans import plan as best_plan
+from residua.plans import MaxVariance, TotalVariance, plan as best_plan
 from residua.plans.contract import Plan
 from residua.plans.objectives import Objective
 from residua.plans.planners.forecast import forecast

@@ -19,7 +19,6 @@ from residua.release import Release
 from residua.release.folder import privacy_statement
 from residua.report.accuracy import accuracy
 from residua.report.alternatives import alternatives
-from residua.report.headline import plan_headline, release_headline
 from residua.report.maps import Geography, read_map
 from residua.report.odds import Protection, protection, spent_protection
 from residua.report.page import Page, Section, html, section, write_page
@@ -28,13 +27,15 @@ from residua.report.sections import (
     accurate,
     charts_section,
     compared_section,
+    plan_headline,
     protected,
+    release_headline,
     reuse,
+    since_section,
     spent,
     statement,
     tables_section,
 )
-from residua.report.since import since_section
 from residua.report.tables import every_table
 from residua.report.theme import Theme, read_theme
 from residua.session import Session

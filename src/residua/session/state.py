@@ -28,8 +28,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from residua.disk import BINARY, NO_LINK, patiently, require_locks, sync_folder, unlock
-from residua.disk import lock as hold
+from residua.disk import BINARY, NO_LINK, lock as hold, patiently, require_locks, sync_folder, unlock
 from residua.errors import FileError, ResiduaError, SessionError
 from residua.files import read_document, require_path, write_document
 from residua.folders import DAMAGE, whole_folder

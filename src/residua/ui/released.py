@@ -11,9 +11,9 @@ from residua.cli.opening import load_published
 from residua.errors import PlanError, SpecError
 from residua.projection import project
 from residua.release import Release
-from residua.report.headline import in_plain_words
 from residua.report.odds import protection
 from residua.report.pictures import picture
+from residua.report.sections import in_plain_words
 from residua.ui.preview import shown
 
 _MOST_TABLES, _ROWS, _LARGEST = 20_000, 200, 2**20

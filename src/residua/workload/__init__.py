@@ -1,39 +1,24 @@
 """What is asked: workloads of queries over a domain."""
 
-from residua.workload.asking import MatrixRows, attribute_queries
-from residua.workload.pieces import Family, Term, applied, renumber, term_title, titled
-from residua.workload.plain_conditions import plain_condition
-from residua.workload.rows import KINDS, AttributeQueries, Identity
-from residua.workload.selecting import Where, coefficients, selected
-from residua.workload.single import explicit, queries
-from residua.workload.tables import AskedRows, hierarchy, marginals, prefixes, product, ranges
-from residua.workload.workload import Workload, added, on_one_lattice
-
-__all__ = [
-    "KINDS",
-    "AskedRows",
-    "AttributeQueries",
-    "Family",
-    "Identity",
-    "MatrixRows",
-    "Term",
-    "Where",
-    "Workload",
-    "added",
-    "applied",
-    "attribute_queries",
-    "coefficients",
-    "explicit",
-    "hierarchy",
-    "marginals",
-    "on_one_lattice",
-    "plain_condition",
-    "prefixes",
-    "product",
-    "queries",
-    "ranges",
-    "renumber",
-    "selected",
-    "term_title",
-    "titled",
-]
+from residua.workload.asking import MatrixRows as MatrixRows, attribute_queries as attribute_queries
+from residua.workload.pieces import (
+    Family as Family,
+    Term as Term,
+    applied as applied,
+    renumber as renumber,
+    term_title as term_title,
+    titled as titled,
+)
+from residua.workload.plain_conditions import plain_condition as plain_condition
+from residua.workload.rows import KINDS as KINDS, AttributeQueries as AttributeQueries, Identity as Identity
+from residua.workload.selecting import Where as Where, coefficients as coefficients, selected as selected
+from residua.workload.single import explicit as explicit, queries as queries
+from residua.workload.tables import (
+    AskedRows as AskedRows,
+    hierarchy as hierarchy,
+    marginals as marginals,
+    prefixes as prefixes,
+    product as product,
+    ranges as ranges,
+)
+from residua.workload.workload import Workload as Workload, added as added, on_one_lattice as on_one_lattice

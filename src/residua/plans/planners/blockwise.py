@@ -25,7 +25,7 @@ from residua.plans.cells import MOST_COLUMNS
 from residua.plans.contract import Plan
 from residua.plans.levels import LevelTable, closed, table_for
 from residua.plans.matrix.integers import FILLING
-from residua.plans.objectives import QueryLoss, TotalVariance, check_objective, least_ratio, query_loss
+from residua.plans.objectives import QueryLoss, TotalVariance, check_objective, least_ratio, least_sum, query_loss
 from residua.plans.planners.forecast import side_of
 from residua.plans.planners.offers import (
     Declared,
@@ -41,7 +41,6 @@ from residua.plans.planners.offers import (
 )
 from residua.plans.planners.posing import check_memory, posed, posed_queries
 from residua.plans.product.plan import ProductPlan
-from residua.plans.saddle import least_sum
 from residua.plans.solver.blockwise import BlockwiseTotal, Solved
 from residua.plans.solver.blockwise_maximum import BlockwiseMaximum
 from residua.plans.solver.closed_form import Spending
