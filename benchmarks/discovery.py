@@ -1,10 +1,9 @@
 """Which of many unknown values are found at equal (epsilon, delta): our rule beside noise and a threshold.
 
 10,000 values, the n-th held by 100,000/n records. The rules are stated here in our own words from what is published:
-two-sided geometric noise and the least threshold whose exact tail is at most delta (as Tumult's partition selection has
-it), and normal noise of the exact Gaussian curve at half of delta with a threshold for the other half (Gaussian
-thresholding, as tools for zCDP have it). Expected numbers, no simulation; a value that one record holds is
-released with probability at most delta by each.
+two-sided geometric noise and the least threshold whose exact tail is at most delta, and normal
+noise of the exact Gaussian curve at half of delta with a threshold for the other half. Expected numbers, no
+simulation; a value that one record holds is released with probability at most delta by each.
 
 python -m benchmarks.discovery
 """
