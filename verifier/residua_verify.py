@@ -428,11 +428,11 @@ class Cells:
         return min(2 * self.added + 2 * math.ceil(below), 4 * self.added)
 
     def alike(self) -> tuple[list[list[Factor]], dict[tuple[int, ...], Fraction]]:
-        """Classes of factors with a ratio below 0, and by how many of each (and whether of others) what pieces cost.
+        """Classes of factors, and by how many of each what pieces cost.
 
         Factors are one class where all sets of so many of each are there, and cost the same but for rounding.
         """
-        totals = {f: sum(cost for cost, own in self.costs if f in own) for f in self.factors if f.ratio < 0}
+        totals = {f: sum(cost for cost, own in self.costs if f in own) for f in self.factors}
         ranked, classes = sorted(totals, key=lambda f: (f.ratio, totals[f])), list[list[Factor]]()
         for f in ranked:
             last = classes[-1][-1] if classes else None
@@ -441,12 +441,11 @@ class Cells:
         for each in (classes, [[f] for f in ranked]):
             kinds = dict[tuple[int, ...], dict[frozenset[Factor], int]]()
             for cost, own in self.costs:
-                kind = (*(sum(f in own for f in members) for members in each), int(any(f.ratio >= 0 for f in own)))
+                kind = tuple(sum(f in own for f in members) for members in each)
                 kinds.setdefault(kind, {}).setdefault(own, 0)
                 kinds[kind][own] += cost
             sets = {kind: math.prod(map(math.comb, map(len, each), kind)) for kind in kinds}
-            even = all(len(own) == sets[kind] or len(each) == len(ranked) for kind, own in kinds.items())
-            if even and all(
+            if all(len(own) == sets[kind] for kind, own in kinds.items()) and all(
                 (max(own.values()) - min(own.values())) * 2**30 <= max(own.values()) for own in kinds.values()
             ):
                 return each, {kind: Fraction(len(own) * max(own.values())) for kind, own in kinds.items()}
@@ -488,9 +487,9 @@ class Cells:
 
 
 def opposed(classes: list[tuple[int, Fraction]], terms: Iterable[tuple[tuple[int, ...], Fraction]]) -> Fraction:
-    """The largest −Γ(c, c') at any corner: of m alike d have the least ratio, others 1; those not signed, 0 to 1."""
+    """The largest −Γ(c, c') at any corner: of m alike d have the least ratio, others 1."""
     if not classes:
-        return sum((max(-cost, Fraction(0)) if others else -cost for (others,), cost in terms), Fraction(0))
+        return sum((-cost for _, cost in terms), Fraction(0))
     ((m, ratio), *rest), largest = classes, list[Fraction]()
     for d in range(m + 1):
         merged, means = dict[tuple[int, ...], Fraction](), dict[int, Fraction]()

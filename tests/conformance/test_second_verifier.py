@@ -417,3 +417,21 @@ def test_the_file_stands_alone_and_is_short():
     imported = {line.split()[1].split(".")[0] for line in code.splitlines() if line.startswith(("import ", "from "))}
     assert imported <= set(sys.stdlib_module_names) | {"__future__"}
     assert len(code.splitlines()) <= LINES
+
+
+def test_factors_without_a_sign_are_not_lumped_together():
+    """X alike while Y differs: sets with one of them are switched on without those with the other."""
+    unit_rows = [[int(i == j) for j in range(20)] for i in range(19)]
+    body = {
+        "kind": "product",
+        "sizes": {"a": 2, "b": 2, "x": 20, "y": 20},
+        "unit": {"kind": "replace"},
+        "drops": False,
+        "strategies": [{"rows": None}, {"rows": None}, {"rows": unit_rows}, {"rows": unit_rows}],
+        "sets": [{"size": 2, "members": [0, 2, 1, 2]}, {"size": 3, "members": [0, 1, 3]}],
+        "precisions": [1.0, 1.0, 1.0],
+        "measured": None,
+        "guarantee": {"kind": "gdp", "mu": 10.0},
+    }
+    price, _ = second.price(body)
+    assert float(price) >= 4.5 - 1e-9  # the worst pair of cells, by all of them

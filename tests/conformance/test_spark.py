@@ -92,6 +92,7 @@ def fingerprints_alike(engine: Any, folder: Path) -> None:
 
 LAWS: list[Callable[[Any, Path], None]] = [
     counts_alike,
+    suite.test_every_engine_adds_up_the_same_amounts,
     suite.test_every_engine_counts_weighted_rows_as_so_many_records,
     suite.test_every_engine_names_all_columns_with_values_outside_and_quotes_none_unless_asked,
     suite.test_every_engine_stops_at_an_absent_value,

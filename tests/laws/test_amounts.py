@@ -436,3 +436,18 @@ def test_clips_weigh_noise_against_what_is_lost():
                 rs.clips(plan, "pay", **{**asked, **wrong})
         with pytest.raises(PlanError, match="is no amount"):
             rs.clips(plan, "sex", amounts=[1], records=1)
+
+
+def test_what_knows_no_amounts_refuses_them_before_anything_is_spent(tmp_path):
+    domain = rs.Domain({"month": rs.Integers(1, 12), "pay": rs.Amount(0, 1000)})
+    data = pa.table({"month": [1] * 40, "pay": [3] * 40})
+    ledger = rs.Ledger(tmp_path / "l", rs.ZCDP(0.5))
+    plan = rs.plan(rs.prefixes(domain, "month"), rs.ZCDP(0.5), form=rs.Axis())
+    with pytest.raises(rs.ResiduaError, match="amounts"):
+        rs.Continual(tmp_path / "growing", ledger=ledger, plan=plan)
+    with pytest.raises(rs.ResiduaError, match="amounts"):
+        rs.score(domain, {("month",): [40.0] + [0.0] * 11}, data, rs.ZCDP(0.1), ledger=ledger)
+    session = rs.Session(data, rs.ZCDP(0.5), ledger=tmp_path / "s")
+    with pytest.raises(rs.ResiduaError, match="amounts"):
+        session.adapt(rs.marginals(domain, ways=[1]), rs.ZCDP(0.5))
+    assert ledger.entries == rs.Ledger(tmp_path / "s").entries == ()

@@ -257,3 +257,11 @@ def test_what_is_kept_shows_no_count_and_no_other_value(tmp_path: Path) -> None:
     assert not any(secret in shown for secret in ("astronaut", "500", "300"))
     assert len(found.values) == 2
     assert round_up(found.delta) == 1e-9
+
+
+def test_counts_beyond_all_bounds_are_refused_before_anything_is_spent(tmp_path):
+    data = pa.table({"j": ["secret"] * 1025, "c": [2**53 - 1] * 1025})
+    ledger = rs.Ledger(tmp_path / "l", rs.ZCDP(5.0), discovery_delta=1e-6)
+    with pytest.raises(rs.ResiduaError, match=r"add up to 2\^62 or more"):
+        rs.discover(rs.Source.frame(data, counts="c"), "j", rs.ZCDP(0.5), delta=1e-9, ledger=ledger)
+    assert ledger.entries == ()

@@ -110,6 +110,7 @@ def test_a_debit_that_crashed_before_its_witness_reads_no_data_and_may_be_lost(
 
 def test_a_lost_ledger_is_not_made_again_beside_its_witness(folder: Path) -> None:
     ledger = opened(folder)
+    debit(ledger)
     ledger.path.unlink()
     with pytest.raises(LedgerError, match=r"a ledger that is not at .*not mounted.*name another witness"):
         opened(folder)
@@ -148,3 +149,28 @@ def test_a_witness_that_cannot_be_written_costs_nothing(folder: Path, monkeypatc
     monkeypatch.undo()
     assert ledger.remaining_exactly == before
     debit(ledger)
+
+
+def test_the_first_copy_is_refused_where_the_witness_is_not_mounted(folder: Path) -> None:
+    ledger = opened(folder)
+    first = shutil.copy(ledger.path, folder / "first")
+    debit(ledger)
+    (folder / "elsewhere" / "people.witness").unlink()
+    shutil.copy(first, ledger.path)
+    for open_again in (lambda: Ledger(ledger.path), lambda: opened(folder)):
+        with pytest.raises(LedgerError, match="is not there; mount its disk"):
+            open_again()
+
+
+def test_a_line_that_is_taken_up_again_is_known_to_the_witness_first(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = shutil.copy(opened(folder).path, folder / "copy")
+    monkeypatch.setattr("residua.measurement.witness.Witness.note", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        debit(opened(folder))
+    monkeypatch.undo()
+    opened(folder).confirm()
+    shutil.copy(copy, folder / "people.ledger")
+    with pytest.raises(LedgerError, match="older than its witness"):
+        opened(folder)

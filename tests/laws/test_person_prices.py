@@ -237,7 +237,7 @@ def test_products_for_persons(objective, per):
 def test_products_for_replacements_have_a_gap(asked):
     domain = rs.Domain.of_sizes({"a": 4, "b": 3})
     workload = rs.product(domain, {"a": asked, "b": "identity"}) + rs.marginals(domain, ways=[0, 1])
-    plan = rs.plan(workload, BUDGET, unit=rs.ReplaceOne())
+    plan = rs.plan(workload, BUDGET, unit=rs.ReplaceOne(), form=rs.Lattice())
     assert 0 <= plan.gap < np.inf
     bound = plan.variances(workload).sum() / (1 + plan.gap)
     rng = np.random.default_rng(1)

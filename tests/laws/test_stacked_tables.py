@@ -56,7 +56,7 @@ def test_a_part_of_a_family_is_rebuilt_as_the_whole_is(name: str) -> None:
 def test_blocks_hold_every_table_once_with_its_error_bars_and_labels(name: str, full: bool) -> None:
     release = released(PLANS[name])
     tables = ExportBlocks(release, 0.9, full, block_cells=5)
-    told = about(release.plan, {}, title="People", confidence=0.9, biased=False, language=None)
+    told = about(release.plan, {}, title="People", confidence=0.9, biased=False)
     assert len(tables.blocks) > 1
     found = pa.concat_tables(
         [pq.read_table(pa.BufferReader(tables.block(i, told))) for i in range(len(tables.blocks))]
@@ -90,7 +90,7 @@ def test_no_more_parts_are_read_than_a_block_needs(tmp_path: Path) -> None:
     parts = PartedIntegers(tmp_path, starts, digests)
     lazily = rs.Release(release.planned, release.measurements, parts)  # type: ignore[arg-type]
     tables = ExportBlocks(lazily, block_cells=16)
-    told = about(release.plan, {}, title="", confidence=0.95, biased=False, language=None)
+    told = about(release.plan, {}, title="", confidence=0.95, biased=False)
     tables.block(0, told)
     assert 0 < parts.part.cache_info().misses <= 6 < len(starts) - 1
 
@@ -113,7 +113,7 @@ def test_executors_that_see_no_release_or_another_say_so(tmp_path: Path) -> None
     release = released(PLANS["normal"])
     release.save(tmp_path / "release")
     (tmp_path / "out").mkdir()
-    told = about(release.plan, {}, title="", confidence=0.95, biased=False, language=None)
+    told = about(release.plan, {}, title="", confidence=0.95, biased=False)
     numbers = [pa.record_batch({"block": pa.array([0], pa.int32())})]
 
     def said(**other: Any) -> str:

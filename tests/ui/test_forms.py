@@ -126,6 +126,8 @@ def test_every_specification_of_the_documentation_comes_back():
     assert len(texts) > 5
     for text in texts:
         content = tomllib.loads(text)
+        if "colours" in content:  # a theme of reports
+            continue
         assert typed(again(content)) == typed({key: value for key, value in content.items() if value})
 
 

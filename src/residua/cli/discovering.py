@@ -56,7 +56,7 @@ def run_discovery(
 
 
 def _print(discovery: Discovery, path: Path, spec: Spec, *, as_json: bool) -> None:
-    settings = discovery.settings() if discovery.values else None
+    settings = discovery.settings() if discovery.found else None
     if settings is not None:
         new = _replaced(path, discovery.name, settings, discovery.statement)
         write_atomically(path, new.encode(), ours=lambda _: True)

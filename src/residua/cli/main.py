@@ -328,9 +328,9 @@ def report(
     theme: ReportTheme = None,
     language: Language = None,
 ) -> None:
-    """Write one page for people: a headline, charts, all tables, methods and the guarantee.
+    """Write one page for people.
 
-    It loads nothing. Reads no data and costs nothing.
+    A headline, charts, all tables, methods and the guarantee. Reads no data, loads nothing and costs nothing.
     """
     cli.comparing.write_report_of(
         subject, beside, out, title, since=since, map=map, theme=theme, language=language

@@ -210,6 +210,7 @@ class Continual:
         """The next period, begun in the ledger with noise that is drawn to its last bit, or taken up again."""
         if at.is_begun:
             require_same_data(self._ledger, at, fingerprint)
+            self._ledger.confirm()
         while not at.is_begun:
             _, drawn = rounded_so_far(_forward(self._plan), _grid(self._plan), at.drawn.extended())
             try:
@@ -227,6 +228,8 @@ class Continual:
                 "plan is not along one axis; give rs.plan(rs.prefixes(domain, attribute), …, form=rs.Axis()), or plan "
                 "a specification of prefixes with [objective] axis = true."
             )
+        if plan.domain.amounts:
+            raise PlanError("plan has amounts, whose sums are not released as they grow; leave them out of the domain.")
         noise = _forward(plan)
         if not isinstance(plan.unit, AddRemove | ReplaceOne):
             raise PlanError(

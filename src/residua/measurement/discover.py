@@ -21,7 +21,7 @@ from typing import Any, Literal, cast, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.domain import Attribute, Bins, Categories, Integers
+from residua.domain import OTHER, Attribute, Bins, Categories, Integers
 from residua.errors import DomainError, PrivacyError, SourceError
 from residua.measurement.job import Progress, account_of, require_agreement, step_of, told_of_debit, without_records
 from residua.measurement.ledger import Ledger
@@ -34,7 +34,9 @@ from residua.privacy.exact import probability, round_up
 from residua.privacy.selection import ONE, release_chances
 from residua.source import Source, source_of
 from residua.source.bound import Words
+from residua.source.counting import total_of
 from residua.source.digest import Digest
+from residua.source.options import MOST_RECORDS
 
 Kind = Literal["values", "whole numbers", "numbers"]
 _STEPS = [float(f"{digit}e{power}") for power in range(-6, 16) for digit in (1, 2, 5)]
@@ -56,8 +58,9 @@ class Discovery:
         cost: what it cost the unit, in the currency.
         currency: pcost or epsilon.
         delta: the probability that nothing is promised.
-        certain: a value that so many hold is found for certain.
-        even: one that so many hold is found at least every other time.
+        certain: a value that is counted for so many is found for certain. (Of persons with more values than count, a
+            random few count.)
+        even: one that is counted for so many is found at least every other time.
         counted: what was counted: records, or persons with so many of their values.
         sequence: the ledger's debit.
         digest: of that line of the ledger.
@@ -75,6 +78,11 @@ class Discovery:
     sequence: int
     digest: str
 
+    @property
+    def found(self) -> bool:
+        """Whether there is a value to declare; `(other)` is what all that are not declared are called."""
+        return bool({*self.values} - {OTHER})
+
     @cached_property
     def attribute(self) -> Attribute:
         """The column as an attribute of a domain; what was not found is counted as other, what is absent too.
@@ -82,13 +90,14 @@ class Discovery:
         Raises:
             DomainError: nothing was found.
         """
-        if not self.values:
+        if not self.found:
             raise DomainError(
                 f"no value of {self.name!r} is held by enough to be found ({self.certain:,} are always enough); spend "
                 "more, or declare what it may hold."
             )
         if self.kind == "values":
-            return Categories(self.values, unknown="other", missing="other")
+            listed = tuple(value for value in self.values if value != OTHER)  # which is what all others are called
+            return Categories(listed, unknown="other", missing="other")
         low, high = self.range
         if self.kind == "whole numbers" and high - low <= _MOST_INTEGERS:
             return Integers(int(np.ceil(low)), int(np.ceil(high)) - 1, unknown="other", missing="other")
@@ -107,8 +116,8 @@ class Discovery:
         what = "values" if self.kind == "values" else "cells of a public grid 1, 2, 5, 10, …"
         return (
             f"The {what} of {self.name!r} were discovered with {brief(cost)} and delta {round_up(self.delta):.4g}, "
-            f"counting {self.counted}. One that {self.certain:,} hold is always found, one that {self.even:,} hold at "
-            f"least every other time, one that a single one holds with probability at most "
+            f"counting {self.counted}. One that is counted {self.certain:,} times is always found, one that is counted "
+            f"{self.even:,} times at least every other time, one that a single one holds with probability at most "
             f"{round_up(self.delta):.4g}. None is invented; what was not found is counted as other."
         )
 
@@ -247,7 +256,7 @@ class _Reading:
         from residua.domain.codec import whole_numbers
         from residua.source.persons import person_hashes
 
-        options, done, show = self.data.options, 0, step_of(step, progress)
+        options, done, total, show = self.data.options, 0, 0, step_of(step, progress)
         columns = [self.name, *([options.counts] if options.counts else []), *options.person]
         words = np.frombuffer(self.key, dtype="<u8")
         for batch in data.digested(columns, digest):
@@ -256,6 +265,8 @@ class _Reading:
                 multiples, states = whole_numbers(batch.column(1), options.counts)
                 if (states < 0).any() or (multiples < 0).any():
                     raise SourceError(f"column {options.counts!r} must hold whole numbers of at least 0; correct it.")
+                if (total := total + total_of(multiples)) >= MOST_RECORDS:
+                    raise SourceError(f"the counts in column {options.counts!r} add up to 2^62 or more; correct them.")
             persons = None
             if options.person:
                 ids = [batch.column(batch.schema.get_field_index(name)) for name in options.person]

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Self
 
+from residua.disk import sync
 from residua.errors import LedgerError, LedgerMovedError
 from residua.files import require_path
 from residua.folders import require_free
@@ -115,10 +116,11 @@ class Ledger(LedgerFacts, Shown):
             _require_text("population", name, "say who the people are")
             allowed, salt = amounts.allowance(budget), secrets.token_hex(16)
             bound = None if dataset is None else _salted(salt, dataset)
-            if place is not None:
-                Witness.beside(self._path, place).require_new(self._path)
+            beside = None if place is None else Witness.beside(self._path, place)
+            if beside is not None:
+                beside.require_new(self._path)
             header = Header(budget, unit, allowed, salt, bound, name, delta or Fraction(0), place)
-            file.create_file(self._path, header)
+            file.create_file(self._path, header, (lambda _: None) if beside is None else beside.begin)
         contents = self._read()
         self._header = held = contents.header
         self._require_fixed(held.budget, budget, f"has the budget {held.budget!r}", "or leave the budget out")
@@ -129,10 +131,7 @@ class Ledger(LedgerFacts, Shown):
         self._require_fixed(held.witness, place, f"has the witness {held.witness!r}", "or none")
         if held.witness is not None:
             self._witness = Witness.beside(self._path, held.witness)
-            if not self._witness.path.exists():  # whoever made the ledger may have died before it was there
-                with self._held() as (_, contents):
-                    self._witness.advance(contents)
-            self._witness.check(contents, self._name)
+            contents = self._read()  # beside its witness, under one lock
         if dataset is not None:
             self._bound(contents, dataset)
 
@@ -152,11 +151,6 @@ class Ledger(LedgerFacts, Shown):
             raise LedgerError(
                 f"the ledger {self._name} {states}, fixed at creation, not {given}; give the same, {which}."
             )
-
-    def knows(self, fingerprint: str) -> bool:
-        """Whether a debit for the dataset with this fingerprint would be accepted; all are while there is none."""
-        contents = self._read()
-        return not contents.datasets or _salted(contents.header.salt, fingerprint) in contents.datasets
 
     def can_spend(self, cost: Fraction | int, *, currency: Currency = "pcost") -> bool:
         """Whether a debit of this cost would be allowed now; another may come first."""
@@ -289,12 +283,22 @@ class Ledger(LedgerFacts, Shown):
 
     def _appended(self, handle: int, contents: Contents, body: Mapping[str, Any]) -> bytes:
         """One more line, on disk, and known to the witness."""
-        if self._witness is not None:
-            self._witness.advance(contents)  # shows that it can be written, before anything is spent
+        self._confirmed(handle, contents)  # shows that it can be written, before anything is spent
         line = file.append(handle, self._path, contents, body)
         if self._witness is not None:
             self._witness.note(contents, file.digest_of_line(line))
         return line
+
+    def confirm(self) -> None:
+        """Has the witness know every line, before what a line paid for is taken up again after a crash."""
+        if self._witness is not None:
+            with self._held() as (handle, contents):
+                self._confirmed(handle, contents)
+
+    def _confirmed(self, handle: int, contents: Contents) -> None:
+        if self._witness is not None:
+            sync(handle)  # a last line that was cut off by a crash may not be on disk yet
+            self._witness.advance(contents)
 
     def __repr__(self) -> str:
         return f"Ledger({str(self._path)!r}, {self._header.budget!r})"

@@ -33,7 +33,7 @@ import json
 import os
 import secrets
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
@@ -189,10 +189,11 @@ def digest_of_line(line: bytes) -> str:
     return line[-66:-2].decode("ascii")
 
 
-def create_file(path: Path, header: Header) -> None:
+def create_file(path: Path, header: Header, before: Callable[[str], None]) -> None:
     """Creates a ledger of one line, whole and durable; one that is there already is left alone.
 
-    Guarantee: whatever happens, `path` is absent, or another's, or holds all of the line.
+    Guarantee: whatever happens, `path` is absent, or another's, or holds all of the line; and `before` was called with
+    the line's digest.
     """
     require_locks()
     try:
@@ -203,10 +204,12 @@ def create_file(path: Path, header: Header) -> None:
             # It holds a digest of the data: for the curator only.
             handle = os.open(temporary, BINARY | os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             try:
-                _write(handle, _sealed(0, _header_body(header), "") + b"\n", 0)
+                line = _sealed(0, _header_body(header), "")
+                _write(handle, line + b"\n", 0)
                 sync(handle)
             finally:
                 os.close(handle)
+            before(digest_of_line(line))
             name_once(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)

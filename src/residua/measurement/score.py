@@ -291,6 +291,8 @@ def compile_scores(domain: Domain, models: Mapping[Sequence[str], Any], scale: f
     Raises:
         PlanError: no models, or a table of another shape, not finite or negative.
     """
+    if domain.amounts:
+        raise PlanError("domain has amounts, of which tables have no scores; leave them out.")
     if not isinstance(models, Mapping) or not models:
         raise PlanError("models is empty or no mapping; give attributes → a table of counts that is public.")
     tables: dict[tuple[int, ...], NDArray[np.float64]] = {}

@@ -3,8 +3,9 @@
 A witness states the ledger's identity and the number and digest of a line. The ledger must contain that line. An append
 is first a line of the ledger, on disk, then the witness, whole and on disk; only then does the debit return, and only
 then is data read. So a crash leaves a witness that is one line behind, by a debit whose data nobody read: whoever
-restores a copy without that line spends nothing twice, and honest use goes on. Before the next line
-the witness is written again, so that it is never two lines behind, and a disk that refuses is noticed first.
+restores a copy without that line spends nothing twice, and honest use goes on. Before the next line, and before what
+the last one paid for is taken up again, the witness is written again, so that it is never two lines behind, and a disk
+that refuses is noticed first. A new ledger's witness is there before the ledger: a missing one is never made up for.
 
 What it cannot notice: ledger and witness set back together. Keep it where backups of the ledger do not reach.
 """
@@ -45,8 +46,11 @@ class Witness:
         return cls(path)
 
     def require_new(self, ledger: Path) -> None:
-        """Refuses to make a ledger where an earlier one was: it is lost, or not mounted."""
-        if self.path.exists() and not ledger.exists():
+        """Refuses to make a ledger where an earlier one was: it is lost, or not mounted.
+
+        A witness of a first line alone is no such sign: nothing was spent, or the making was interrupted.
+        """
+        if self.path.exists() and not ledger.exists() and self._stated()[1] > 0:
             raise LedgerError(
                 f"there is a witness {str(self.path)!r} of a ledger that is not at {str(ledger)!r}: it was deleted, or "
                 f"is not mounted; {_RESTORE} For other people, name another witness."
@@ -59,8 +63,6 @@ class Witness:
             LedgerError: it is older, or the witness is another ledger's or not there.
         """
         if not self.path.exists():
-            if len(contents.digests) == 1:
-                return  # nothing was ever spent, and whoever made it may have died before the witness was there
             raise LedgerError(
                 f"the witness {str(self.path)!r} of the ledger {name} is not there; mount its disk, or restore it. "
                 "Nothing was spent."
@@ -75,6 +77,14 @@ class Witness:
                 f"the ledger {name} is older than its witness {str(self.path)!r} ({why}): it was set back to a copy; "
                 f"{_RESTORE}"
             )
+
+    def begin(self, digest: str) -> None:
+        """States the first line of a ledger that is about to be there.
+
+        Raises:
+            LedgerError: the disk refuses.
+        """
+        self._state(digest, 0, digest, "no ledger was made")
 
     def advance(self, contents: Contents) -> None:
         """States the ledger's last line.

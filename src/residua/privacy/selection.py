@@ -55,9 +55,11 @@ def release_chances(price: Fraction, delta: Fraction, k: int, *, pure: bool, onc
 
     Example:
         >>> chances = release_chances(Fraction(1), Fraction(1, 10**6), 1, pure=True, once=True)
-        >>> chances[0] <= ONE / 10**6, len(chances)
+        >>> chances[0] * 10**6 <= ONE, len(chances)
         (True, 28)
     """
+    if not once and k * k > _MOST:
+        raise PrivacyError(f"with {k:,} records of a unit in one value nothing can be found; protect persons instead.")
     with ctx.workprec(_PRECISION):
         steps = [_step(price, delta, c, k, pure=pure, once=once) for c in range(1, 2 if once else k + 1)]
         chances = [0]

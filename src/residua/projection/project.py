@@ -107,13 +107,12 @@ class Projected(Exported, Tabled):
         Raises:
             PlanError: the projection does not answer this marginal.
         """
-        positions = self.domain.positions(self.domain.listed(attributes))
+        names = self.domain.listed(attributes)
+        positions = self.domain.positions(names)
         members = tuple(sorted(positions))
         if not self.fit.supports(members):
-            raise PlanError(
-                f"this projection does not answer the marginal on {tuple(attributes)!r}; the release it is made from "
-                "must tell all its cells."
-            )
+            where = f"the marginal on {names!r}; the release it is made from must tell all its cells"
+            raise PlanError(f"this projection does not answer {where}.")
         table = np.array(self.fit.marginal(members))
         if self.terms.nonnegative:
             np.maximum(table, 0.0, out=table)  # what is left below zero is `infeasibility` at most

@@ -184,7 +184,7 @@ def rooms(words: Sequence[str], x: np.ndarray, margin: float) -> dict[int, int]:
     Example:
         >>> months = [f"2024-{month:02}" for month in range(1, 13)]
         >>> rooms(months, np.linspace(0, 1, 12), 60.0)
-        {0: 0, 3: 2, 6: 0, 9: 2}
+        {0: 0, 3: 1, 6: 0, 9: 1}
     """
     ending, steps = next(
         (each for form, each in _CALENDAR.items() if re.fullmatch(form, words[0])),

@@ -109,6 +109,8 @@ class Adaptation:
 
 def asked_for(workload: Workload, budget: Guarantee, look: float, scores: float) -> dict[str, Any]:
     """What an adaptation is for, in words and numbers that are equal if and only if it is the same one."""
+    if workload.domain.amounts:
+        raise PlanError("workload: its domain has amounts, to which no adaptation is made; leave them out.")
     tables = msgspec.json.encode([workload.sets, workload.weights.tolist(), workload.domain.sizes.tolist()])
     return {
         "tables": len(workload),
