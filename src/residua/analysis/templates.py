@@ -72,9 +72,9 @@ def marginal_template(workload: Workload, guarantee: Guarantee, *, unit: Unit = 
     noise, _, _ = spending.respond(game.cost * game.importance(masses))
     task = Task(workload, guarantee, unit=unit)
     assert task.allowed is not None
-    found = ProductPlan(domain=domain, lattice=below, precisions=1.0 / noise[numbers], gap=math.inf, **task.stated)
+    best = ProductPlan(domain=domain, lattice=below, precisions=1.0 / noise[numbers], gap=math.inf, **task.stated)
     # What is measured in whole tables costs one record 1; its residuals alone may cost less.
-    return found.scaled(task.allowed * BUDGET_SLACK / float(unit.scaled(1))).replaced(objective="marginal template")
+    return best.scaled(task.allowed * BUDGET_SLACK / float(unit.scaled(1))).replaced(objective="marginal template")
 
 
 def kronecker_template(workload: Workload, guarantee: Guarantee, *, unit: Unit = _RECORD) -> Plan:

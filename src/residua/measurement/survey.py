@@ -72,6 +72,6 @@ def measure_survey(
     for folder in filter(None, folders):
         require_free(folder)
     release = measure(plan, data, ledger=account, out=folders[0], **options)
-    told = {name: value for name, value in options.items() if name != "notice"}
-    beside = measure(squares, data.with_options(weights=weights.squares), ledger=account, out=folders[1], **told)
+    shared = {name: value for name, value in options.items() if name != "notice"}
+    beside = measure(squares, data.with_options(weights=weights.squares), ledger=account, out=folders[1], **shared)
     return weighted(release, squares=beside)

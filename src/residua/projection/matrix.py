@@ -113,9 +113,9 @@ class MatrixProblem(ProjectionProblem):
         from residua.projection.simplex import nearest_histogram
 
         F = self.queries()
-        told = np.ones(F.shape[1], dtype=bool) if self._untold is None else F.any(axis=0)
+        measured = np.ones(F.shape[1], dtype=bool) if self._untold is None else F.any(axis=0)
         nearest = nearest_histogram(
-            F[:, told],
+            F[:, measured],
             self._root @ observed,
             total=self.total(),
             equalities=self.equalities(),
@@ -124,7 +124,7 @@ class MatrixProblem(ProjectionProblem):
             progress=progress,
         )
         counts = np.zeros(F.shape[1])
-        counts[told] = nearest.coordinates
+        counts[measured] = nearest.coordinates
         return self.fit_of(self.spread(counts), nearest.gap, nearest.infeasibility)
 
     @cached_property

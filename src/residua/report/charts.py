@@ -300,6 +300,6 @@ def _log_axes(x: Scale, y: Scale) -> Iterator[Markup]:
     places = np.array([x(power) for power in powers])
     for at in places:
         yield line(percent(float(at)), 0, percent(float(at)), y.start, "grid")
-    for share, told in ((1.0, "100 %"), (0.1, "10 %"), (0.01, "1 %"), (0.001, "0.1 %")):
-        yield text(-8, y(share) + 4, numeral(told), "end", "tick")
+    for share, label in ((1.0, "100 %"), (0.1, "10 %"), (0.01, "1 %"), (0.001, "0.1 %")):
+        yield text(-8, y(share) + 4, numeral(label), "end", "tick")
     yield from _labels(words, places, y.start, 48.0 + _RIGHT + 12)

@@ -50,11 +50,11 @@ class Expected:
 
     def flags(self, domain: Domain, names: Sequence[str], stddev: float) -> list[int]:
         """How many cells of a table are expected to be reliable, to be used with caution, unreliable."""
-        told = [name for name in names if name in self.shares]
+        typed_in = [name for name in names if name in self.shares]
         alike = math.prod(domain[name].size for name in names if name not in self.shares)
-        if math.prod(domain[name].size for name in told) > _MOST_CELLS:
-            told, alike = [], math.prod(domain[name].size for name in names)
-        counts = self.counts(domain, told).ravel() / alike
+        if math.prod(domain[name].size for name in typed_in) > _MOST_CELLS:
+            typed_in, alike = [], math.prod(domain[name].size for name in names)
+        counts = self.counts(domain, typed_in).ravel() / alike
         enough, some = ((counts >= least * (1 - 1e-9)).sum() * alike for least in sizes_for(stddev))
         return [int(enough), int(some - enough), int(counts.size * alike - some)]
 
