@@ -12,7 +12,7 @@ import numpy as np
 import residua as rs
 from benchmarks.dense import seconds
 from benchmarks.show import print_rows
-from residua.plans.matrix.common import least_above
+from residua.plans.matrix.algebra import least_above
 from residua.session.measuring import missing
 
 ADMM = {(20, 3): 0.06, (20, 5): 0.05, (50, 3): 0.13, (50, 5): 0.33, (100, 3): 0.42, (100, 5): 0.82}

@@ -9,8 +9,9 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,14 @@ import numpy as np
 import pandas as pd
 
 import residua as rs
-from residua.measurement.noisy import with_noise
-from residua.release import Release
 from residua.workload import applied
-from tests.statistics.copies import tables_of
 from tests.statistics.quoted_cases import DOMAIN, PLANS, TABLES
 
 ADULT = Path(os.environ.get("ADULT", "adult-coded.csv"))
 PEOPLE = ("education", "marital-status", "relationship", "race", "sex", "income>50K")
+
+
+TABLES_BY_SIZE = {"hundreds per cell": TABLES["easy"], "a handful": TABLES["hard"], "hardly any": TABLES["tiny"]}
 
 
 # ---- data: records in codes, from 0 on
@@ -80,22 +81,26 @@ def domain_of(frame: pd.DataFrame) -> rs.Domain:
     return rs.Domain({name: rs.Integers(0, size - 1) for name, size in sizes.items()})
 
 
-def real_tables() -> dict[str, Any]:
-    """Real data in the cells that quoted numbers are asked of: ten ordered values × 2 × 2."""
-    people, air = adult("age", "sex", "income>50K"), flights()
-    late = {
-        "value": np.minimum(air["hour"] // 2, 11).clip(2, 11) - 2,
-        "at": air["origin"] == 1,
-        "late": air["late"] > 1,
+REAL = "Adult, one of five races"
+
+
+@cache
+def small_tables() -> dict[str, Any]:
+    """Ten ordered values × 2 × 2: simulated, and real people and flights, all of them or those of one kind."""
+    people, air = adult("age", "race", "sex", "income>50K"), flights()
+    hour = air["hour"].clip(5, 23) // 2 - 2  # from 4 to 23 o'clock, by two
+    air = pd.DataFrame({"value": hour, "at": air["origin"] == 1, "late": air["late"] > 1, "carrier": air["carrier"]})
+    people["age"] = people["age"] * 10 // (people["age"].max() + 1)
+    shape = (10, 2, 2)
+    tables = {
+        "Adult": counted(people.drop(columns="race"), shape),
+        REAL: counted(people[people["race"] == 2].drop(columns="race"), shape),
+        "flights": counted(air.drop(columns="carrier").astype(int), shape),
+        "flights, one of sixteen carriers": counted(
+            air[air["carrier"] == air["carrier"].value_counts().index[-4]].drop(columns="carrier").astype(int), shape
+        ),
     }
-    age = {"value": people["age"] * 10 // 32, "at": people["sex"], "paid": people["income>50K"]}
-    found = {}
-    for name, columns in (("Adult", age), ("flights", late)):
-        frame = pd.DataFrame(columns).astype(int)
-        frame["value"] = frame["value"].clip(0, 9)
-        found[name] = counted(frame, (10, 2, 2))
-    found["flights, 1 in 500"] = found["flights"] // 500
-    return found
+    return {**TABLES_BY_SIZE, **tables}
 
 
 # ---- plans
@@ -136,7 +141,6 @@ FORMS: dict[str, tuple[str, Callable[[], Any]]] = {
     "matrix ": ("Laplace", PLANS["Laplace matrix"]),
     "tables": ("Laplace", PLANS["Laplace tables"]),
 }
-SIMULATED = {"hundreds per cell": TABLES["easy"], "a handful": TABLES["hard"], "hardly any": TABLES["tiny"]}
 
 
 @dataclass(frozen=True)
@@ -210,11 +214,3 @@ def truths(workload: Any, x: Any) -> Any:
         away = tuple(set(range(x.ndim)) - {i for i, _ in term})
         answers.append(np.ravel(applied(term, x.sum(axis=away).astype(float))))
     return np.concatenate(answers)
-
-
-def releases(plan: Any, x: Any, count: int) -> Iterator[Release]:
-    """Releases of a true table, through the measuring step's own noise."""
-    measurements = plan.measurements
-    tables = tables_of(measurements, x)
-    for _ in range(count):
-        yield Release(plan, measurements, with_noise(measurements, tables.copy()))

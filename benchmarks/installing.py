@@ -2,11 +2,13 @@
 
 Wheel and sdist are built once. Each row installs into an environment of its own, with the newest versions that the
 index has, and then runs `residua demo`, whose first run compiles and keeps what is compiled. Interpreters are those of
-this machine (on the path, or of pyenv); others are named as not there.
+this machine (on the path, or of pyenv); others are named as not there. `--versions 3.13 3.14` asks for some, and
+`--built FOLDER` for what was built before; `bash scripts/python314` runs this with Debian's Python 3.14.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import platform
 import shutil
@@ -14,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks.show import print_rows
@@ -82,12 +84,14 @@ WAYS: dict[str, tuple[str, Callable[[str, Path, Path], tuple[float, float, float
 }
 
 
-def rows() -> list[list[str]]:
+def rows(versions: Sequence[str], built: Path | None) -> list[list[str]]:
     """A row for each interpreter and way."""
     shown = []
     with tempfile.TemporaryDirectory() as made:
-        run(sys.executable, "-m", "build", "--outdir", made, ROOT, cwd=ROOT)
-        for version in VERSIONS:
+        if built is None:
+            built = Path(made)
+            run(sys.executable, "-m", "build", "--outdir", made, ROOT, cwd=ROOT)
+        for version in versions:
             python = interpreter(version)
             for way, (pattern, install) in WAYS.items():
                 named = [f"{platform.system()} {platform.machine()}", version, way]
@@ -96,7 +100,7 @@ def rows() -> list[list[str]]:
                     continue
                 with tempfile.TemporaryDirectory() as folder:
                     try:
-                        seconds, size, first = install(python, next(Path(made).glob(pattern)), Path(folder))
+                        seconds, size, first = install(python, next(built.glob(pattern)), Path(folder))
                         shown.append([*named, f"{seconds:.0f}", f"{size:.0f}", f"{first:.1f}"])
                     except RuntimeError as problem:
                         shown.append([*named, str(problem)[-80:], "", ""])
@@ -105,4 +109,8 @@ def rows() -> list[list[str]]:
 
 
 if __name__ == "__main__":
-    print_rows("First release", ["platform", "Python", "way", "installed in s", "MB", "first release in s"], rows())
+    asked = argparse.ArgumentParser()
+    asked.add_argument("--versions", nargs="+", default=VERSIONS)
+    asked.add_argument("--built", type=Path)
+    shown = rows(**vars(asked.parse_args()))
+    print_rows("First release", ["platform", "Python", "way", "installed in s", "MB", "first release in s"], shown)

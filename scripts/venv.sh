@@ -11,4 +11,12 @@ if ! python3 -c 'import ensurepip' 2>/dev/null; then  # Debian ships venv apart 
 fi
 [ -x "$1/bin/python" ] || python3 -m venv "$1"
 PYTHON="$1/bin/python"
-"$PYTHON" -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable ".$2"
+installed="$(echo "$2" | cat - pyproject.toml constraints.txt | cksum)"
+if [ "$(cat "$1/installed" 2>/dev/null)" != "$installed" ]; then
+  pip=("$PYTHON" -m pip install --quiet --disable-pip-version-check --no-compile)
+  "${pip[@]}" "pip>=24.1"  # older ones, as Python brings them, take twice as long to choose
+  # PySpark comes as sources: 500 MB, which need not be compressed into a wheel only to be unpacked at once.
+  printf '[bdist_wheel]\ncompression = stored\n' >"$1/wheels.cfg"
+  DIST_EXTRA_CONFIG=$PWD/$1/wheels.cfg "${pip[@]}" --constraint constraints.txt --editable ".$2"
+  echo "$installed" >"$1/installed"
+fi

@@ -58,7 +58,7 @@ def test_the_metadata_are_complete() -> None:
     assert told["License-Expression"] == "Apache-2.0"
     assert set(told.get_all("License-File") or ()) == {"LICENSE", "NOTICE"}
     classifiers = told.get_all("Classifier") or ()
-    assert {f"Programming Language :: Python :: 3.{minor}" for minor in (11, 12, 13)} < set(classifiers)
+    assert {f"Programming Language :: Python :: 3.{minor}" for minor in (11, 12, 13, 14)} < set(classifiers)
     assert "Typing :: Typed" in classifiers
     assert (Path(str(files("residua"))) / "py.typed").is_file()
     assert told["Requires-Python"] == ">=3.11"

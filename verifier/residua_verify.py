@@ -16,6 +16,7 @@ from __future__ import annotations
 import base64
 import decimal
 import hashlib
+import heapq
 import json
 import math
 import struct
@@ -424,7 +425,12 @@ class Cells:
         if math.prod(len(each) + 1 for each in classes) <= 2**19:
             below = opposed([(len(each), each[0].ratio) for each in classes], terms.items())
         else:
-            below = sum((cost * max([-f.ratio for f in own] + [Fraction(0)]) for cost, own in self.costs), Fraction(0))
+            shared, free = dict[frozenset[Factor], int](), 0
+            for cost, own in self.costs:
+                shared[own], free = shared.get(own, 0) + cost, free + (0 if own else cost)
+            worst = (cost * max([-f.ratio for f in own] + [Fraction(0)]) for own, cost in shared.items())
+            blocks = [(cost, list(own)) for own, cost in shared.items() if own and cost]
+            below = min(sum(worst, Fraction(0)), -in_common(blocks)) - free
         return min(2 * self.added + 2 * math.ceil(below), 4 * self.added)
 
     def alike(self) -> tuple[list[list[Factor]], dict[tuple[int, ...], Fraction]]:
@@ -500,6 +506,71 @@ def opposed(classes: list[tuple[int, Fraction]], terms: Iterable[tuple[tuple[int
             merged[tuple(left)] = merged.get(tuple(left), Fraction(0)) + cost * means[t]
         largest.append(opposed(rest, merged.items()))
     return max(largest)
+
+
+def in_common(pieces: list[tuple[int, list[Factor]]]) -> Fraction:
+    """No more than Γ(c, c') of any two cells, by the sums s, P and T of the page."""
+    members = list(dict.fromkeys(f for _, own in pieces for f in own))
+    r = {f: Fraction(math.floor(min(f.ratio, Fraction(0)) * 2**48), 2**48) for f in members}
+    n, top = len(members), max((min(len(own), 3) for _, own in pieces), default=0)
+    if top < 2 or n < 4:
+        return -sum((cost * max(-r[f] for f in own) for cost, own in pieces), Fraction(0))
+    unit, logs = max(cost for cost, _ in pieces), dict.fromkeys(members, 0.0)
+    for cost, own in pieces:
+        for f in own if len(own) == top else ():
+            logs[f] += math.log(cost / unit)
+    mine, others = math.comb(n - 1, top - 1), math.comb(n - 2, top - 2)
+    mean = sum(logs.values()) / (mine + others * (n - 1))
+    logs = {f: (logs[f] - others * mean) / (mine - others) for f in members}
+    most = max(logs.values())
+    a = {f: Fraction(round(math.exp(max(logs[f] - most, -25)) * 2**48), 2**48) for f in members}
+    single, rest, two, three = dict.fromkeys(members, Fraction(0)), Fraction(0), Fraction(0), Fraction(0)
+    listed = [[(Fraction(cost, unit), own) for cost, own in pieces if len(own) == t] for t in range(n + 1)]
+    if len(listed[2]) == math.comb(n, 2):
+        two = min(cost / (a[own[0]] * a[own[1]]) for cost, own in listed[2])
+    if len(listed[3]) == math.comb(n, 3):
+        three = min(cost / (a[own[0]] * a[own[1]] * a[own[2]]) for cost, own in listed[3])
+    two, three = (Fraction(math.floor(beta * 2**48), 2**48) for beta in (two, three))
+    for cost, own in (piece for each in listed[1:] for piece in each):
+        if len(own) == 1:
+            single[own[0]] += cost
+        else:
+            left = cost - {2: two, 3: three}.get(len(own), 0) * math.prod(a[f] for f in own)
+            rest += max(left * max(-r[f] for f in own), -left)
+    x2 = {f: a[f] ** 2 * (1 + r[f]) for f in members}
+    x3 = {f: a[f] ** 3 * (1 + r[f] + r[f] ** 2) for f in members}
+    fixed2 = sum(-(a[f] ** 2) * r[f] for f in members)
+    fixed3 = sum(-(a[f] ** 3) * r[f] * (1 + r[f]) for f in members)
+    rough = [tuple(map(float, (single[f], x2[f], x3[f], a[f], r[f]))) for f in members]
+
+    def slope(low: float, high: float) -> float:
+        """The best multiplier of s, about: where the minimiser's own s is inside."""
+        w = max(float(two + three * Fraction(high)) / 2, 0.0)
+        ranked = sorted(((c - w * p + float(three) / 3 * t) / each, each, least) for c, p, t, each, least in rough)
+        s, q = sum(each * least for _, each, least in ranked), 0.0
+        for q, each, least in ranked:  # below q, its member is at its least ratio; above, at 1
+            if q >= 0 and s >= low:
+                return 0.0
+            s += each * (1 - least)
+            if s > (high if q < 0 else low):
+                return q
+        return max(q, 0.0)
+
+    def proven(low: float, high: float) -> Fraction:
+        s0, s1, nu = Fraction(low), Fraction(high), Fraction(slope(low, high))
+        w = max((two + three * s1) / 2, Fraction(0))
+        square = Fraction(0) if s0 <= 0 <= s1 else min(s0**2, s1**2)
+        total = two / 2 * square + three / 6 * s0**3 - w * fixed2 + three / 3 * fixed3 + min(nu * s0, nu * s1)
+        slopes = ((single[f] - w * x2[f] + three / 3 * x3[f] - nu * a[f], r[f]) for f in members)
+        return total + sum(min(c, c * least) for c, least in slopes)
+
+    ends = math.floor(sum(a[f] * r[f] for f in members)) - 1.0, math.ceil(sum(a.values())) + 1.0
+    open_ = [(proven(*ends), *ends)]
+    for _ in range(400):
+        _, low, high = heapq.heappop(open_)
+        for each in ((low, (low + high) / 2), ((low + high) / 2, high)):
+            heapq.heappush(open_, (proven(*each), *each))
+    return (open_[0][0] - rest) * unit
 
 
 def pairs_agreeing(records: int, limits: Iterable[int]) -> int:

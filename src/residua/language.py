@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -69,12 +69,12 @@ def current() -> str:
 
 
 @contextmanager
-def speaking(language: str | None, titles: Iterable[str] = ()) -> Iterator[None]:
-    """Lets everything inside be said in a language; None changes nothing.
+def speaking(language: str | None, domain: Any = None) -> Iterator[None]:
+    """Lets everything inside be said in a language; None changes nothing, unless the domain has one of its own.
 
     Args:
         language: its tag, such as `"de"`, or `"de-AT"` for the catalogue of `"de"` and titles of its own.
-        titles: languages in which the domain has titles; one without a catalogue gets these titles and English.
+        domain: what it is about; a language without a catalogue gets the titles that the domain has in it, and English.
 
     Raises:
         PlanError: a language that is neither.
@@ -84,10 +84,11 @@ def speaking(language: str | None, titles: Iterable[str] = ()) -> Iterator[None]
         ...     numeral("1,234.5")
         '1.234,5'
     """
+    language = getattr(domain, "language", "") or None if language is None else language
     if language is None:
         yield
         return
-    there = dict.fromkeys((*languages(), *titles))
+    there = dict.fromkeys((*languages(), *getattr(domain, "languages", ())))
     if not isinstance(language, str) or not {language, language.partition("-")[0]} & set(there):
         raise PlanError(f"language={language!r} is not known; take {', '.join(there)}, or declare titles in it.")
     before = _current.set(language)
@@ -102,7 +103,7 @@ def spoken(function: Callable[..., R]) -> Callable[..., R]:
 
     @wraps(function)
     def called(about: Any, *args: Any, language: str | None = None, **options: Any) -> R:
-        with speaking(language, getattr(getattr(about, "domain", None), "languages", ())):
+        with speaking(language, getattr(about, "domain", None)):
             return function(about, *args, **options)
 
     return called

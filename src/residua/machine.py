@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any
 
 # SciPy is loaded when first used: whoever only reads tables does not wait for it.
 if TYPE_CHECKING:
@@ -41,7 +41,6 @@ def processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-F = TypeVar("F", bound=Callable[..., Any])
 LARGE = 1024  # rows of a matrix
 
 
@@ -70,7 +69,7 @@ def threads_for(side: float) -> Iterator[None]:
         yield
 
 
-def compiled(function: F, *, fastmath: bool = False) -> F:
+def compiled(function: Any, *, fastmath: bool = False) -> Any:
     """The function, compiled when first called, with the arithmetic of IEEE 754 as it is written.
 
     Args:
@@ -80,21 +79,21 @@ def compiled(function: F, *, fastmath: bool = False) -> F:
     import numba
 
     try:
-        return cast("F", numba.njit(nogil=True, cache=True, fastmath=fastmath)(function))
+        return numba.njit(nogil=True, cache=True, fastmath=fastmath)(function)
     except RuntimeError:  # neither the package nor the user has a folder that can be written to
-        return cast("F", numba.njit(nogil=True, fastmath=fastmath)(function))
+        return numba.njit(nogil=True, fastmath=fastmath)(function)
 
 
-def compiled_loosely(function: F) -> F:
+def compiled_loosely(function: Any) -> Any:
     """The same, with sums in whatever order is fastest; callers check that everything is finite."""
     return compiled(function, fastmath=True)
 
 
-def compiled_inline(function: F) -> F:
+def compiled_inline(function: Any) -> Any:
     """A small part of compiled functions, kept with those that call it."""
     import numba
 
-    return cast("F", numba.njit(nogil=True)(function))
+    return numba.njit(nogil=True)(function)
 
 
 def free_bytes() -> int | None:

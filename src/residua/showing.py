@@ -22,7 +22,7 @@ from functools import wraps
 from html import escape
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, cast
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -44,8 +44,7 @@ class Shown:
     """A value that notebooks show as a small picture of itself. Values that hold true counts are never `Shown`."""
 
     def _repr_html_(self) -> str:
-        html: str = shown_by("fragment")(self)
-        return html
+        return cast("str", shown_by("fragment")(self))
 
 
 class Reported(Shown):
@@ -89,8 +88,7 @@ class ReportedPlan(Reported):
     """A plan: `print` shows the table of errors that the command shows."""
 
     def __str__(self) -> str:
-        text: str = shown_by("plan_text")(self)
-        return text
+        return cast("str", shown_by("plan_text")(self))
 
 
 class Exported(Reported):

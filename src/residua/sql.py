@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 _QUERIES = {"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"}
 # Kinds of the engine's errors that speak of the query's text alone; all others may quote values of the data.
@@ -172,8 +172,7 @@ def row_expression(text: str) -> Expression:
 
 def tree_of(text: str) -> dict[str, Any]:
     """The parse of one expression, as a part of others."""
-    tree: dict[str, Any] = _statements(f"SELECT {text}")[0]["node"]["select_list"][0]
-    return tree
+    return cast("dict[str, Any]", _statements(f"SELECT {text}")[0]["node"]["select_list"][0])
 
 
 def sql_of(part: Mapping[str, Any]) -> str:

@@ -72,7 +72,7 @@ def process(*args: str, cwd: Path, ledger: bool = True, **settings: object) -> E
         with_ledger(args, cwd)
     env = {**os.environ, "PYTHONWARNINGS": "error::RuntimeWarning", "COLUMNS": "80"}
     done = subprocess.run(  # type: ignore[call-overload]
-        [str(COMMAND), *args], cwd=cwd, capture_output=True, text=True, env=env, timeout=120, **settings
+        [str(COMMAND), *args], cwd=cwd, capture_output=True, text=True, env=env, timeout=600, **settings
     )
     return Ended(done.returncode, done.stdout, done.stderr)
 
@@ -114,7 +114,7 @@ def in_terminal(*args: str, cwd: Path) -> tuple[int, str]:
     child = subprocess.Popen([str(COMMAND), *args], cwd=cwd, stdin=slave, stdout=slave, stderr=slave, env=env)
     os.close(slave)
     written = b""
-    while select.select([master], [], [], 60)[0]:
+    while select.select([master], [], [], 600)[0]:
         try:
             part = os.read(master, 65_536)
         except OSError:  # Linux says so when the last writer is gone
@@ -123,7 +123,7 @@ def in_terminal(*args: str, cwd: Path) -> tuple[int, str]:
             break
         written += part
     os.close(master)
-    return child.wait(60), written.decode()
+    return child.wait(600), written.decode()
 
 
 def visible(written: str) -> list[str]:

@@ -48,6 +48,6 @@ def spent(folder: Path, rho: float = 0.5) -> Path:
 def started(before: str, *args: str, cwd: Path) -> Ended:
     program = f"import os, sys; {before}os.execv(sys.argv[1], sys.argv[1:])"
     done = subprocess.run(
-        [sys.executable, "-c", program, str(COMMAND), *args], cwd=cwd, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", program, str(COMMAND), *args], cwd=cwd, capture_output=True, text=True, timeout=600
     )
     return Ended(done.returncode, done.stdout, done.stderr)

@@ -143,6 +143,9 @@ def sound(folder: Path, name: str) -> str:
             held = np.frombuffer(content[: len(content) // 8 * 8], dtype=np.int64)  # a header of 8k bytes, then cells
             assert np.count_nonzero(held == TRUTH) < 10
             assert debited or not held.any()  # before the debit, nothing at all
+        if not (partial / "release.json").exists():
+            with pytest.raises(ResiduaError):
+                rs.Release.load(partial)
     if not (folder / name).exists():
         return "debited" if debited else "prepared" if left else "nothing"
     assert {path.name for path in (folder / name).iterdir()} == FILES
@@ -176,6 +179,7 @@ def test_a_hundred_kills_at_random_moments(nursery: Nursery) -> None:
             break
     assert killed > 60, killed
     assert all(phases.values()), phases
+    assert any(not (one / "release.json").exists() for one in folder.glob(".out-*.partial-*"))  # and was not loaded
     # Nothing that was left behind is in the way.
     assert nursery.release("afterwards")[0] == 0
     assert sound(folder, "afterwards") == "released"
@@ -192,7 +196,7 @@ def test_kills_of_the_installed_command(tmp_path: Path) -> None:
             time.sleep(0.001)
         begun = time.monotonic()
         if share is None:
-            assert child.wait(60) == 0
+            assert child.wait(600) == 0
             whole = time.monotonic() - begun
         else:
             time.sleep(share * whole)
@@ -216,7 +220,7 @@ def test_two_processes_race_for_the_last_budget(tmp_path: Path) -> None:
         )
         for name in names
     ]
-    said = [racer.communicate(timeout=120)[1] for racer in racers]
+    said = [racer.communicate(timeout=600)[1] for racer in racers]
     assert sorted(racer.returncode for racer in racers) == [0, 4], said
     [loser] = [i for i, racer in enumerate(racers) if racer.returncode]
     assert said[loser].startswith("residua: the budget of ")
@@ -225,16 +229,3 @@ def test_two_processes_race_for_the_last_budget(tmp_path: Path) -> None:
     assert not (tmp_path / names[loser]).exists()
     assert len(rs.Ledger(tmp_path / "people.ledger").entries) == 1
     assert list(tmp_path.glob(".*")) == []
-
-
-def test_an_unfinished_folder_is_not_taken_for_a_release(nursery: Nursery) -> None:
-    whole = nursery.release("unkilled")[1]
-    for i in range(200):  # at all moments of a run, however fast the machine is just now
-        code, took = nursery.release(f"half-{i}", after=whole * (i % 20 + 0.5) / 20)
-        whole = took if code == 0 else whole
-        for partial in nursery.folder.glob(f".half-{i}.partial-*"):
-            if not (partial / "release.json").exists():
-                with pytest.raises(ResiduaError):
-                    rs.Release.load(partial)
-                return
-    raise AssertionError("no kill left an unfinished folder behind")

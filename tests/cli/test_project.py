@@ -119,7 +119,9 @@ def test_all_tables_are_written_in_whole_numbers_with_poor_ones_blank(tmp_path):
             for row in alone:
                 own = [float(each["estimate"]) for each in both if each["sex"] == row["sex"]]
                 assert sum(own) == float(row["estimate"])
-        assert inside("tables", folder, *options, cwd=tmp_path).refused
+        inside("tables", folder, *options, cwd=tmp_path)  # says how and not where: into ./tables
+        again = inside("tables", folder, *options, cwd=tmp_path)
+        assert (again.refused, "out='tables' exists already" in again.err) == (True, True)
         bad = inside("tables", folder, "--suppress", "bad", "--out", "none", cwd=tmp_path)
         assert (bad.refused, "suppress='bad'" in bad.err, (tmp_path / "none").exists()) == (True, True, False)
 

@@ -95,11 +95,14 @@ ranges = "age"
     assert rho(folder) == spent
 
 
-def test_a_budget_of_pure_dp_is_refused_before_a_ledger_is_made(folder: Path) -> None:
+def test_a_session_of_pure_dp_counts_epsilons_and_does_not_look(folder: Path) -> None:
     spec = folder / "spec.toml"
-    spec.write_text(spec.read_text().replace("rho = 1.0", "epsilon = 1.0"))
-    assert "Gaussian noise" in run(folder, "open", refused=True)
-    assert not (folder / "people.ledger").exists()
+    spec.write_text(spec.read_text().replace("rho = ", "epsilon = "))
+    assert "Left   epsilon 1" in run(folder, "open")
+    assert "cannot choose" in run(folder, "look", "coarse", "fine", refused=True)
+    assert json.loads(run(folder, "status", "--json"))["spent"] == {"epsilon": 0.0}
+    assert "Wrote out" in run(folder, "release", "coarse", "--out", "out")
+    assert json.loads(run(folder, "status", "--json"))["spent"] == {"epsilon": pytest.approx(0.5, rel=1e-6)}
 
 
 def test_a_session_that_cannot_be_made_leaves_no_ledger_behind(folder: Path) -> None:

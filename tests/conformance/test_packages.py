@@ -2,6 +2,8 @@
 
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -55,6 +57,22 @@ def test_the_conda_recipe_builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     index = json.loads((channel / "noarch" / "repodata.json").read_text())
     (entry,) = (each for each in index["packages.conda"].values() if each["name"] == PROJECT["name"])
     assert sorted(entry["depends"]) == sorted(asked["run"])
+
+
+def test_what_the_container_copies_is_enough_to_build_the_wheel_that_is_tested(tmp_path: Path) -> None:
+    """No engine that builds images runs here: the folder is filled as COPY would, and pip's backend builds from it."""
+    _, first, *_ = (ROOT / "Containerfile").read_text().split("\nFROM ")
+    for line in re.findall(r"^COPY (.*)$", first, re.MULTILINE):
+        *names, _ = line.split()
+        for name in names:
+            copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
+            copy(ROOT / name, tmp_path / name)
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", "dist"]
+    subprocess.run(command, cwd=tmp_path, capture_output=True, check=True)
+    with zipfile.ZipFile(next((tmp_path / "dist").iterdir())) as wheel:
+        names = wheel.namelist()
+    assert {"residua/cli/main.py", "residua/tests/core.py"} <= set(names)
+    assert any(name.endswith("man1/residua.1") for name in names)
 
 
 def test_the_container_has_nothing_to_lint() -> None:

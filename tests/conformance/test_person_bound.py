@@ -319,7 +319,7 @@ def test_killed_while_it_is_made_a_ledger_is_absent_or_has_one_key(tmp_path: Pat
                 keys.add(rs.Ledger(path).choosing_key.hex() + "\n")
             assert len(keys) <= 1
         crew.stdin.close()
-        assert crew.wait(timeout=120) == 0
+        assert crew.wait(timeout=600) == 0
 
 
 def test_what_is_left_out_is_estimated_and_paid_for(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ from tests.resealed import reseal, reseal_document
 FILE = Path(__file__).parents[2] / "verifier" / "residua_verify.py"
 ROUNDING = Fraction(1, 2**38)  # by which the noise of a plan may be rounded up when it is measured
 OF_EACH, PRODUCTS, MATRICES, TREES = 12, 300, 150, 60
-LINES = 630  # so that a reviewer reads them in an afternoon
+LINES = 700  # so that a reviewer reads them in an afternoon
 
 
 def _load():

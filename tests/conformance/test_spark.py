@@ -408,11 +408,34 @@ def test_the_command_releases_a_table_of_the_session_on_this_machine_or_on_execu
     assert found[found["table"] == "a × d"]["estimate"].tolist() == (
         rs.Release.load(tmp_path / "there").estimates(["a", "d"]).ravel().tolist()
     )
-    for place, more in (("here", ["--out", str(tmp_path / "no")]), ("there", [])):
-        refused = CliRunner().invoke(app, ["tables", str(tmp_path / place), "--on-executors", *more])
-        assert refused.exit_code != 0
+    here = ["tables", str(tmp_path / "here"), "--out", str(tmp_path / "no"), "--on-executors"]
+    assert CliRunner().invoke(app, here).exit_code != 0  # it is not in parts
     spec.write_text(spec.read_text().replace('spark = "people"', 'path = "people.csv"'))
     refused = CliRunner().invoke(app, ["release", str(spec), "--out", str(tmp_path / "no"), "--on-executors"])
     assert refused.exit_code != 0
     with pytest.raises(SourceError, match=r"'nobody' failed in Spark \(TABLE_OR_VIEW_NOT_FOUND"):
         Source.spark("nobody")
+
+
+@pytest.mark.parametrize("blocks", [False, True])
+def test_executors_measure_amounts(blocks: bool, sessions: dict[str, Any], tmp_path: Path, monkeypatch: Any) -> None:
+    """Sums and counts are those of the records, within seven standard deviations; the noise is there, and is stated."""
+    if blocks:
+        monkeypatch.setattr(spark, "_SMALL_CELLS", 0)
+        monkeypatch.setattr(spark, "_BLOCK_CELLS", 2)
+    domain = rs.Domain({"sex": ["F", "M"], "pay": rs.Amount(0, 30, unit=10), "debt": rs.Amount(-1, 1, unit=0.5)})
+    rows = pa.table({"sex": ["F", "M", "M"] * 400, "pay": [12.0, 31.0, 4.0] * 400, "debt": [0.5, -3.0, 1.0] * 400})
+    plan = rs.plan(rs.marginals(domain, [("sex", "pay"), ("sex", "debt")]), rs.ZCDP(2.0))
+    ledger = rs.Ledger(tmp_path / "l", rs.ZCDP(9.0))
+    frame = sessions["classic"].createDataFrame(rows.to_pandas())
+    release = rs.measure(plan, frame, ledger=ledger, out=tmp_path / "out")
+    for name, true in (("pay", [4000, 12000]), ("debt", [200, 0])):
+        table = release.table(["sex", name])
+        errors = (table.estimates[:, 0] - true) / table.stddev[:, 0]
+        assert np.abs(errors).max() < 7
+        assert np.abs(errors).max() > 1e-9
+    fine = rs.Domain({"sex": ["F", "M"], "pay": rs.Amount(0, 2**20, unit=1)})
+    loud = rs.plan(rs.marginals(fine, [("sex", "pay")]), rs.ZCDP(1e-9))
+    with pytest.raises(PlanError, match=r"choose coarser units\. Nothing was spent"):
+        rs.measure(loud, frame.select("sex", "pay"), ledger=ledger, out=tmp_path / "more")
+    assert len(ledger.entries) == 1

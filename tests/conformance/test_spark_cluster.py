@@ -41,7 +41,7 @@ def slow_link(source, path, **more):
     if os.path.exists(slow + "-taken"):
         with open(os.path.join(here, "attempts"), "a") as attempts:
             attempts.write(os.path.basename(path) + "\\n")
-    until = time.monotonic() + 60
+    until = time.monotonic() + 600
     while first and not os.path.exists(path) and time.monotonic() < until:
         time.sleep(0.05)
     return link(source, path, **more)

@@ -105,7 +105,7 @@ def test_a_debit_that_returned_survives_a_kill_and_the_lock_does_not(tmp_path: P
         worker.stdin.flush()
         digests = [worker.stdout.readline().decode().strip() for _ in range(returned)]
         worker.kill()
-        worker.communicate(timeout=60)
+        worker.communicate(timeout=600)
         assert all(ledger.contains(digest) for digest in digests)
         ledger.debit(Fraction(1, 10), purpose="after it", dataset="data")
 

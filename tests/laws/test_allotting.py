@@ -119,3 +119,25 @@ def test_a_release_does_not_mind_where_its_budget_came_from(tmp_path: Path) -> N
     child = rs.allot(rs.Ledger(tmp_path / "w.ledger", rs.PureDP(1.0)), tmp_path / "c.ledger", rs.PureDP(0.2))
     rs.measure(plan, pa.table({"a": ["x"] * 50}), ledger=child)
     assert child.remaining_exactly < Fraction(1, 10**9)
+
+
+def test_a_part_of_a_whole_with_a_witness_has_one_and_cannot_be_set_back(tmp_path: Path) -> None:
+    (tmp_path / "far").mkdir()
+    parent = rs.Ledger(tmp_path / "w.ledger", rs.ZCDP(1.0), witness="far/w.witness", discovery_delta=1e-8)
+    child = rs.allot(parent, tmp_path / "team.ledger", rs.ZCDP(0.5), discovery_delta=1e-9)
+    assert child.witness == tmp_path / "far" / "team.ledger.witness"
+    backup = (tmp_path / "team.ledger").read_bytes()
+    jobs = pa.table({"job": ["nurse"] * 400})
+    assert rs.discover(jobs, "job", rs.ZCDP(0.1), delta=1e-9, ledger=child).attribute.declared == 1
+    assert (child.discovery_delta_spent, parent.discovery_delta_spent) == (1e-9, 1e-9)
+    (tmp_path / "team.ledger").write_bytes(backup)
+    with pytest.raises(LedgerError, match="older than its witness"):
+        rs.Ledger(tmp_path / "team.ledger")
+    with pytest.raises(LedgerError, match="delta"):
+        rs.allot(parent, tmp_path / "more.ledger", rs.ZCDP(0.1), discovery_delta=1e-8)
+    (tmp_path / "team.ledger").unlink()
+    with pytest.raises(LedgerError, match="not mounted"):  # before anything of the whole is spent
+        rs.allot(parent, tmp_path / "team.ledger", rs.ZCDP(0.1))
+    assert len(parent.entries) == 1
+    own = rs.allot(parent, tmp_path / "own.ledger", rs.ZCDP(0.1), witness="own.witness")
+    assert own.witness == tmp_path / "own.witness"

@@ -162,7 +162,8 @@ def test_drawn_noise_has_the_stated_covariances():
     stated = PLAN.covariance(rs.prefixes(DOMAIN, "minute"))
     distance, pairs = unlike(draws, stated)
     assert chi2.ppf(1e-6, pairs) * 0.9 < distance < chi2.isf(1e-6, pairs) * 1.1
-    assert np.abs(draws.mean(axis=0) / np.sqrt(np.diag(stated) / len(draws))).max() < 5
+    # 40 means: 6 standard errors are exceeded once in ten million runs
+    assert np.abs(draws.mean(axis=0) / np.sqrt(np.diag(stated) / len(draws))).max() < 6
 
 
 def test_rounded_noise_has_the_exact_distribution():
@@ -175,7 +176,7 @@ def test_rounded_noise_has_the_exact_distribution():
     edges = np.arange(-4, 6) - 0.5
     expected = np.diff(norm.cdf(np.concatenate([[-np.inf], edges, [np.inf]]) / deviation)) * len(draws)
     found = np.bincount(np.searchsorted(edges, draws), minlength=len(expected))
-    assert chisquare(found, expected).pvalue > 1e-4
+    assert chisquare(found, expected).pvalue > 1e-6
 
 
 def test_a_release_says_what_is_true(tmp_path):

@@ -169,7 +169,7 @@ CASES = {
     "pure, refined": (
         lambda: rs.plan(ASKED, rs.PureDP(1.0), form=rs.Matrix(refined=True)), PlanError, "refined.*Gaussian",
     ),
-    "pure, bias": (lambda: rs.plan(ASKED, rs.PureDP(1.0), form=rs.Matrix(bias=0.1)), PlanError, "bias.*Gaussian"),
+    "pure, no bias": (lambda: rs.plan(ASKED, rs.PureDP(1.0), form=rs.Matrix(bias=-0.1)), PlanError, "not a positive"),
     "pure, no target": (lambda: rs.plan(ASKED, noise="laplace"), PlanError, "say what to spend or how accurate"),
     "pure, tiny": (lambda: rs.plan(ASKED, rs.PureDP(1e-12)), PlanError, "beyond what can be computed"),
     "pure, huge": (lambda: rs.plan(ASKED, rs.PureDP(1e12)), PlanError, "beyond what can be computed"),
@@ -227,7 +227,7 @@ CASES = {
     "reserved name": (lambda: rs.Domain({"upper": ["a", "b"]}), DomainError, "'upper' is a column.*rename"),
     "absurd budget": (lambda: planned(guarantee=rs.ZCDP(1e-320)), PlanError, "beyond what can be computed"),
     "absurd spending": (lambda: planned(guarantee=rs.ZCDP(1e300)), PlanError, "beyond what can be computed"),
-    "bias without a budget": (lambda: planned(targets=1.0, form=rs.Matrix(bias=0.1)), PlanError, "bias needs a guar"),
+    "records without a budget": (lambda: planned(targets=1.0, form=rs.Matrix(records=3)), PlanError, "give a guar"),
     "refined for a budget": (lambda: planned(guarantee=BUDGET, form=rs.Matrix(refined=True)), PlanError, "refined"),
     "target not asked": (
         lambda: planned(targets={("race",): 1.0}), PlanError, "targets names \\('race',\\), which the workload",
@@ -288,9 +288,18 @@ CASES = {
     "loss NaN": (lambda: convex(value=lambda v: NAN), PlanError, "the loss is nan.*finite convex"),
     "loss infinite": (lambda: convex(value=lambda v: INF), PlanError, "the loss is inf.*finite convex"),
     "gradient shape": (lambda: convex(gradient=lambda v: np.ones(7)), PlanError, "gradient has shape \\(7,\\), not"),
-    "gradient negative": (lambda: convex(gradient=lambda v: -v), PlanError, "gradient is negative.*must grow"),
-    "gradient zero": (lambda: convex(gradient=lambda v: 0 * v), PlanError, "gradient is negative, zero"),
-    "gradient NaN": (lambda: convex(gradient=lambda v: v * NAN), PlanError, "gradient is negative, zero.*not finite"),
+    "gradient negative": (lambda: convex(gradient=lambda v: -v), PlanError, "loss falls when all variances grow alike"),
+    "gradient negative, of a replaced record": (
+        lambda: planned(
+            guarantee=BUDGET,
+            unit=rs.ReplaceOne(),
+            minimise=rs.ConvexLoss(lambda v: float(v[0] + abs(v[0] - 9 * v[1])), lambda v: np.array([2.0, -9.0])),
+        ),
+        PlanError,
+        "gradient is negative.*is for marginals",
+    ),
+    "gradient zero": (lambda: convex(gradient=lambda v: 0 * v), PlanError, "gradient is zero everywhere"),
+    "gradient NaN": (lambda: convex(gradient=lambda v: v * NAN), PlanError, "gradient is zero everywhere.*not finite"),
     # ---- facts
     "precisions shape": (
         lambda: ProductPlan(DOMAIN, ASKED.lattice, np.ones(2)), PlanError, "precisions has shape.* 3 sets",

@@ -7,7 +7,7 @@ import residua as rs
 from residua.errors import PlanError
 from residua.plans.tails import mixed_reach, width
 from residua.release import Release
-from residua.testing.measured import measured_exactly
+from residua.testing.case import measured_exactly
 
 DOMAIN = rs.Domain({"age": rs.Integers(0, 3, levels={"half": [0, 2, 3]}), "sex": ["F", "M"]})
 PLAN = rs.plan(rs.marginals(DOMAIN, ways=[1, 2]), rs.ZCDP(0.5))

@@ -9,7 +9,7 @@ import pytest
 
 import residua as rs
 from residua.plans.verifier import price
-from residua.testing.measured import changes_of, measured_by
+from residua.testing.case import changes_of, measured_by
 from tests.laws.every_plan import NAMES, made
 
 NORMAL = [name for name in NAMES if made(name).noise.gaussian]

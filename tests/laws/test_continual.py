@@ -21,6 +21,7 @@ from residua.errors import FileError, LedgerError, PlanError, SourceError
 from residua.measurement.continual_folder import plan_mark, standing
 from residua.noise import correlated
 from residua.noise.correlated import Drawn, begun, rounded_so_far
+from tests.cli.command import inside
 from tests.statistics.copies import unlike
 
 DOMAIN = rs.Domain({"month": rs.Integers(1, 12)})
@@ -225,10 +226,12 @@ def test_the_command_begins_appends_and_shows(tmp_path):
     months = [tmp_path / f"{month}.csv" for month in (1, 2)]
     for month, path in enumerate(months, start=1):
         path.write_text("month\n" + f"{month}\n" * 50)
-    common = [sys.executable, "-m", "residua", "continual", str(tmp_path / "s"), "--ledger", str(tmp_path / "l")]
+    common = ["continual", str(tmp_path / "s"), "--ledger", str(tmp_path / "l")]
     runs = [[*common, "--plan", str(tmp_path / "plan.json")], [*common, "--append", str(months[0])]]
     runs.append([*common, "--append", str(months[1]), "--json"])
-    printed = [subprocess.run(run, capture_output=True, text=True, check=True).stdout for run in runs]
+    ended = [inside(*run, cwd=tmp_path) for run in runs]
+    assert [one.code for one in ended] == [0, 0, 0]
+    printed = [one.out for one in ended]
     assert "0 of 12 periods" in printed[0]
     assert "next: 2" in printed[1]
     assert '"periods": 2' in printed[2]

@@ -49,3 +49,58 @@ def test_a_convex_loss_of_queries_is_as_small_as_proven(name, loss):
     enough = rs.plan(workload, minimise=minimise, at_most=achieved)
     assert enough.unit_pcost <= 1.44 * (1 + 2e-3)
     assert minimise.loss(workload.listed(), enough.variances(workload)) <= achieved * (1 + 1e-6)
+
+
+def apart(v):
+    return float(v.sum() + 3 * abs(v[0] - v[1]))
+
+
+def spread(v):
+    return float(6 * v.max() - 5 * v.min())
+
+
+REGULAR = {
+    "apart": (
+        rs.ConvexLoss(
+            apart, lambda v: 1 + 3 * np.sign(v[0] - v[1]) * np.where(np.arange(len(v)) < 2, [1, -1] * (len(v) // 2), 0)
+        ),
+        lambda v: cp.sum(v) + 3 * cp.abs(v[0] - v[1]),
+    ),
+    "uneven": (
+        rs.ConvexLoss(lambda v: float(v.sum() + len(v) * v.var()), lambda v: 1 + 2 * (v - v.mean())),
+        lambda v: cp.sum(v) + cp.sum_squares(v - cp.sum(v) / v.shape[0]),
+    ),
+    "spread": (
+        rs.ConvexLoss(
+            spread, lambda v: 6.0 * (np.arange(len(v)) == v.argmax()) - 5.0 * (np.arange(len(v)) == v.argmin())
+        ),
+        lambda v: 6 * cp.max(v) - 5 * cp.min(v),
+    ),
+}
+
+
+@pytest.mark.parametrize("loss", REGULAR)
+@pytest.mark.parametrize(("sizes", "ways"), [([2, 3, 4], [1, 2]), ([4, 3, 4, 5], [1, 2]), ([9, 2, 7, 3], [2, 3])])
+def test_a_regular_loss_need_not_grow_with_every_variance(sizes, ways, loss):
+    """The least loss over all noise on residuals, by a general solver; variances are read off plans of one residual."""
+    workload = rs.marginals(rs.Domain.of_sizes(sizes), ways=ways)
+    objective, expression = REGULAR[loss]
+    plan = rs.plan(workload, rs.GDP(mu=1.2), minimise=objective)
+    achieved = objective.loss(workload, plan.variances(workload, per="term"))
+    kappa = plan.lattice.products(1.0 - 1.0 / np.array(sizes))
+    matrix = np.array(
+        [
+            [
+                kappa[k] / np.prod([sizes[i] for i in set(asked) - set(inside)]) ** 2.0 * (set(inside) <= set(asked))
+                for k, inside in enumerate(map(plan.lattice.members, range(len(plan.lattice))))
+            ]
+            for asked in (workload.domain.positions(names) for names in workload.sets)
+        ]
+    )
+    noise = cp.Variable(len(kappa), pos=True)
+    problem = cp.Problem(cp.Minimize(expression(matrix @ noise)), [kappa @ cp.inv_pos(noise) <= 1.44])
+    problem.solve(solver=cp.CLARABEL)
+    assert np.allclose(matrix @ (1 / plan.precisions), plan.variances(workload, per="term"), rtol=1e-5)
+    assert plan.gap <= 1e-3
+    assert problem.value * (1 - 1e-4) <= achieved <= problem.value * (1 + 1e-3)
+    assert achieved / (1 + plan.gap) <= problem.value * (1 + 1e-4)

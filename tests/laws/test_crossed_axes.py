@@ -14,13 +14,14 @@ from scipy.stats import chi2
 import residua as rs
 from residua.errors import PlanError, VerificationError
 from residua.linalg.lattice import all_sets, closure
-from residua.noise.fields import exact_field, rounded_field
+from residua.noise.correlated import rounded_field
 from residua.plans import ProductPlan
 from residua.plans.operators.correlated import Ordered
 from residua.plans.planners.crossed_noise import least_of_all
 from residua.plans.product.crossed_measurements import known, to_measure
 from residua.plans.solver.closed_form import Spending
 from residua.testing import check_plan
+from tests.exact_noise import exact_field
 from tests.statistics.copies import unlike
 
 MINUTES = rs.Integers(0, 11, levels={"quarter": [0, 3, 4, 9, 12], "half": [0, 4, 12]})

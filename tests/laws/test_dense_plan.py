@@ -252,10 +252,52 @@ def test_biased_plans_state_bias_and_variance_apart():
     for bad in (-1.0, float("nan"), True):
         with pytest.raises(PlanError, match="bias"):
             rs.plan(workload, rs.GDP(mu=1.0), form=rs.Matrix(bias=bad))
-    with pytest.raises(PlanError, match="bias needs a guarantee"):
-        rs.plan(workload, targets=1.0, form=rs.Matrix(bias=0.1))
     with pytest.raises(PlanError, match="nothing needs to be measured"):
         rs.plan(workload, rs.GDP(mu=1.0), form=rs.Matrix(bias=1e6))
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"guarantee": rs.GDP(1.0), "minimise": rs.MaxVariance()},
+        {"guarantee": rs.PureDP(1.0)},
+        {"guarantee": rs.PureDP(1.0), "minimise": rs.MaxVariance()},
+        {"targets": 1.0},
+    ],
+    ids=["maximum", "pure", "pure maximum", "targets"],
+)
+def test_a_bias_saves_noise_for_other_objectives_and_noise_too(how):
+    workload = prefix(12)
+    exact, biased = rs.plan(workload, **how), rs.plan(workload, form=rs.Matrix(bias=0.2), **how)
+    error = biased.workload.matrix.toarray() - workload.matrix.toarray()
+    assert biased.bias == pytest.approx(np.linalg.norm(error, axis=0).max() / np.sqrt(12))
+    assert biased.bias <= 0.2 * (1 + 1e-6)
+    before, after = exact.variances(workload), biased.variances(biased.workload)
+    if "targets" in how:
+        assert (after <= 1 + 1e-6).all()
+        assert biased.unit_pcost < 0.9 * exact.unit_pcost
+    else:
+        measure = np.max if "minimise" in how else np.sum
+        assert measure(after) < 0.95 * measure(before)
+
+
+def test_records_choose_the_bias_with_the_least_error():
+    workload, budget = prefix(12), rs.GDP(1.0)
+
+    def error(plan, records):
+        return plan.variances(plan.workload or workload).mean() + (records * plan.bias) ** 2
+
+    for records in (1, 4):
+        chosen = rs.plan(workload, budget, form=rs.Matrix(records=records))
+        assert chosen.bias > 0
+        for bias in (0.5, 0.8, 1.4):
+            other = rs.plan(workload, budget, form=rs.Matrix(bias=bias * chosen.bias))
+            assert error(chosen, records) <= error(other, records) * 1.02
+        assert error(chosen, records) < error(rs.plan(workload, budget), records)
+    assert rs.plan(workload, budget, form=rs.Matrix(records=10_000)).bias == 0
+    for form, message in ((rs.Matrix(records=0), "whole number"), (rs.Matrix(records=3, bias=0.1), "leave bias")):
+        with pytest.raises(PlanError, match=message):
+            rs.plan(workload, budget, form=form)
 
 
 @pytest.mark.parametrize("kind", ["marginals", "products"])

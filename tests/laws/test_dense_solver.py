@@ -12,7 +12,7 @@ from scipy.linalg import block_diag, hilbert
 from benchmarks.paper.workloads import prefixes, random_ranges
 from residua.errors import GapWarning, PlanError, WorkloadError
 from residua.linalg.intervals import Intervals
-from residua.plans.solver.certificate import certify
+from residua.plans.solver.certificate import examine
 from residua.plans.solver.queries import MatrixQueries, ScaledQueries, prepare, triangle, with_rank
 from residua.plans.solver.solve import least_privacy, least_total
 from tests.laws.rectangles import Rectangles
@@ -58,6 +58,12 @@ def workloads(draw):
 def expand(solution):
     """The strategy on the original cells."""
     return np.append(solution.strategy, np.zeros((len(solution.strategy), 1)), axis=1)[:, solution.columns]
+
+
+def certify(workload, strategy, certificate):
+    """The lower and the upper bound, from scratch."""
+    lower, cost, v = examine(workload, strategy, certificate)
+    return lower, cost * float(certificate.query_weights @ v if certificate.total else v.max())
 
 
 def assert_valid(W, targets, solution, tolerance, total):
@@ -124,10 +130,10 @@ def test_certificates_are_valid_on_200_random_workloads(case, total, tolerance):
     assert_valid(W, targets, solution, tolerance, total)
 
 
-def test_cvxpy_never_beats_the_lower_bound_on_200_random_workloads():
+def test_cvxpy_never_beats_the_lower_bound_on_a_hundred_random_workloads():
     compared, given_up = [], []
 
-    @settings(max_examples=200)
+    @settings(max_examples=100)
     @given(workloads(), st.booleans())
     def compare(case, total):
         W, targets = case
@@ -141,7 +147,7 @@ def test_cvxpy_never_beats_the_lower_bound_on_200_random_workloads():
         assert solution.achieved <= reference * (1 + 1e-5)
 
     compare()
-    assert len(compared) >= 195, f"{len(given_up)} given up by Clarabel and SCS"
+    assert len(compared) >= 97, f"{len(given_up)} given up by Clarabel and SCS"
 
 
 RNG = np.random.default_rng(0)

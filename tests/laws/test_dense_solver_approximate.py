@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+import residua as rs
 from benchmarks.paper.workloads import prefixes
 from residua.errors import GapWarning, PlanError
 from residua.plans.solver.approximate import approximate, nearest
@@ -127,3 +128,24 @@ def test_trust_region(seed, beta):
 def test_bad_bias(alpha):
     with pytest.raises(PlanError, match="bias"):
         approximate(np.eye(2), alpha)
+
+
+@pytest.mark.parametrize(("sizes", "ways"), [([3, 2], [1, 2]), ([2, 3, 4], [1]), ([2, 2, 2], [2])])
+def test_the_approximate_norm_of_marginals_is_closed(sizes, ways):
+    asked = rs.marginals(rs.Domain.of_sizes(sizes), ways=ways)
+    for alpha in (0.05, 0.4):
+        judge = approximate(asked.listed().matrix, alpha, 1e-4).factorisation_norm
+        assert rs.analysis.factorisation_norm(asked, alpha=alpha) == pytest.approx(judge, rel=1e-4)
+    assert rs.analysis.factorisation_norm(asked, alpha=100.0) == 0
+    assert rs.analysis.factorisation_norm(asked, alpha=1e-12) == pytest.approx(rs.analysis.factorisation_norm(asked))
+
+
+def test_the_norm_of_a_product_is_the_product_of_norms_and_several_say_what_to_do():
+    asked = rs.product(rs.Domain.of_sizes([4, 5]), {"a0": "prefixes", "a1": "ranges"})
+    each, whole = (rs.analysis.factorisation_norm(one, tolerance=1e-5) for one in (asked, asked.listed()))
+    assert each == pytest.approx(whole, rel=1e-5)
+    large = rs.product(rs.Domain.of_sizes([300, 300]), {"a0": "prefixes", "a1": "prefixes"})
+    with pytest.raises(PlanError, match=r"several products.*rs\.plan"):
+        rs.analysis.factorisation_norm(large + rs.product(large.domain, {"a0": "ranges"}))
+    with pytest.raises(PlanError, match="alpha=-1"):
+        rs.analysis.factorisation_norm(asked, alpha=-1)

@@ -15,9 +15,9 @@ from flint import arb, ctx, fmpq
 import residua as rs
 from residua.errors import LedgerError, PrivacyError, SourceError
 from residua.measurement.discover import GRID, _Persons, selected
-from residua.noise.samplers import rounded_laplace_pmf, rounded_normal_pmf
 from residua.privacy.exact import delta_of, rational, root_up, round_up
 from residua.privacy.selection import ONE, release_chances
+from tests.exact_noise import rounded_laplace_pmf, rounded_normal_pmf
 
 DELTA = Fraction(1, 1000)
 # price, k, pure, once: one record; a person's five values; a record of four in one value; a replaced record

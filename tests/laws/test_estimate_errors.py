@@ -1,6 +1,7 @@
 """The noise that a model follows: found by simulation, and what it means for estimates and for their stated errors."""
 
 import math
+from itertools import combinations
 
 import numpy as np
 import pyarrow as pa
@@ -8,8 +9,8 @@ import pytest
 
 import residua as rs
 from residua.estimation.fit import absorbed_shares
-from residua.estimation.mixture import Mixture, Values
-from residua.estimation.observed import Supposed, observed_of
+from residua.estimation.mixture import Mixture, Pairs, Values
+from residua.estimation.observed import Supposed, observed_of, simulated
 from residua.estimation.shrinkage import pooled_prior, shrunk
 from tests.laws.estimations import SIZES, domain_of_four, measured, records, released, subsets, truth
 
@@ -20,13 +21,15 @@ def test_a_model_that_follows_the_noise_is_found_out_and_one_that_does_not_is_tr
     release = released(tmp_path, DATA, rho=0.05)
     values = Values(release.domain.sizes.astype(np.int64))
     singles = np.concatenate([truth(DATA, name) for name in SIZES])
-    pairs = np.multiply.outer(singles, singles) / 3000.0
+    pairs = Pairs.none(values)
+    for i, j in combinations(range(4), 2):
+        pairs[i, j] = np.multiply.outer(singles[values.of(i)], singles[values.of(j)]) / 3000.0
     supposed = Supposed(values, singles, pairs)
-    simulated = supposed.observed(release.domain, observed_of(release).variances)
-    noisy = np.concatenate([simulated.residual((i,)) + 3000.0 / n for i, n in enumerate(values.sizes.tolist())])
-    innocent = absorbed_shares(supposed, [(simulated, Mixture(np.ones(1), singles[None] / 3000.0))], 3000.0)
+    fresh = simulated(release.domain, observed_of(release).variances, supposed.residual, 0)
+    noisy = np.concatenate([fresh.residual((i,)) + 3000.0 / n for i, n in enumerate(values.sizes.tolist())])
+    innocent = absorbed_shares(supposed, [(fresh, Mixture(np.ones(1), singles[None] / 3000.0))], 3000.0)
     assert np.abs(innocent).max() < 1e-9
-    guilty = absorbed_shares(supposed, [(simulated, Mixture(np.ones(1), noisy[None] / 3000.0))], 3000.0)
+    guilty = absorbed_shares(supposed, [(fresh, Mixture(np.ones(1), noisy[None] / 3000.0))], 3000.0)
     assert (np.diag(guilty) > 0.9).all()
     assert guilty[np.triu_indices(4, 1)].max() < 0.5  # it follows the noise of singles, not of pairs
 

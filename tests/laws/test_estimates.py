@@ -12,11 +12,7 @@ DATA = records(np.random.default_rng(1))
 
 
 def consistent(estimated, most=4, nearly=1e-3):
-    """No table has a negative cell; margins of tables are the tables of those margins as stated, of three closely.
-
-    Of four attributes what is stated is exceeded in one all-noise release of 200 (by two thirds at most, in 550): there
-    tables are only held to a fifth of the total.
-    """
+    """No table has a negative cell; margins of tables are the tables of those margins as stated, of three closely."""
     for names in subsets(most):
         table = estimated.estimates(names)
         assert table.min() >= 0
@@ -24,8 +20,7 @@ def consistent(estimated, most=4, nearly=1e-3):
         assert stated <= nearly * estimated.total or len(names) > 3
         for axis in range(len(names)):
             margin = estimated.estimates(names[:axis] + names[axis + 1 :])
-            reach = 1.001 * stated if len(names) <= 3 else 2 * stated + 0.2 * estimated.total
-            np.testing.assert_allclose(table.sum(axis=axis), margin, atol=1e-8 * estimated.total + reach)
+            np.testing.assert_allclose(table.sum(axis=axis), margin, atol=1e-8 * estimated.total + 1.001 * stated)
 
 
 @pytest.mark.parametrize(("rho", "nearly"), [(1e-5, 1e-3), (0.05, 1e-6)])  # where all is noise, pairs contradict most
@@ -170,11 +165,11 @@ def test_bad_input_is_refused_in_a_sentence(tmp_path):
         rs.estimate(release, total=0)
     with pytest.raises(ValueError, match="'z'"):
         estimated.estimates(["z"])
-    wide = rs.Domain({"x": rs.Integers(0, 6999), "y": ["0", "1"]})
+    wide = rs.Domain({"x": rs.Integers(0, 4999), "y": rs.Integers(0, 4999)})
     plan = rs.plan(rs.marginals(wide, ways=[0, 1]), rs.ZCDP(1.0))
-    data = pa.table({"x": [1, 2, 3], "y": ["0", "1", "0"]})
+    data = pa.table({"x": [1, 2, 3], "y": [0, 1, 0]})
     made = rs.measure(plan, data, ledger=rs.Ledger(tmp_path / "wide", rs.ZCDP(1.0)))
-    with pytest.raises(PlanError, match="values in all"):
+    with pytest.raises(PlanError, match="25,000,000 cells"):
         rs.estimate(made, total=3)
 
 
@@ -191,11 +186,11 @@ def test_tables_prefixes_rounding_counts_and_answers_as_of_a_projection(tmp_path
 
 def test_a_poorly_measured_total_is_positive_and_near_what_single_tables_say(tmp_path):
     """A projection is no worse than no data: a negative total is not freed to whatever noise makes of it."""
-    for _ in range(3):
+    for _ in range(3):  # and 7 standard deviations of a total that is noise alone
         release = released(tmp_path, DATA, rho=2e-9)
         noise = float(release.table(()).columns["stddev"][0])
-        assert 0 < rs.project(release, simulations=0).count() < 4 * noise
-        assert 0 < rs.estimate(release).total < 4 * noise
+        assert 0 < rs.project(release, simulations=0).count() < 7 * noise
+        assert 0 < rs.estimate(release).total < 7 * noise
 
 
 def test_weights_by_the_number_of_cells(tmp_path):

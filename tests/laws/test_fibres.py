@@ -16,7 +16,7 @@ from residua.errors import FileError, PlanError
 from residua.plans.product.plan import ProductPlan
 from residua.plans.statements import packed
 from residua.testing import check_plan
-from residua.testing.measured import measured_by
+from residua.testing.case import measured_by
 from tests.resealed import body_of, reseal_document
 
 MINUTES = rs.Integers(0, 11, levels={"quarter": [0, 3, 4, 9, 12], "half": [0, 4, 12]})

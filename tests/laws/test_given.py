@@ -259,6 +259,7 @@ def test_facts_that_were_altered_are_refused(adults, tmp_path):
 def test_tables_beside_facts_are_shown_and_exported(adults, facts, tmp_path):
     known = adults.given(facts)
     assert "Beside it" in known._repr_html_()
+    assert all("known facts, taken as true" in each.note for each in (known.table(["sex"]), *known.tables()))
     for format in ("csv", "long-csv"):
         known.export(tmp_path / format, format)
     assert len(list((tmp_path / "csv").glob("*.csv"))) == len(list(known.tables()))

@@ -236,7 +236,7 @@ def test_portions_of_groups_measure_what_all_at_once_would(cells, monkeypatch):
 
 
 def test_estimates_have_the_variances_stated(tmp_path):
-    """Every group has the same records, so that groups are the repetitions."""
+    """Every group has the same records, so that groups are the repetitions; false alarm below one in a million."""
     many = rs.Domain({"group": rs.Integers(0, 2999), "age": rs.Integers(0, 3), "sex": ["F", "M"]})
     plans = {
         "two": rs.plan(rs.marginals(many, [("age", "sex")]), BUDGET),
@@ -256,9 +256,9 @@ def test_estimates_have_the_variances_stated(tmp_path):
     for start in (0, 1):
         mine = found[start::2] - np.array([1, 2, 1, 0])
         stated = release.plan.covariance(rs.product(many, {"group": np.eye(3000)[[start]], "age": np.eye(4)}))
-        assert np.abs(mine.mean(axis=0) / np.sqrt(np.diag(stated) / 1500)).max() < 4.5
+        assert np.abs(mine.mean(axis=0) / np.sqrt(np.diag(stated) / 1500)).max() < 5.8
         errors = np.sqrt((np.outer(np.diag(stated), np.diag(stated)) + stated**2) / 1500)
-        assert np.abs((np.cov(mine.T) - stated) / errors).max() < 4.5
+        assert np.abs((np.cov(mine.T) - stated) / errors).max() < 6.3
 
 
 def test_planned_differently_in_another_order_of_by():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import pickle
 import re
 import runpy
 import string
@@ -10,6 +11,7 @@ from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 from tempfile import mkdtemp
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +24,7 @@ import residua as rs
 from residua import language
 from residua.language import FOLDER, Catalogue, languages, numeral, say, say_many, speaking
 from residua.report.contents import report_html
+from tests.cli.command import inside
 
 ROOT = Path(__file__).parents[2]
 OTHERS = [tag for tag in languages() if tag != "en"]
@@ -53,6 +56,12 @@ def marked(text: str) -> str:
     """A sentence as a language in which everything but placeholders stands in brackets of its own."""
     parts = string.Formatter().parse(text)
     return "⟦" + "".join(f"{words}⟧{{{name}:{spec}}}⟦" if name else words for words, name, spec, _ in parts) + "⟧"
+
+
+def all_marked() -> Catalogue:
+    ids = sentences_of_the_code()
+    forms = {each if isinstance(each, str) else each[0]: [each] if isinstance(each, str) else each for each in ids}
+    return Catalogue({one: [*map(marked, each)] for one, each in forms.items()}, lambda n: int(n != 1), {})
 
 
 class Words(HTMLParser):
@@ -114,11 +123,41 @@ def page_of(kind: str) -> str:
     return report_html(make.get(kind, lambda: rs.estimate(release))(), language="de")
 
 
+QUOTED = {
+    "share": lambda of: of.share(["qsex"], by=["qincome"]),
+    "share of a condition": lambda of: of.share({"qsex": "q1"}),
+    "ratio": lambda of: of.ratio({"qsex": "q1"}, {"qsex": "q2"}, by=["qincome"]),
+    "mean": lambda of: of.mean("qincome", by=["qsex"], values={"[5000, inf]": 7000.0}),
+    "endless": lambda of: of.sum("qincome"),
+    "median": lambda of: of.median("qincome"),
+    "quantiles": lambda of: of.quantile("qincome", [0.1, 0.9], simultaneous="table"),
+    "Gini": lambda of: of.gini("qincome", values={"[5000, inf]": 7000.0}),
+    "difference": lambda of: of.difference("qsex", {"q1": 1, "q2": -1}),
+    "difference of shares": lambda of: of.difference("qsex", of={"qincome": ["[0, 1000)", "(other)"]}),
+    "relative difference": lambda of: of.relative_difference("qsex", "q1", "q2"),
+    "standardised": lambda of: of.standardised({"qincome": "(other)"}, "qsex", {"q1": 1}),
+    "top": lambda of: of.top(["qsex", "qincome"], 2),
+}
+
+
+@pytest.mark.parametrize("name", QUOTED)
+def test_no_sentence_beside_quoted_numbers_is_left_unmarked(name, monkeypatch):
+    known = all_marked()
+    monkeypatch.setattr(language, "_read", lambda tag: known)
+    for of in (published(), published().planned.assuming(1000), rs.project(published(), simulations=1)):
+        with speaking("de"):
+            try:
+                note = QUOTED[name](of).note
+            except rs.ResiduaError:  # a projection has no intervals to be simultaneous, and errors are English
+                assert isinstance(of, rs.Projected)
+                continue
+        assert note.count("⟦") > 1
+        assert unmarked(note) - OWN - {"inf", "other"} == set()
+
+
 @pytest.mark.parametrize("kind", ["release", "projection", "estimates", "plan"])
 def test_no_sentence_of_a_page_is_left_unmarked(kind, monkeypatch):
-    ids = sentences_of_the_code()
-    forms = {each if isinstance(each, str) else each[0]: [each] if isinstance(each, str) else each for each in ids}
-    known = Catalogue({one: [*map(marked, each)] for one, each in forms.items()}, lambda n: int(n != 1), {})
+    known = all_marked()
     monkeypatch.setattr(language, "_read", lambda tag: known)
     page = page_of(kind)
     assert page.count("⟦") > 50
@@ -180,9 +219,41 @@ def test_a_language_holds_inside_and_is_refused_where_nobody_knows_it():
     )  # fmt: skip
     with speaking("de-AT"):
         assert (language.current(), say("{n}", n=12345.5)) == ("de-AT", "12.345,5")
-    with speaking("sv", ["sv"]):  # titles of the domain, and English
+    with speaking("sv", SimpleNamespace(languages=["sv"])):  # titles of the domain, and English
         assert numeral("1,234.5") == "1,234.5"
     assert language.current() == ""
     for wrong in ("xx", 5, "../de", ""):
         with pytest.raises(rs.ResiduaError, match="language="), speaking(wrong):
             pass
+
+
+def test_a_domain_has_a_language_that_all_that_is_made_of_it_speaks(tmp_path: Path) -> None:
+    domain = rs.Domain({"sex": rs.Categories(["F", "M"]).described({"de": "Geschlecht", "en": "Sex"})}, language="de")
+    plan = rs.plan(rs.marginals(domain, ways=1), rs.ZCDP(0.5))
+    release = rs.measure(plan, pa.table({"sex": ["F"]}), ledger=rs.Ledger(tmp_path / "l", rs.ZCDP(9.0)))
+    release.save(tmp_path / "r")
+    loaded = rs.Release.load(tmp_path / "r")
+    assert loaded.domain.language == pickle.loads(pickle.dumps(domain)).language == "de"
+    for about, asked, spoken in ((loaded, None, "de"), (loaded, "en", "en"), (plan, None, "de")):
+        assert f'<html lang="{spoken}">' in report_html(about, language=asked)
+    loaded.export(tmp_path / "x", "datapackage")
+    assert "Geschätzte Anzahl" in (tmp_path / "x" / "datapackage.json").read_text()
+    assert rs.Domain({"sex": ["F", "M"]}, language="fr") == rs.Domain({"sex": ["F", "M"]})  # words are no difference
+    with pytest.raises(rs.ResiduaError, match="language='nl' is not known"):
+        rs.Domain({"sex": ["F", "M"]}, language="nl")
+    with pytest.raises(rs.ResiduaError, match="'language'"):
+        rs.Domain({"language": ["F", "M"]}, language="de")
+
+
+def test_a_specification_has_a_language_for_every_command(tmp_path: Path) -> None:
+    (tmp_path / "people.csv").write_text("sex\nF\nM\n")
+    spec = '[source]\npath = "people.csv"\n[privacy]\nrho = 0.5\n[[workload]]\nways = [1]\n[report]\nlanguage = "de"\n'
+    (tmp_path / "s.toml").write_text(spec + '[domain.sex]\nvalues = ["F", "M"]\ntitle = { de = "Geschlecht" }\n')
+    assert inside("release", "s.toml", "--out", "o", cwd=tmp_path).code == 0
+    assert "Geschlecht  Schätzwert" in inside("table", "o", "sex", cwd=tmp_path).out
+    assert "Schätzwert" not in inside("table", "o", "sex", "--language", "fr", cwd=tmp_path).out
+    assert "Vertrauensbereich" in inside("count", "o", cwd=tmp_path).out
+    assert inside("report", "o", "--out", "o.html", cwd=tmp_path).code == 0
+    assert '<html lang="de">' in (tmp_path / "o.html").read_text()
+    (tmp_path / "s.toml").write_text((tmp_path / "s.toml").read_text().replace('"de"\n', "5\n"))
+    assert "is not a text" in inside("plan", "s.toml", cwd=tmp_path).err

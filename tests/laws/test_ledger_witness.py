@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -174,3 +177,29 @@ def test_a_line_that_is_taken_up_again_is_known_to_the_witness_first(
     shutil.copy(copy, folder / "people.ledger")
     with pytest.raises(LedgerError, match="older than its witness"):
         opened(folder)
+
+
+@pytest.mark.parametrize("creators", [2, 6])
+def test_whoever_makes_a_ledger_at_once_with_others_leaves_it_its_own_witness(tmp_path: Path, creators: int) -> None:
+    """The witness is written before the ledger has its name: a loser of the race must not write it afterwards."""
+    (tmp_path / "elsewhere").mkdir()
+    name_once, ready = ledger_file.name_once, threading.Barrier(creators, timeout=0.5)
+
+    def slowly(source: Path, path: Path) -> None:
+        with suppress(threading.BrokenBarrierError):  # all that may be here at once are here
+            ready.wait()
+        name_once(source, path)
+
+    def make() -> None:
+        debits.append(debit(opened(tmp_path)))
+
+    debits: list[str] = []
+    with patch.object(ledger_file, "name_once", slowly):
+        threads = [threading.Thread(target=make) for _ in range(creators)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(debits) == creators
+    assert len(opened(tmp_path).entries) == creators
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["elsewhere", "people.ledger"]

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from residua.plans.matrix import loewner
-from residua.plans.matrix.common import covariances, intersection, least_above, least_above_two, rows_of, shared_space
+from residua.plans.matrix.algebra import covariances, intersection, least_above, least_above_two, rows_of, shared_space
 from residua.plans.matrix.integers import integer_rows
 from residua.plans.matrix.loewner import stack, standardise
 from tests.laws.dense import recreate

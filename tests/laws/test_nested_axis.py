@@ -16,11 +16,10 @@ from scipy.stats import chi2
 
 import residua as rs
 from residua.errors import FileError, PlanError, VerificationError
-from residua.linalg.conductances import nesting_of, star_network
-from residua.linalg.nested_noise import NestedNoise, simulated_along
+from residua.linalg.conductances import NestedNoise, nesting_of, simulated_along, star_network
 from residua.linalg.path import over_running_sums
-from residua.noise import correlated, fields, refining, steps
-from residua.noise.correlated import exactly_ordered, rounded_ordered
+from residua.noise import correlated, steps
+from residua.noise.correlated import exactly_ordered, rounded_field, rounded_ordered
 from residua.noise.normals import Normals
 from residua.noise.samplers import SystemEntropy
 from residua.noise.table import precision
@@ -28,6 +27,7 @@ from residua.plans import ProductPlan
 from residua.plans.operators.correlated import Asked
 from residua.plans.operators.correlated_price import price
 from residua.plans.statements import packed, unpacked
+from tests.exact_noise import exact_field
 from tests.laws.test_axis import unlike
 from tests.resealed import body_of, reseal_document
 
@@ -196,8 +196,7 @@ def test_draws_in_floats_and_in_pairs_are_as_far_from_balls_as_they_say(number):
     n, parts = noise.size, len(POLES)
     normals = Normals(SystemEntropy(), (2, parts, n + 1))
     floats, errors = correlated.float_sums(noise, normals)
-    for axis in range(2):
-        sums, bounds = refining.pair_sums(noise, normals, axis)
+    for axis, sums, bounds in zip(range(2), *correlated.pair_sums(noise, normals, [0, 1]), strict=True):
         with precision(400):
             balls = steps.ball_sums(noise, [normals.balls(axis, j, 5) for j in range(parts)])
             for i, ball in enumerate(balls):
@@ -206,9 +205,11 @@ def test_draws_in_floats_and_in_pairs_are_as_far_from_balls_as_they_say(number):
         assert errors[axis].max() < 1e-13 * max(1.0, np.abs(floats).max())
         assert bounds.max() < 1e-10 * errors[axis].max()
         for grid in (1, 64, 2**30):
-            draws = np.full(n, 10**9)
-            refining.refined(noise, grid, normals, axis, draws, np.ones(n, dtype=bool))
-            assert np.array_equal(draws, refining.judged(noise, grid, normals, axis))
+            draws, is_open = np.full((2, n), 10**9), np.zeros((2, n), dtype=bool)
+            is_open[axis] = True
+            correlated.refined(noise, grid, normals, draws, is_open)
+            assert np.array_equal(draws[axis], correlated.judged(noise, grid, normals, axis))
+            assert (draws[1 - axis] == 10**9).all()
 
 
 @pytest.mark.parametrize("number", range(6))
@@ -246,7 +247,7 @@ def test_springs_next_to_nothing_change_no_draw():
     assert factors.min() < 1e-290
     normals = Normals(SystemEntropy(), (1, 1, n + 1))
     floats, errors = correlated.float_sums(noise, normals)
-    sums, bounds = refining.pair_sums(noise, normals, 0)
+    (sums,), (bounds,) = correlated.pair_sums(noise, normals, [0])
     with precision(300):
         for i, ball in enumerate(steps.ball_sums(noise, [normals.balls(0, 0, 3)])):
             assert abs(ball - arb(floats[0, i])) <= arb(errors[0, i])
@@ -270,8 +271,8 @@ def test_whole_draws_are_those_of_balls_along_one_axis_and_along_two():
         rounded_ordered(noise, 64, 1, _entropy=Known())[0], exactly_ordered(noise, 64, _entropy=Known())
     )
     first, second = (replace(SMALL[k][0], poles=POLES[:2], weights=WEIGHTS[:2]) for k in (4, 7))
-    drawn = fields.rounded_field(first, second, 64, 1, _entropy=Known())[0]
-    assert np.array_equal(drawn, fields.exact_field(first, second, 64, _entropy=Known()))
+    drawn = rounded_field(first, second, 64, 1, _entropy=Known())[0]
+    assert np.array_equal(drawn, exact_field(first, second, 64, _entropy=Known()))
     assert simulated_along((first, second), np.random.default_rng(0)).shape == (first.size, second.size)
 
 

@@ -8,7 +8,7 @@ import pytest
 from flint import arb, ctx
 
 from residua.linalg.path import OrderedNoise, prefix_path, range_path
-from residua.noise import correlated, fields, kernels, refining, steps
+from residua.noise import correlated, kernels, steps
 from residua.noise.correlated import begun, rounded_so_far
 from residua.noise.normals import Normals, normal
 from residua.noise.samplers import NORMAL, SystemEntropy
@@ -72,8 +72,7 @@ def test_pairs_err_as_little_as_is_said():
 def test_floats_and_pairs_are_as_far_from_the_balls_as_they_say(noise):
     normals = Normals(SystemEntropy(), (2, len(noise.poles), noise.queries.size + 1))
     floats, errors = correlated.float_sums(noise, normals)
-    for axis in range(2):
-        sums, bounds = refining.pair_sums(noise, normals, axis)
+    for axis, sums, bounds in zip(range(2), *correlated.pair_sums(noise, normals, [0, 1]), strict=True):
         with precision(400):
             balls = steps.ball_sums(noise, [normals.balls(axis, j, 5) for j in range(len(noise.poles))])
             for i, ball in enumerate(balls):
@@ -85,14 +84,14 @@ def test_floats_and_pairs_are_as_far_from_the_balls_as_they_say(noise):
 
 @pytest.mark.parametrize("noise", NOISES, ids=lambda noise: f"{noise.queries.size} values")
 def test_forced_to_decide_pairs_round_like_balls(noise, monkeypatch):
-    judged, asked = refining.judged, []
-    monkeypatch.setattr(refining, "judged", lambda *given: asked.append(given) or judged(*given))
+    judged, asked = correlated.judged, []
+    monkeypatch.setattr(correlated, "judged", lambda *given: asked.append(given) or judged(*given))
     for grid in (1, 64, 2**30):
         normals = Normals(SystemEntropy(), (1, len(noise.poles), noise.queries.size + 1))
-        draws = np.full(noise.queries.size, 10**9)
-        refining.refined(noise, grid, normals, 0, draws, np.ones(noise.queries.size, dtype=bool))
+        draws = np.full((1, noise.queries.size), 10**9)
+        correlated.refined(noise, grid, normals, draws, np.ones(draws.shape, dtype=bool))
         assert not asked  # pairs decided all of them
-        assert np.array_equal(draws, judged(noise, grid, normals, 0))
+        assert np.array_equal(draws[0], judged(noise, grid, normals, 0))
 
 
 def test_what_pairs_leave_open_balls_decide_with_the_same_bits(monkeypatch):
@@ -104,12 +103,12 @@ def test_what_pairs_leave_open_balls_decide_with_the_same_bits(monkeypatch):
     is_open = correlated.rounded_where_decided(64, sums, bounds, draws)
     assert is_open.all()
     by_pairs = draws.copy()
-    refining.refined(noise, 64, normals, 0, by_pairs[0], is_open[0])
+    correlated.refined(noise, 64, normals, by_pairs, is_open)
     before = normals.more
     assert all(bits == 128 for _, bits in before.values())
     monkeypatch.setattr(kernels, "round_pairs", lambda *given: None)
     draws[:] = 10**9  # what floats said is forgotten: balls alone decide
-    refining.refined(noise, 64, normals, 0, draws[0], is_open[0])
+    correlated.refined(noise, 64, normals, draws, is_open)
     assert np.array_equal(draws, by_pairs)
     assert {place: (v >> bits - 128, 128) for place, (v, bits) in normals.more.items()} == before
 
@@ -211,15 +210,19 @@ def test_normals_beyond_the_tables_keep_the_bits_that_were_drawn():
 
 def test_fields_are_refined_to_the_same_numbers(monkeypatch):
     first, second = NOISES[0], NOISES[2]
-    judged, asked = fields._judged, []
-    monkeypatch.setattr(fields, "_judged", lambda *given: asked.append(given) or judged(*given))
+    judged, asked = correlated.judged, []
+    monkeypatch.setattr(correlated, "judged", lambda *given: asked.append(given) or judged(*given))
     monkeypatch.setattr(correlated, "UNDECIDED", 1.0)
     kept = []
-    refined = fields._refined
-    monkeypatch.setattr(fields, "_refined", lambda *given: kept.append(given[3]) or refined(*given))
-    draws = fields.rounded_field(first, second, 2**12, 1)[0]
+    refined = correlated.refined
+    monkeypatch.setattr(correlated, "refined", lambda *given: kept.append(given[2]) or refined(*given))
+    draws = correlated.rounded_field(first, second, 2**12, 1)[0]
     assert not asked
-    assert np.array_equal(draws, judged(first, second, 2**12, kept[0]).T)
+    assert np.array_equal(draws.T, [judged(first, 2**12, kept[0], column) for column in range(second.size)])
+    monkeypatch.setattr(kernels, "round_pairs", lambda *given: None)
+    balls = np.full(draws.T.shape, 10**9)
+    refined(first, 2**12, kept[0], balls, np.ones(balls.shape, dtype=bool))  # by balls alone, of the same bits
+    assert np.array_equal(draws.T, balls)
 
 
 def test_as_an_axis_grows_refined_numbers_stay(monkeypatch):

@@ -12,16 +12,10 @@ from flint import arb, ctx, fmpq
 from numpy.typing import NDArray
 
 from residua.errors import PrivacyError
-from residua.noise import (
-    SystemEntropy,
-    rounded_laplace,
-    rounded_laplace_pmf,
-    rounded_normal,
-    rounded_normal_pmf,
-    samplers as rounding_module,
-)
+from residua.noise import SystemEntropy, rounded_laplace, rounded_normal, samplers as rounding_module
 from residua.noise.samplers import BLOCK, LAPLACE, NORMAL, refine, rounded
 from residua.noise.table import Tail
+from tests.exact_noise import rounded_laplace_pmf, rounded_normal_pmf
 
 TAILS = pytest.mark.parametrize("tail", [NORMAL, LAPLACE], ids=lambda tail: tail.name)
 SAMPLERS = pytest.mark.parametrize("sampler", [rounded_normal, rounded_laplace])

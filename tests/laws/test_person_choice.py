@@ -17,7 +17,7 @@ from residua.errors import SourceError
 from residua.measurement.ledger_entries import allowance
 from residua.measurement.persons import aside_within
 from residua.source import persons as gathering
-from residua.source.bound import PersonBound, bound_of, chosen
+from residua.source.bound import PersonBound, bound_of, chosen_packed, packed
 from residua.source.person_kernel import hash_texts
 from residua.source.persons import id_texts, person_hashes
 from tests.laws.person_choices import DOMAIN, KEY, Record, chosen_plainly, counted, everyone_plainly, layout, siphash
@@ -53,6 +53,11 @@ def source_of(people: dict[str, list[Record]], shuffled: Any = None) -> rs.Sourc
     if shuffled is not None:
         shuffled.shuffle(rows)
     return rs.Source.frame(table_of(rows), person="who")
+
+
+def chosen(persons: Any, codes: Any, weights: Any, bound: PersonBound) -> tuple[Any, Any]:
+    rows = packed(persons, codes, weights, bound)
+    return chosen_packed(rows, bound, weighted=weights is not None)[:2]
 
 
 def test_the_hash_is_siphash_as_published() -> None:

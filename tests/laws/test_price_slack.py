@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import residua as rs
-from residua.testing.case import Case
-from residua.testing.measured import changes_of, measured_by
+from residua.testing.case import Case, changes_of, measured_by
 from tests.laws.every_plan import made
 
 _PAGE = (Path(__file__).parents[2] / "docs" / "privacy.md").read_text(encoding="utf-8")

@@ -69,7 +69,6 @@ BAD = [
     (lambda d: rs.ranges(d, "a", listed=[3]), WorkloadError, "not a range"),
     (lambda d: rs.ranges(d, "a", listed=[]), WorkloadError, "no ranges"),
     (lambda d: rs.ranges(d, "a") + rs.ranges(rs.Domain.of_sizes({"a": 3}), "a"), WorkloadError, "different domains"),
-    (lambda d: rs.plan(rs.ranges(d, "a"), targets=1.0, form=rs.Matrix(bias=0.1)), PlanError, "bias"),
     (lambda d: rs.plan(rs.ranges(d, "a")), PlanError, "say what to spend"),
     (
         lambda d: rs.plan(rs.product(d, {"a": np.diag([1e-6, 1e-2, 1e2, 1e5])}), rs.GDP(1.0)),

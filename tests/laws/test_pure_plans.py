@@ -15,7 +15,6 @@ from scipy.sparse import identity
 
 import residua as rs
 from residua.errors import FileError, LedgerError, PlanError, VerificationError
-from residua.noise import rounded_laplace_pmf
 from residua.plans.matrix.measurements import replacement_sum
 from residua.plans.noise import rounded_laplace_variance
 from residua.plans.product.table_estimator import noise_terms
@@ -23,6 +22,7 @@ from residua.plans.search.split import EpsilonSplit
 from residua.plans.tails import reaches
 from residua.plans.verifier import priced
 from residua.privacy.exact import pure_to_gdp_pcost
+from tests.exact_noise import rounded_laplace_pmf
 
 DOMAIN = rs.Domain.of_sizes({"a": 3, "b": 2, "c": 4})
 QUERIES = rs.explicit(DOMAIN, np.tril(np.ones((6, 6))), on=["a", "b"])

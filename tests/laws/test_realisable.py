@@ -8,6 +8,7 @@ import pytest
 
 import residua as rs
 from residua.errors import PlanError
+from residua.projection.column_generation import elimination, least_cell
 from residua.projection.realisable import is_tree, realisable_tables
 
 PAIRS = ((0, 1), (0, 2), (1, 2))
@@ -126,3 +127,45 @@ def test_too_many_cells_for_one_histogram_are_refused_with_a_remedy(tmp_path):
     release = rs.measure(rs.plan(rs.marginals(domain, ways=2), rs.ZCDP(0.5)), data, ledger=ledger)
     with pytest.raises(PlanError, match=r"at most 4,096 cells.*10,000 cells"):
         rs.project(release, realisable=True)
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_beyond_cells_that_can_be_listed_both_proofs_hold(moved, monkeypatch):
+    # By column generation on few cells, so that brute force can judge; the same code serves millions.
+    monkeypatch.setattr("residua.projection.realisable.MOST_CELLS", 10)
+    rng = np.random.default_rng(4)
+    domain = rs.Domain.of_sizes([2, 3, 2, 3])
+    sets = list(combinations(range(4), 2))
+    tables = margins(rng.poisson(3.0, [2, 3, 2, 3]).astype(float), sets)
+    if moved:  # what agrees and is not negative, but is far from any dataset
+        for members in ((0, 1), (0, 2), (1, 2)):
+            n, m = tables[members].shape
+            tables[members] = np.full((n, m), tables[members].sum() / (n * m))
+        for members in ((0, 2), (0, 3), (2, 3), (1, 3)):
+            tables[members] = np.full(tables[members].shape, tables[members].sum() / tables[members].size)
+        half = tables[0, 2].sum() / 2
+        tables[0, 2] = np.array([[0.0, half], [half, 0.0]])
+        tables[0, 1] = np.outer([1, 1], [1, 1, 1]) * half / 3 + np.array([[1, -1, 0], [-1, 1, 0]]) * half / 3
+        tables[1, 2] = np.outer([1, 1, 1], [1, 1]) * half / 3 + np.array([[1, -1], [-1, 1], [0, 0]]) * half / 3
+    answer = realisable_tables(domain, tables)
+    assert answer.verdict is not moved
+    if moved:
+        check(domain, tables, answer)
+    histogram = np.zeros([2, 3, 2, 3])
+    for cell, count in answer.records.items():
+        histogram[cell] = count
+    own = margins(histogram, sets)
+    assert histogram.min() >= 0
+    assert max(np.abs(own[each] - tables[each]).max() for each in sets) == pytest.approx(answer.distance, abs=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_least_cell_is_that_of_all_cells(seed):
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 4, 5).tolist()
+    sets = [tuple(sorted(rng.choice(5, rng.integers(1, 4), replace=False).tolist())) for _ in range(5)]
+    weights = {each: rng.normal(size=[sizes[i] for i in each]) for each in sets}
+    least, cell = least_cell(weights, sizes, elimination(list(weights), sizes))
+    sums = {c: sum(w[tuple(c[i] for i in each)] for each, w in weights.items()) for c in np.ndindex(*sizes)}
+    assert least == pytest.approx(min(sums.values()))
+    assert sums[tuple(cell.tolist())] == pytest.approx(least)

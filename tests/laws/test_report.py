@@ -359,3 +359,15 @@ def test_a_session_has_a_report(tmp_path: Path):
     assert "ZCDP(rho=0.25" in text
     assert str(tmp_path) not in text
     assert session._repr_html_()
+
+
+def test_the_report_of_the_demo_stays_short(tmp_path: Path):
+    """Whatever the noise: digits change it by some hundred bytes."""
+    from residua.cli.planning import make_plan
+    from residua.cli.spec import read_spec
+    from residua.demo_data import demo_folder
+
+    plan = make_plan(read_spec(demo_folder() / "adult.toml"))
+    ledger = rs.Ledger(tmp_path / "adult.ledger", plan.guarantee)
+    demo = rs.measure(plan, demo_folder() / "adult.parquet", ledger=ledger)
+    assert len(report_html(demo).encode()) < 500_000

@@ -3,7 +3,10 @@
 import math
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -136,6 +139,38 @@ def test_a_survey_is_paid_for_twice_and_its_sampling_error_is_that_of_the_data(t
     assert strata.table(["region", "age"])["sampling"][:4] ** 2 == pytest.approx(within[:4], rel=0.03)
     assert (strata.table(["age"])["sampling"] ** 2 > within.reshape(2, 4).sum(axis=0)).all()
     assert "in strata of 'region'; clusters are not used" in strata.table(["age"]).note
+
+
+@pytest.mark.parametrize("why", [LedgerError("the disk is full."), RuntimeError("Anna Schmidt"), KeyboardInterrupt()])
+@pytest.mark.parametrize("kept", [False, True])
+def test_tables_are_not_lost_if_the_squares_fail(tmp_path: Path, why: BaseException, kept: bool) -> None:
+    data, _ = sample(1)
+    plan = rs.plan(rs.marginals(DOMAIN, ways=[1]), rs.ZCDP(0.5), unit=WEIGHTS.protects)
+    ledger = rs.Ledger(tmp_path / "l", rs.ZCDP(1.0), unit=WEIGHTS.protects)
+    real = rs.measure
+    calls: list[rs.Release] = []
+
+    def second_fails(*args: Any, **options: Any) -> rs.Release:
+        if calls:
+            raise why
+        calls.append(real(*args, **options))
+        return calls[0]
+
+    survey, where = partial(rs.measure_survey, plan, rs.Source.frame(data, weights=WEIGHTS), ledger=ledger), "out"
+    out = {"out": tmp_path / where} if kept else {}
+    with patch("residua.measurement.survey.measure", second_fails):
+        if isinstance(why, Exception) and not kept:
+            with pytest.warns(UserWarning, match="their bound is taken") as said:
+                totals = survey()
+            assert "Anna" not in str(said[0].message)
+            assert totals.release is calls[0]
+            assert (totals.table(["region"])["sampling"] > 0).all()
+        else:
+            with pytest.raises(type(why)) as problem:
+                survey(**out)
+            assert "not lost" in problem.value.__notes__[-1]
+            assert problem.value.release is calls[0]
+            assert not kept or rs.Release.load(tmp_path / where).table(["region"]) is not None
 
 
 def test_what_a_survey_cannot_be_is_refused_before_anything_is_spent(tmp_path: Path) -> None:

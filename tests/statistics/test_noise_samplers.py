@@ -14,9 +14,10 @@ from flint import arb
 from numpy.typing import NDArray
 from scipy import stats
 
-from residua.noise import rounded_laplace, rounded_laplace_pmf, rounded_normal, rounded_normal_pmf
+from residua.noise import rounded_laplace, rounded_normal
 from residua.noise.samplers import LAPLACE, NORMAL
 from residua.noise.table import Tail
+from tests.exact_noise import rounded_laplace_pmf, rounded_normal_pmf
 
 ALARM = 1e-6
 DRAWS = 2_000_000

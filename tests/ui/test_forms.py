@@ -155,8 +155,8 @@ def test_what_is_saved_is_what_the_command_reads(tmp_path):
 def test_a_new_file_is_made_where_there_was_none(tmp_path):
     desk = Desk(tmp_path / "new.toml")
     assert desk[desk.first].shown()["form"]["attributes"] == []
-    desk.save("x = 1\n")
-    assert (tmp_path / "new.toml").read_text() == "x = 1\n"
+    desk.save("[privacy]\nrho = 1.0\n")
+    assert (tmp_path / "new.toml").read_text() == "[privacy]\nrho = 1.0\n"
     with pytest.raises(ResiduaError, match="does not exist"):
         Desk(tmp_path / "no" / "new.toml")
     with pytest.raises(ResiduaError, match="download"):

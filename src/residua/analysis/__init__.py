@@ -6,12 +6,13 @@ from residua.analysis.baselines import (
     compare,
     haar,
     hierarchical,
+    kronecker_template,
+    marginal_template,
     on_cells,
     regularised,
 )
 from residua.analysis.choosing import choice_probabilities, counts_between, thresholds
 from residua.analysis.norms import factorisation_norm, least_sensitivity, singular_value_bound
-from residua.analysis.templates import kronecker_template, marginal_template
 from residua.plans.matrix.algebra import derivation
 
 __all__ = [

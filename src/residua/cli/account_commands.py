@@ -158,10 +158,7 @@ def create(
     The budget is that of [ledger], or of [privacy] where [ledger] states none. One that is there stays as it is.
     """
     ledger = cli.steps.create_ledger(cli.discovering.read_for_ledger(spec), population)
-    if json:
-        cli.accounts.print_ledger(ledger.path, as_json=True)
-        return
-    cli.show.out.print(f"Made {ledger.path}: {ledger.budget!r} for {ledger.unit}; nothing is spent. Never delete it.")
+    cli.accounts.print_made(ledger, "; nothing is spent", as_json=json)
 
 
 @ledgers.command()
@@ -173,17 +170,18 @@ def allot(
     epsilon: Annotated[float | None, typer.Option(help="The same as epsilon, with --delta if that has one.")] = None,
     delta: Annotated[float | None, typer.Option(help="With --epsilon.")] = None,
     purpose: Annotated[str | None, typer.Option(help="Whom it is for, in words that may be public.")] = None,
+    discovery_delta: Annotated[float | None, typer.Option(help="How much of the whole's, to discover values.")] = None,
+    witness: Annotated[Path | None, typer.Option(help="Its witness; beside the whole's, if that has one.")] = None,
     json: AsJson = False,
 ) -> None:
     """Move a part of a budget into a ledger of its own.
 
     A team can then spend that much and no more; for the whole it is spent already, and is not given back.
     """
-    made = cli.accounts.allotted(file, new, {"rho": rho, "mu": mu, "epsilon": epsilon, "delta": delta}, purpose)
-    if json:
-        cli.accounts.print_ledger(made.path, as_json=True)
-        return
-    cli.show.out.print(f"Made {made.path}: {made.budget!r} for {made.unit}, of the budget of {file}. Never delete it.")
+    asked = {"rho": rho, "mu": mu, "epsilon": epsilon, "delta": delta}
+    how = {"purpose": purpose, "discovery_delta": discovery_delta, "witness": witness}
+    ledger = cli.accounts.allotted(file, new, asked, **how)
+    cli.accounts.print_made(ledger, f", of the budget of {file}", as_json=json)
 
 
 @ledgers.command()

@@ -42,7 +42,7 @@ def accept_data(path: Path, spec: Path | None, why: str | None) -> None:
     err.print(f"The data of {spec} is now on record as holding the people of {ledger.population!r}; nothing was spent.")
 
 
-def allotted(path: Path, child: Path, amounts: Mapping[str, float | None], purpose: str | None) -> Ledger:
+def allotted(path: Path, child: Path, amounts: Mapping[str, float | None], **how: Any) -> Ledger:
     """Moves a part of a budget into a ledger of its own.
 
     Raises:
@@ -51,7 +51,15 @@ def allotted(path: Path, child: Path, amounts: Mapping[str, float | None], purpo
     budget = budget_of("allot", {name: amount for name, amount in amounts.items() if amount is not None})
     if budget is None:
         raise SpecError("say how much: --rho, --mu, --epsilon with --delta, or --epsilon alone.")
-    return allot(Ledger(path), child, budget, purpose=purpose)
+    return allot(Ledger(path), child, budget, **how)
+
+
+def print_made(ledger: Ledger, rest: str, *, as_json: bool) -> None:
+    """A ledger that was made: for people in a line, for machines as any other."""
+    if as_json:
+        print_ledger(ledger.path, as_json=True)
+    else:
+        out.print(f"Made {ledger.path}: {ledger.budget!r} for {ledger.unit}{rest}. Never delete it.")
 
 
 def print_ledger(path: Path, *, as_json: bool) -> None:
@@ -68,8 +76,7 @@ def print_ledger(path: Path, *, as_json: bool) -> None:
     whole = spent + remaining
     for entry in entries:
         share = f"{float(entry.cost / whole):.1%}"
-        noise = "Laplace" if entry.epsilon is not None or name == "epsilon" else "normal"
-        noise = "allotted" if "allotted" in entry.detail else noise
+        noise = entry.noise(ledger.currency).replace("laplace", "Laplace")
         amount = f"{float(entry.cost / half):.6g}"
         table.add_row(str(entry.sequence), entry.time, entry.purpose, noise, amount, share)
     if entries:
@@ -110,10 +117,9 @@ def _entry_facts(entry: Entry, currency: Currency) -> dict[str, Any]:
     if currency == "pcost":
         amounts["pcost"] = float(entry.cost)
     named = {"sequence": entry.sequence, "time": entry.time, "purpose": entry.purpose}
-    noise = "allotted" if "allotted" in entry.detail else "normal" if pure is None else "laplace"
     if entry.delta:
         amounts["delta"] = round_up(entry.delta)
-    return {**named, "noise": noise, **amounts, "digest": entry.digest}
+    return {**named, "noise": entry.noise(currency), **amounts, "digest": entry.digest}
 
 
 def _only_zcdp(ledger: Ledger) -> bool:

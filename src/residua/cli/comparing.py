@@ -93,6 +93,6 @@ def write_report_of(
 def _plan_beside(path: Path) -> Plan:
     if path.is_dir():
         raise FileError(
-            f"{str(path)!r} is a folder; two plans stand side by side, give a saved plan or a specification."
+            f"{str(path)!r} is a folder, and plans stand side by side; give a saved plan or a specification."
         )
     return plan_at(path)

@@ -24,11 +24,11 @@ def write_tables(
     folder: Path, target: Path | None, format: str | None, confidence: float | None, *, on_executors: bool,
     spreadsheet: bool, full: bool, known: Sequence[Path] | None = None, rounded: bool = False, **words: str | None,
 ) -> None:  # fmt: skip
-    """Lists all tables that were asked for, and writes them in a format if a folder is named, all or none.
+    """Lists all tables that were asked for, and writes them if a folder or how they are wanted is named, all or none.
 
     Args:
         folder: a release, a projection or estimates.
-        target: the folder to write.
+        target: the folder to write; `tables`, if how they are wanted is said and this is not.
         format: of the files.
         spreadsheet, full: how CSV is wanted.
         on_executors: whether Spark's executors write them.
@@ -40,15 +40,12 @@ def write_tables(
         FileError: the folder exists or cannot be made.
         PlanError: a confidence for a projection, an unknown format, or queries that make no tables.
     """
-    if target is None and (format is not None or on_executors):
-        given = "--on-executors says by whom" if on_executors else "--format says how"
-        raise PlanError(f"{given} tables are written; say where, with --out DIR.")
+    if target is None and (format or on_executors or rounded or words.get("suppress")):
+        target = Path("tables")
     if target is not None:
         require_free(target, "folder of tables")
     if on_executors and spreadsheet:
         raise PlanError("--spreadsheet is for CSV, and executors write parquet; leave one of the two out.")
-    if target is None and (rounded or words.get("suppress")):
-        raise PlanError("--rounded and --suppress say how tables are written; say where, with --out DIR.")
     published, sure = opened(folder, confidence=confidence, known=known, rounded=rounded)
     described = {"full": full, **words, **sure}
     if target is None:

@@ -74,9 +74,12 @@ def demo(out: Annotated[Path | None, typer.Option(help="Folder to write; residua
 def init(
     data: Annotated[str, typer.Argument(metavar="DATA.csv", help="A CSV file or its URI; only its header is read.")],
     out: Annotated[Path, typer.Option(help="The specification to write.")] = Path("spec.toml"),
+    domain: Annotated[
+        Path | None, typer.Option(help="What describes the columns: a Data Package, DDI codebook or SDMX structure.")
+    ] = None,
 ) -> None:
     """Draft a specification from the names of the columns. You declare what each may hold."""
-    cli.starting.write_draft(data, out)
+    cli.starting.write_draft(data, out, domain)
 
 
 @app.command()
@@ -156,7 +159,8 @@ def table(
 def tables(
     folder: ReleasePath,
     out: Annotated[
-        Path | None, typer.Option(help="Also write them into this folder, as CSV by default; it must not exist.")
+        Path | None,
+        typer.Option(help="Also write them into this folder, as CSV by default; it must not exist; usually ./tables."),
     ] = None,
     format: Annotated[
         str | None,

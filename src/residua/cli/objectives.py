@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from residua.cli.options import WhatIf
@@ -112,3 +113,14 @@ def _aimed(term: Any, target: Mapping[str, Any]) -> Any:
     if not isinstance(term, Mapping):
         return term
     return {key: value for key, value in term.items() if key not in TARGETS} | dict(target)
+
+
+def known_keys(where: str, settings: Any, known: set[str]) -> None:
+    """Refuses a key that means nothing, and says which was probably meant."""
+    if not isinstance(settings, Mapping):
+        raise SpecError(f"{where} is not a table of keys and values; write it as one.")
+    for key in settings:
+        if key not in known:
+            near = get_close_matches(key, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(sorted(known))}."
+            raise SpecError(f"{where} has an unknown key {key!r}; {hint}")

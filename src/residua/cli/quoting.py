@@ -87,6 +87,11 @@ class Asking(QuotingOptions):
         is_condition = any(value is not None and not self._is_level(name, value) for name, value in split)
         return self.condition(of, "the condition") if is_condition else self.attributes(of)
 
+    def side(self, given: Sequence[str], option: str) -> Any:
+        """What a ratio is of: the sum of an attribute, or a condition."""
+        name, value = self._split(given[0])
+        return name if value is None and len(given) == 1 else self.condition(given, option)
+
     def rate(self, of: str | None) -> dict[str, Any]:
         """What is compared: counts, the mean of an attribute, or the share of a condition."""
         name, value = (None, None) if of is None else self._split(of)

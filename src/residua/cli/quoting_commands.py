@@ -73,12 +73,12 @@ def _command(name: str, *without: str, **otherwise: Any) -> Callable[[Ask], Ask]
         shared = [one.replace(annotation=otherwise.get(one.name, one.annotation)) for one in shared]
 
         def command(**given: Any) -> None:
-            asking = cli.quoting.Asking(
-                **{one.name: given.pop(one.name) for one in (place, *asked) if one.name in given}
-            )
+            options = {one.name: given.pop(one.name) for one in (place, *asked) if one.name in given}
+            asking = cli.quoting.Asking(**options)
             asked_for = {one.name: given.pop(one.name) for one in own}
             form = OutputForm(**{"everything": True} | given)
-            with speaking(form.language, asking.domain.languages if form.language else ()):
+            language = form.language or ("en" if form.json else None)
+            with speaking(language, asking.domain):
                 quoted = ask(asking, **asked_for)
                 cli.show.print_published(quoted, form, {"quoted": quoted.what})
 
@@ -114,16 +114,8 @@ def weighted(
 
     With intervals for noise and sampling error together, and which share of the variance privacy adds.
     """
-    cli.tables.print_weighted(
-        folder,
-        attributes or [],
-        form,
-        strata=strata,
-        drawn=drawn or [],
-        clusters=clusters,
-        design_effect=design_effect,
-        confidence=confidence,
-    )
+    survey = {"clusters": clusters, "design_effect": design_effect}
+    cli.tables.print_weighted(folder, attributes or [], form, strata, drawn or [], confidence, **survey)
 
 
 @_command(
@@ -141,15 +133,15 @@ def share(
 @_command("ratio", "values")
 def ratio(
     asking: "Asking",
-    numerator: Annotated[list[str], typer.Option(help="A condition, sex=Female. Repeatable.")],
-    denominator: Annotated[list[str], typer.Option(help="Another condition. Repeatable.")],
+    numerator: Annotated[list[str], typer.Option(help="A condition, sex=Female (repeatable), or an amount, turnover.")],
+    denominator: Annotated[list[str], typer.Option(help="Another condition, or another amount.")],
 ) -> "Quoted":
-    """Show a ratio of two counts.
+    """Show a ratio of two counts, or of two sums.
 
-    How many records meet one condition for each that meets another, with intervals.
+    How many records meet one condition for each that meets another, or turnover per hour, with intervals.
     """
-    conditions = (asking.condition(numerator, "--numerator"), asking.condition(denominator, "--denominator"))
-    return asking.source.ratio(*conditions, **asking.groups)
+    sides = (asking.side(numerator, "--numerator"), asking.side(denominator, "--denominator"))
+    return asking.source.ratio(*sides, **asking.groups)
 
 
 @_command("change", "values", "people")
@@ -242,10 +234,8 @@ def standardised(
 
     Shares or means, with intervals.
     """
-    rate = asking.rate(of)
-    return asking.source.standardised(
-        rate.pop("of"), over, asking.public_weights(over, weights), **rate, **asking.groups
-    )
+    public = asking.public_weights(over, weights)
+    return asking.source.standardised(over=over, weights=public, **asking.rate(of), **asking.groups)
 
 
 @_command("top", "by", "values", "suppress", "everything")

@@ -15,16 +15,17 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 from residua.cli.accounts import ledger_options
-from residua.cli.objectives import SPENDING, section
+from residua.cli.objectives import SPENDING, known_keys, section
 from residua.cli.planning import make_plan
 from residua.cli.show import err, out, print_json, print_written, progress_bar
 from residua.cli.sources import notice, open_source
-from residua.cli.spec import Spec, flag, known_keys, read_content, spec_of
+from residua.cli.spec import Spec, flag, read_content, spec_of
 from residua.cli.steps import checked_source
 from residua.errors import FileError, SessionError, SpecError
 from residua.estimation import estimate
@@ -38,7 +39,7 @@ from residua.plans.planners.lattice import common_ground
 from residua.privacy import Guarantee, PureDP
 from residua.release import Release
 from residua.session import Session
-from residua.session.state import check_place, require_gaussian
+from residua.session.state import check_place
 
 _PLAN = {"workload", "privacy", "objective", "independent"}
 
@@ -170,20 +171,14 @@ def opened(spec: SessionSpec, *, create: bool = False, show_values: bool = False
         budget = budget or first.guarantee
         if budget is None:
             raise SpecError("say what the session may spend: [ledger] rho = 1.0, for example.")
-        require_gaussian(budget)  # before the ledger is made
         if not first.ledger_path.parent.is_dir():
             raise SpecError(f"the folder of [ledger] path, {str(first.ledger_path.parent)!r}, does not exist; make it.")
         check_place(spec.state)
     ledger = Ledger(first.ledger_path, budget, unit=first.unit, **ledger_options(first))
     try:
         with progress_bar() as show:
-            yield Session(
-                open_source(first, show_values=show_values),
-                ledger=ledger,
-                state=spec.state,
-                progress=show,
-                notice=partial(notice, show_values=show_values),
-            )
+            data, said = open_source(first, show_values=show_values), partial(notice, show_values=show_values)
+            yield Session(data, ledger=ledger, state=spec.state, progress=show, notice=said)
     except KeyboardInterrupt:
         err.print("residua: interrupted; a debit already made stands, see: residua session status SPEC.toml")
         raise
@@ -225,19 +220,12 @@ def print_status(session: Session, *, as_json: bool = False) -> None:
     """What was measured, what was spent and is left, and what is being chosen."""
     status, ledger = session.status, session.ledger
     if as_json:
-        print_json(
-            {
-                "state": str(session.path),
-                "ledger": str(ledger.path),
-                "parts": {str(n): summary for n, summary in status.parts.items()},
-                "lost": list(status.lost),
-                "spent": {"pcost": float(status.spent_exactly), "rho": float(status.spent_exactly / 2)},
-                "remaining": {"pcost": float(status.remaining_exactly), "rho": float(status.remaining_exactly / 2)},
-                "choices": [
-                    {"number": n, "candidates": list(names), "end": end} for n, (names, end) in status.choices.items()
-                ],
-            }
-        )
+        parts = {str(n): summary for n, summary in status.parts.items()}
+        left = {"spent": status.spent_exactly, "remaining": status.remaining_exactly}
+        amounts = {name: _amounts(session, amount) for name, amount in left.items()}
+        choices = [{"number": n, "candidates": list(names), "end": end} for n, (names, end) in status.choices.items()]
+        facts = {"state": str(session.path), "ledger": str(ledger.path), "parts": parts, "lost": list(status.lost)}
+        print_json({**facts, **amounts, "choices": choices})
         return
     out.print(f"Session {session.path}, ledger {ledger.path}, for {ledger.unit}")
     for number, summary in status.parts.items():
@@ -246,8 +234,20 @@ def print_status(session: Session, *, as_json: bool = False) -> None:
         out.print(f"Part {number}   was paid for and lost; the debit stands")
     for number, (names, end) in status.choices.items():
         out.print(f"Choice {number} between {', '.join(names)}: {end}")
-    out.print(f"Spent  rho {float(status.spent_exactly / 2):.6g}")
-    out.print(f"Left   rho {float(status.remaining_exactly / 2):.6g}")
+    out.print(f"Spent  {_in_words(session, status.spent_exactly)}")
+    out.print(f"Left   {_in_words(session, status.remaining_exactly)}")
+
+
+def _amounts(session: Session, amount: Fraction) -> dict[str, float]:
+    """An amount as the session's ledger counts: an epsilon, or a pcost and the rho that it is."""
+    if session.ledger.currency == "epsilon":
+        return {"epsilon": float(amount)}
+    return {"pcost": float(amount), "rho": float(amount / 2)}
+
+
+def _in_words(session: Session, amount: Fraction) -> str:
+    name, value = list(_amounts(session, amount).items())[-1]
+    return f"{name} {value:.6g}"
 
 
 def write_release(session: Session, release: Release, folder: Path) -> None:
@@ -266,9 +266,8 @@ def write_release(session: Session, release: Release, folder: Path) -> None:
 
 def print_spent(session: Session) -> None:
     """What the session has spent, and what is left."""
-    status = session.status
-    spent, left = float(status.spent_exactly / 2), float(status.remaining_exactly / 2)
-    out.print(f"Spent by the session: rho {spent:.6g}; left: rho {left:.6g}")
+    spent, left = session.status.spent_exactly, session.status.remaining_exactly
+    out.print(f"Spent by the session: {_in_words(session, spent)}; left: {_in_words(session, left)}")
 
 
 def run_adaptation(

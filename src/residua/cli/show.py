@@ -18,7 +18,7 @@ import typer
 from rich.console import Console
 
 from residua.cli.options import OutputForm
-from residua.domain.words import in_words, said
+from residua.domain.words import heading, in_words
 from residua.language import current, mark, say
 from residua.published.columns import Columns, shown as as_text
 from residua.screen import ANY_WIDTH, PlainTable, Screen
@@ -27,7 +27,10 @@ from residua.showing import printable, terminal_bars
 ROWS_SHOWN = 40
 _HEADS = {
     "estimate": mark("Estimate"), "stddev": mark("Standard error"), "lower": mark("Lower"), "upper": mark("Upper"),
-    "quality": mark("Quality"), "query": mark("Query"), "left_out": mark("Left out"),
+    "quality": mark("Quality"), "query": mark("Query"), "left_out": mark("Left out"), "sum": mark("sum"),
+    "rank": mark("Rank"), "rank_lower": mark("Rank, lower"), "rank_upper": mark("Rank, upper"),
+    "in_top": mark("Chance"), "quantile": mark("Quantile"), "relative": mark("Relative"),
+    "relative_lower": mark("Relative, lower"), "relative_upper": mark("Relative, upper"),
 }  # fmt: skip
 
 
@@ -127,11 +130,9 @@ def print_table(table: Columns, *, rows: int | None = ROWS_SHOWN) -> None:
 def head_of(table: Columns, name: str) -> str:
     """What a column is called: its name, by which it can be asked for; in words where a language was asked for."""
     domain = getattr(table, "domain", None)
-    if not current():
-        return name
     if domain is not None and name in domain:
-        return said(domain[name].words.title) or name
-    return say(_HEADS.get(name, name))
+        return heading(domain, name)
+    return say(_HEADS.get(name, name)) if current() else name
 
 
 def _worded(value: Any) -> Any:

@@ -25,6 +25,7 @@
                   continual release takes it
 [ledger]          path = "adult.ledger"; rho | mu | epsilon and delta | epsilon: the whole budget of the dataset;
                   witness = "/elsewhere/adult.witness", discovery_delta = 1e-9
+[report]          language = "de": of all that people read about it, where they ask for no other
 [plan.NAME]       candidates of a session (sessions.py); [session] state = "folder"
 """
 
@@ -33,13 +34,12 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from residua.cli.objectives import NUMBERS, SPENDING, TARGETS, changed, objective_of, section, target_of
+from residua.cli.objectives import NUMBERS, SPENDING, TARGETS, changed, known_keys, objective_of, section, target_of
 from residua.cli.options import WhatIf
 from residua.cli.sources import refuse_credentials
 from residua.domain import Domain, domain_of_settings
@@ -62,6 +62,7 @@ _SECTIONS = {
     "objective": {"minimise", *NUMBERS, "tolerance", "dense", "axis"},
     "ledger": {"path", "witness", "discovery_delta", *SPENDING},
     "session": {"state", "by"},
+    "report": {"language"},
 }
 _BUDGETS: dict[frozenset[str], tuple[Callable[..., Guarantee], str]] = {
     frozenset({"rho"}): (ZCDP, "rho = 0.5"),
@@ -159,7 +160,12 @@ def _spec(content: Mapping[str, Any], folder: Path) -> Spec:
     if "domain" not in content:
         raise SpecError("there is no domain; declare each attribute in a [domain.NAME] table.")
     declared, expressions = _expressions(content["domain"])
+    report = section(content, "report")
+    if not isinstance(report.get("language", ""), str):
+        raise SpecError(f'[report] language = {report["language"]!r} is not a text; write "de", for example.')
     domain = domain_of_settings(declared, folder)
+    if report:
+        domain = Domain(domain.attributes, domain.impossible, **report)
     workload, targets = _workload(domain, content.get("workload"))
     dense, axis = (flag("[objective]", objective, key) for key in ("dense", "axis"))
     if dense and axis:
@@ -383,14 +389,3 @@ def _weights(settings: Mapping[str, Any], source: Mapping[str, Any]) -> tuple[We
     if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share < 1:
         raise SpecError(f"[privacy] sampling = {share!r} is not a share of what is spent; write 0.05, or 0 for none.")
     return Weights(**source["weights"]), float(share)
-
-
-def known_keys(where: str, settings: Any, known: set[str]) -> None:
-    """Refuses a key that means nothing, and says which was probably meant."""
-    if not isinstance(settings, Mapping):
-        raise SpecError(f"{where} is not a table of keys and values; write it as one.")
-    for key in settings:
-        if key not in known:
-            near = get_close_matches(key, known, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(sorted(known))}."
-            raise SpecError(f"{where} has an unknown key {key!r}; {hint}")

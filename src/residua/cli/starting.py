@@ -19,6 +19,7 @@ from residua.cli.sources import refuse_credentials
 from residua.cli.spec import read_spec
 from residua.cli.steps import create_ledger, run_release
 from residua.demo_data import demo_folder
+from residua.domain.described import described_columns, is_declared
 from residua.errors import FileError, SpecError
 from residua.files import is_uri, write_atomically
 from residua.source import source_of
@@ -83,8 +84,13 @@ def run_demo(folder: Path | None) -> None:
         out.print("  " + line)
 
 
-def write_draft(data: str, path: Path) -> None:
+def write_draft(data: str, path: Path, described: Path | None = None) -> None:
     """Drafts a specification with a table for each column of a file; columns without a name are left out.
+
+    Args:
+        data: the file.
+        path: the specification.
+        described: a file that describes the columns: a Data Package, a DDI codebook, an SDMX structure.
 
     Raises:
         SourceError: the data cannot be read, or has no usable header.
@@ -96,6 +102,8 @@ def write_draft(data: str, path: Path) -> None:
     refuse_credentials({"path": data})
     draft = _drafted(data)
     names = tuple(draft.kinds)
+    columns = {} if described is None else described_columns(described)
+    draft = replace(draft, declared={**draft.declared, **{name: columns[name] for name in names if name in columns}})
     head = Template((files("residua.cli") / "draft.txt").read_text("utf-8")).substitute(
         spec=path.name,
         path=_quoted(_written(data, path)),
@@ -109,15 +117,18 @@ def write_draft(data: str, path: Path) -> None:
     if draft.notation:
         said = ", ".join(f"{name} = {_written_as(value)}" for name, value in draft.notation.items())
         out.print(f"Recognised from the head of the file: {said}. Correct it under [source] where it is wrong.")
-    if labelled := [name for name, said in draft.declared.items() if "values" in said]:
-        out.print(f"The labels in the file declare {len(labelled)} of them; check that they are the public code lists.")
+    if declared := [name for name, settings in draft.declared.items() if is_declared(settings)]:
+        where = "The labels in the file declare" if described is None else f"{described} declares"
+        out.print(f"{where} {len(declared)} of them; check that this is the public code list, and not from the data.")
+    if absent := [name for name in columns if name not in draft.kinds]:
+        out.print(f"{described} describes {len(absent)} that the data does not have: {', '.join(absent[:8])}.")
     out.print("Declare what each may hold, from public knowledge and never from the data, then run:")
     out.print(f"  residua plan {path}")
 
 
 def _table(name: str, kind: str, declared: Mapping[str, Any]) -> str:
     """The table of a column: what its file declares, or what is left to do."""
-    todo = "" if "values" in declared else _TODO.format(_HINTS[kind]) + "\n"
+    todo = "" if is_declared(declared) else _TODO.format(_HINTS[kind]) + "\n"
     said = tomli_w.dumps({"domain": {name: declared}}).partition("\n")[2] if declared else ""
     return f"\n[domain.{_quoted(name)}]\n{todo}{said}"
 

@@ -58,16 +58,9 @@ def run_release(
         writes = on_executors or spec.sampling > 0
         with nullcontext() if writes else reserve(folder, plan, plan.measurements) as place:
             with progress_bar() as show:
-                release = _measured(
-                    spec,
-                    plan,
-                    data,
-                    ledger=ledger,
-                    purpose=f"released as {folder.name}",
-                    out=folder if writes else None,
-                    progress=show,
-                    notice=partial(notice, show_values=show_values),
-                )
+                how = {"out": folder if writes else None, "notice": partial(notice, show_values=show_values)}
+                purpose = f"released as {folder.name}"
+                release = _measured(spec, plan, data, ledger=ledger, purpose=purpose, progress=show, **how)
             if place is not None:
                 _commit(place, release)
     except KeyboardInterrupt:

@@ -22,7 +22,7 @@ def print_marginal(folder: Path, attributes: Sequence[str], form: OutputForm, *,
     published, sure = opened(folder, rounded=rounded, **asked)
     split = [split_attribute(published.domain, text) for text in attributes]
     names, queries = [name for name, _ in split], {name: rows for name, rows in split if rows is not None}
-    with speaking(form.language, published.domain.languages):
+    with speaking(form.language, published.domain):
         print_published(published.table(names, queries=queries, **sure), form, bias=say(published.biased))
 
 
@@ -30,28 +30,20 @@ def print_weighted(
     folder: Path,
     attributes: Sequence[str],
     form: OutputForm,
-    *,
     strata: str | None,
     drawn: Sequence[str],
-    clusters: str | None,
-    design_effect: float,
     confidence: float | None,
+    **survey: Any,
 ) -> None:
     """One table of totals of the population, with sampling error; from squares of the weights, if they are there."""
     release, beside = Release.load(folder), squares_folder(folder)
     squares = Release.load(beside) if beside.is_dir() else None
-    said = dict(_drawn(text) for text in drawn)
+    said = dict(map(_drawn, drawn))
     labels = release.domain[strata].labels if strata is not None and strata in release.domain else ()
-    counts = {label: said.get(str(label), 0) for label in labels}
+    among = None if strata is None else {strata: {label: said.get(str(label), 0) for label in labels}}
     if said and strata is None:
         raise PlanError("--drawn is how many were drawn in each stratum; say by which attribute, with --strata.")
-    totals = weighted(
-        release,
-        squares=squares,
-        design_effect=design_effect,
-        clusters=clusters,
-        strata=None if strata is None else {strata: counts},
-    )
+    totals = weighted(release, squares=squares, strata=among, **survey)
     table = totals.table(list(attributes), confidence=USUAL_CONFIDENCE if confidence is None else confidence)
     print_published(table, form)
     if not form.json:
@@ -69,7 +61,7 @@ def _drawn(text: str) -> tuple[str, int]:
 def print_answers(folder: Path, form: OutputForm, **asked: Any) -> None:
     """The answers to everything that was asked."""
     published, sure = opened(folder, **asked)
-    with speaking(form.language, published.domain.languages):
+    with speaking(form.language, published.domain):
         print_published(published.answers(**sure), form, bias=say(published.biased))
 
 
@@ -78,7 +70,7 @@ def print_count(
 ) -> None:
     """One count; of all records without a condition."""
     published, sure = opened(folder, **asked)
-    with speaking(language, published.domain.languages):
+    with speaking(language, published.domain):
         _print_count(published, condition, sure, as_json=as_json)
 
 
@@ -87,11 +79,8 @@ def _print_count(published: Any, condition: str | None, sure: dict[str, Any], *,
     if condition and not published.biased:
         facts = vars(published.count(condition, **sure))
     else:
-        table = (
-            published.answers(queries(published.domain, [condition]), **sure)
-            if condition
-            else published.table([], **sure)
-        )
+        asked = queries(published.domain, [condition]) if condition else None
+        table = published.table([], **sure) if asked is None else published.answers(asked, **sure)
         facts = {name: float(table[name][0]) for name in table.columns if name not in table.keys}
     if as_json:
         print_json({"count": title, **facts, **sure})

@@ -22,12 +22,20 @@ from numpy.typing import NDArray
 from residua.domain.attributes import Attribute, Label
 from residua.domain.words import plain
 from residua.errors import DomainError
+from residua.language import mark, say
 
 MOST_STEPS = 2**20  # of one amount
-_MOST_RATIO = (
-    2**30
-)  # of a bound to the unit: floats then tell on which side of a tie an amount lies, or that it is near
+_MOST_RATIO = 2**30  # of a bound to the unit: floats then tell on which side of a tie an amount is, or that it is near
 _NEAR = 1e-4
+_OPEN = mark(
+    "amounts of {name} below {low} count as {low}, above {high} as {high}, in units of {unit}; what was cut off is in "
+    "no interval"
+)
+_BOUNDED = mark(
+    "amounts of {name} above {high} count as {high}, in units of {unit}; none is below {low} or above {largest}; what "
+    "was cut off is in no interval of a table"
+)
+_WHOLE = mark("amounts of {name} in units of {unit}; none is below {low} or above {largest}, so that none was clipped")
 
 
 @dataclass(frozen=True)
@@ -44,6 +52,9 @@ class Amount(Attribute):
         unit: what amounts are rounded to. The range is a whole number of units, 1,048,576 at the most.
         clipped: the attribute, of values "false" and "true", that says which records lie outside the range; sums and
             means then tell how many these are.
+        largest: the largest amount that there can be, from public knowledge. What lies above it or below `low` then
+            follows the policy `unknown`, so that with `clipped` a bound is known on what clipping takes away: intervals
+            of quoted sums and means hold it.
         measured_in: what amounts are measured in, for published tables: "EUR", "hours".
 
     Raises:
@@ -61,15 +72,19 @@ class Amount(Attribute):
     unit: float = field(kw_only=False, default=1)
     clipped: str = ""
     measured_in: str = ""
+    largest: float | None = None
 
     def _validate(self) -> None:
-        for argument in ("low", "high", "unit"):
+        bounds = ("low", "high", "unit", *(() if self.largest is None else ("largest",)))
+        for argument in bounds:
             value = plain(getattr(self, argument))
             if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
                 raise DomainError(f"{argument}={value!r} is not a number; say rs.Amount(0, 1_000_000, unit=100).")
             object.__setattr__(self, argument, int(value) if value == int(value) else value)
         if not (self.low < self.high and self.unit > 0):
             raise DomainError(f"low={self.low}, high={self.high}, unit={self.unit} make no range; give low < high.")
+        if self.largest is not None and self.largest < self.high:
+            raise DomainError(f"largest={self.largest} is below high={self.high}; clip no higher than amounts can be.")
         steps = (_exact(self.high) - _exact(self.low)) / _exact(self.unit)
         if steps.denominator != 1 or steps > MOST_STEPS:
             raise DomainError(
@@ -102,14 +117,16 @@ class Amount(Attribute):
 
     def counts(self, name: str) -> str:
         """What sums are of, in words."""
-        low, high, unit = (f"{number:,}" for number in (self.low, self.high, self.unit))
-        return f"amounts of {name} below {low} count as {low}, above {high} as {high}, in units of {unit}"
+        bounds = {"name": name, "low": self.low, "high": self.high, "unit": self.unit}
+        if self.largest is None:
+            return say(_OPEN, **bounds)
+        return say(_BOUNDED if self.largest > self.high else _WHOLE, **bounds, largest=self.largest)
 
     def settings(self) -> dict[str, object]:
         """The declaration as plain values, for files."""
-        more = {"clipped": self.clipped, "measured_in": self.measured_in}
+        more = {"clipped": self.clipped or None, "measured_in": self.measured_in or None, "largest": self.largest}
         own: dict[str, object] = {"low": self.low, "high": self.high, "unit": self.unit}
-        return own | {key: text for key, text in more.items() if text}
+        return own | {key: value for key, value in more.items() if value is not None}
 
     def codes(self, numbers: NDArray[np.float64], spelled: Any) -> NDArray[np.int64]:
         """The units of finite numbers, clipped, each to the nearest and a half upwards, (rows,).

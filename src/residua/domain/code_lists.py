@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.domain.attributes import Attribute, Label, Policies
+from residua.domain.described import is_description
 from residua.domain.label_files import columns_of_file, levels_of_parents
 from residua.domain.labels import LabelArray, labels_of, packed_codes, packed_labels, unpacked_codes, unpacked_labels
 from residua.domain.levels import OTHER, Level, check_level_name, check_nested
@@ -117,9 +118,9 @@ class CodeList(Attribute):
         groups of the coarsest level.
 
         Args:
-            path: `.csv`, `.tsv` or `.parquet`.
+            path: `.csv`, `.tsv` or `.parquet`; or an SDMX structure, `.json` or `.xml`.
             levels: what the levels above the values are called, finest first.
-            child: the column of the codes; the first by default.
+            child: the column of the codes; the first by default. Of an SDMX structure, which of several code lists.
             parent: the column of their parents; the second by default.
             policies: unknown, for a value not listed; missing, for an absent one.
         """
@@ -151,13 +152,8 @@ class CodeList(Attribute):
             codes = level.codes[: self.declared]
             first = np.zeros(int(below.max()) + 1, dtype=np.int32)
             first[below] = codes
-            levels.append(
-                {
-                    "name": level.name,
-                    "labels": packed_labels(cast("LabelArray", level.labels).array),
-                    "of": packed_codes(first),
-                }
-            )
+            labels = packed_labels(cast("LabelArray", level.labels).array)
+            levels.append({"name": level.name, "labels": labels, "of": packed_codes(first)})
             below = codes
         return {"codes": {"labels": packed_labels(self.values.array), "levels": levels}}
 
@@ -176,7 +172,7 @@ class CodeList(Attribute):
                 raise DomainError(
                     f"codes has the keys {sorted(codes)}; use file, levels, and column, or child and parent."
                 )
-            parents = {"child", "parent"} & set(rest)
+            parents = {"child", "parent"} & set(rest) or is_description(codes["file"])
             reader: Any = cls.from_parents if parents else cls.from_file
             return cast("CodeList", reader(folder / codes["file"], **rest, **policies))
         try:

@@ -96,19 +96,6 @@ def settle(attribute: Attribute, codes: Codes) -> Codes:
     return codes
 
 
-def decode(attribute: Attribute, codes: NDArray[np.integer[Any]]) -> list[Label]:
-    """The label of every code.
-
-    Example:
-        >>> decode(Categories(["Female", "Male"]), np.array([1, 0]))
-        ['Male', 'Female']
-    """
-    if len(codes) and not (codes.min() >= 0 and codes.max() < attribute.size):
-        raise DomainError("codes lie outside the attribute's cells; decode codes that were counted.")
-    labels = attribute.labels
-    return [labels[code] for code in codes.tolist()]
-
-
 def whole_numbers(column: Any, name: str = "column") -> tuple[NDArray[np.int64], Codes]:
     """Whole numbers below 2^62 of a column of any type, and for each 0, `UNKNOWN` or `MISSING`."""
     column = _one_array(column)
@@ -168,6 +155,8 @@ def _placed(attribute: Dates, column: Any) -> Codes:
 def _codes_of_amounts(attribute: Amount, column: Any) -> Codes:
     numbers, codes = floats(column)
     codes[(codes == 0) & ~np.isfinite(numbers)] = UNKNOWN
+    if attribute.largest is not None:
+        codes[(codes == 0) & ((numbers < attribute.low) | (numbers > attribute.largest))] = UNKNOWN
     known = np.flatnonzero(codes == 0)
 
     def spelled(unsure: NDArray[np.bool_]) -> Any:

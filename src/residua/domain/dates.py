@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from functools import cached_property
 from typing import Any, ClassVar, Literal, cast, get_args
@@ -127,14 +127,10 @@ class Dates(Attribute):
         """The names of the units where levels are units, else groups of labels."""
         names = [level.name for level in self.hierarchy]
         try:
-            if (
-                Dates(self.first, self.last, self.unit, levels=tuple(names), missing=self.missing, unknown=self.unknown)
-                == self
-            ):
-                return names
-        except DomainError:
-            pass
-        return super().level_settings()
+            of_units = replace(self, levels=tuple(names)) == self
+        except DomainError:  # groups of their own
+            of_units = False
+        return names if of_units else super().level_settings()
 
 
 def _date(argument: str, value: object) -> date:

@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -20,11 +21,13 @@ from residua.domain.attributes import Anonymous, Attribute, Bins, Categories, In
 from residua.domain.code_lists import CodeList
 from residua.domain.conditions import Rule, rules_of
 from residua.domain.dates import Dates
-from residua.domain.draft import DomainDraft, draft_of
+from residua.domain.described import described_columns, is_description
+from residua.domain.draft import DomainDraft, draft_of, draft_of_types
 from residua.domain.label_files import values_of_settings
 from residua.domain.words import KEYS, listed
 from residua.errors import DomainError, FileError, named
 from residua.files import MOST_PLAN, read_regular, write_atomically
+from residua.language import speaking
 from residua.showing import Shown
 
 _MOST_PARTS = 2**24
@@ -44,6 +47,7 @@ class Domain(Shown):
         impossible: structural zeros, a list of rules `{attribute: value or values, …}`: cells with one of these values
             in each of these attributes hold nobody. Projection makes them exactly zero; plans and measurements ignore
             them.
+        language: in which people read what is published, such as `"de"`, where they ask for no other.
 
     Raises:
         DomainError: no attributes, something that is not an attribute, or a rule about values that are not declared.
@@ -61,11 +65,14 @@ class Domain(Shown):
 
     attributes: Mapping[str, Attribute]
     impossible: tuple[Rule, ...]
+    language: str
 
     def __init__(
         self,
         attributes: Mapping[str, Attribute | Sequence[str] | Sequence[int]],
         impossible: Iterable[Mapping[str, Any] | Rule] = (),
+        *,
+        language: str = "",
     ) -> None:
         if not isinstance(attributes, Mapping):
             raise DomainError(f"attributes={named(attributes)} is not a mapping; pass {{name: attribute}}.")
@@ -83,9 +90,14 @@ class Domain(Shown):
         object.__setattr__(self, "attributes", MappingProxyType(declared))
         nothing = isinstance(impossible, tuple) and not impossible
         object.__setattr__(self, "impossible", () if nothing else rules_of(self, impossible))
+        object.__setattr__(self, "language", language)
         self._check_amounts()
-        if self.impossible and "impossible" in declared:
-            raise DomainError("an attribute named 'impossible' cannot stand beside rules of that name; rename it.")
+        for name in (_RULES, "language"):
+            if getattr(self, name) and name in declared:
+                raise DomainError(f"an attribute named {name!r} cannot stand beside {name}=; rename it.")
+        if language:
+            with speaking(language, self):  # which refuses what nobody has translated
+                pass
 
     def _check_amounts(self) -> None:
         """Refuses amounts whose units have no common part, or that name no attribute of what was clipped."""
@@ -123,6 +135,8 @@ class Domain(Shown):
     def draft(frame: Any) -> DomainDraft:
         """What the types of a frame's columns say of a domain, and what is left to declare; no value is read.
 
+        Or what a file says that describes columns: a Data Package, a DDI codebook, or an SDMX structure.
+
         Example:
             >>> import pandas as pd
             >>> frame = pd.DataFrame({"member": [True, False], "age": [30, 40]})
@@ -132,7 +146,9 @@ class Domain(Shown):
             >>> Domain(Domain.draft(frame).declared(age=Integers(0, 120))).sizes.tolist()
             [2, 121]
         """
-        return draft_of(frame)
+        if is_description(frame):
+            return draft_of(described_columns(frame), lambda name, said: _attribute(name, _of_settings(name, said)))
+        return draft_of_types(frame)
 
     @classmethod
     def load(cls, path: str | Path) -> Domain:
@@ -257,11 +273,15 @@ class Domain(Shown):
         return hash((tuple(self.attributes.items()), self.impossible))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (dict(self.attributes), self.impossible)
+        return _remade, (dict(self.attributes), self.impossible, self.language)
 
     def __repr__(self) -> str:
         shown = [f"{name}: {self[name].size}" for name in self.names[:8]]
         return f"Domain({', '.join(shown)}{', …' if len(self) > 8 else ''})"
+
+
+def _remade(attributes: Any, impossible: Any, language: str) -> Domain:
+    return Domain(attributes, impossible, language=language)
 
 
 def _attribute(name: str, declared: object) -> Attribute:
@@ -279,11 +299,11 @@ def _listing(names: Sequence[str]) -> str:
     return ", ".join(repr(name) for name in names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
 
 
-_MORE = ("clipped", "measured_in")  # what an amount may say
+_MORE = ("clipped", "measured_in", "largest")  # what an amount may say
 _READERS: dict[frozenset[str], Callable[..., Attribute]] = {
     frozenset({"values"}): Categories,
     frozenset({"low", "high"}): Integers,
-    **{frozenset({"low", "high", "unit", *more}): Amount for more in ((), _MORE[:1], _MORE[1:], _MORE)},
+    **{frozenset({"low", "high", "unit", *more}): Amount for n in range(4) for more in combinations(_MORE, n)},
     frozenset({"edges"}): Bins,
     frozenset({"edges", "labels"}): lambda labels, **rest: Bins(bin_labels=labels, **rest),
     frozenset({"intervals"}): Bins.of_intervals,
@@ -315,7 +335,9 @@ def domain_of_settings(settings: Mapping[str, Any], folder: Path = Path()) -> Do
     if not (isinstance(rules, list) and rules and all(isinstance(rule, Mapping) for rule in rules)):
         rules = ()
     declared = {name: value for name, value in settings.items() if not (rules and name == _RULES)}
-    return Domain({name: _attribute_of_settings(name, value, folder) for name, value in declared.items()}, rules)
+    language = declared.pop("language") if isinstance(declared.get("language"), str) else ""
+    attributes = {name: _of_settings(name, value, folder) for name, value in declared.items()}
+    return Domain(attributes, rules, language=language)
 
 
 def settings_of_domain(domain: Domain) -> dict[str, Any]:
@@ -328,6 +350,8 @@ def settings_of_domain(domain: Domain) -> dict[str, Any]:
         settings[name] = {**attribute.settings(), **policy, **levels, **attribute.words.settings()}
     if domain.impossible:
         settings[_RULES] = [rule.settings() for rule in domain.impossible]
+    if domain.language:
+        settings["language"] = domain.language
     return settings
 
 
@@ -338,7 +362,7 @@ def _only_domain(path: Path) -> bool:
         return False
 
 
-def _attribute_of_settings(name: str, declared: object, folder: Path) -> Attribute | list[str]:
+def _of_settings(name: str, declared: object, folder: Path = Path()) -> Attribute | list[str]:
     if isinstance(declared, list):
         return declared
     if not isinstance(declared, Mapping):

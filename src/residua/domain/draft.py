@@ -1,12 +1,13 @@
-"""A first domain from the types of a frame's columns alone, and what was taken from where."""
+"""A first domain from the types of a frame's columns, or from a file that describes them, and what is left to do."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from residua.domain.attributes import Attribute, Categories, Integers
+from residua.domain.described import is_declared
 from residua.domain.words import listed
 from residua.errors import DomainError
 
@@ -49,7 +50,13 @@ class DomainDraft:
         return "\n".join(f"{name}: {shown[name]}  # {origin}" for name, origin in self.origins.items())
 
 
-def draft_of(frame: Any) -> DomainDraft:
+def draft_of(settings: Mapping[str, Mapping[str, Any]], made: Callable[[str, Any], Attribute]) -> DomainDraft:
+    """What a file that describes columns says."""
+    attributes = {name: made(name, said) for name, said in settings.items() if is_declared(said)}
+    return DomainDraft(attributes, {name: "declared" if name in attributes else _OPEN for name in settings})
+
+
+def draft_of_types(frame: Any) -> DomainDraft:
     """What the types of the columns of a pandas, Polars or Arrow frame say."""
     attributes: dict[str, Attribute] = {}
     origins: dict[str, str] = {}

@@ -238,9 +238,8 @@ def _possible(domain: Domain, fact: Fact) -> None:
         if (fact.values[dead] > 0).any():
             at = place(dead & (fact.values > 0))
             raise PlanError(
-                f"known facts contradict the structural zeros: {_named(domain, fact)} counts "
-                f"{fact.values[at]:,.10g} at {shown(domain, fact.members, at)}, which is impossible; "
-                "correct one of them."
+                f"known facts contradict the structural zeros: {_named(domain, fact)} counts {fact.values[at]:,.10g} "
+                f"at {shown(domain, fact.members, at)}, which is impossible; correct one of them."
             )
 
 

@@ -12,6 +12,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
+from residua.domain.described import described_column, is_description, parents_of_list
 from residua.domain.labels import Bytes, LabelArray, labels_of, text_of
 from residua.errors import DomainError
 
@@ -21,18 +22,22 @@ _KEYS = ("file", "column", "names", "encoding")
 
 def values_of_file(
     path: str | Path, column: str | None = None, names: str | None = None, encoding: str | None = None
-) -> dict[str, str]:
-    """The values that a file lists, as text, in its order, each with its name, "" where it has none.
+) -> dict[Any, Any]:
+    """The values that a file lists, in its order, each with its name, "" where it has none.
 
     Args:
         path: text with one value per line, or a table (`.csv`, `.tsv`, `.parquet`) with a header; blanks are skipped.
-        column: which column of a table; the first by default.
+            Or a Data Package, a DDI codebook or an SDMX structure (`.json`, `.xml`).
+        column: which column of a table, the first by default; or which variable, dimension or code list.
         names: the column of their names; the second, where a table has two columns and no column is asked for.
         encoding: of text, UTF-8 by default.
 
     Raises:
         DomainError: a file that cannot be read, has no such column, or lists a value twice.
     """
+    if is_description(path):
+        said = described_column(path, column)
+        return {value: said.get("meanings", {}).get(str(value), "") for value in said["values"]}
     if Path(str(path)).suffix.lower() not in _TABLES:
         if column is not None or names is not None:
             raise DomainError(f"values: {str(path)!r} has one value per line and no columns; leave column out.")
@@ -54,7 +59,7 @@ def _once(pairs: list[tuple[str, str]]) -> dict[str, str]:
     return each
 
 
-def values_of_settings(declared: Mapping[str, Any], folder: Path) -> dict[str, str]:
+def values_of_settings(declared: Mapping[str, Any], folder: Path) -> dict[Any, Any]:
     """The values, and their names, that `values = { file = "codes.csv", column = "code", names = "name" }` lists."""
     if "file" not in declared or set(declared) - {*_KEYS}:
         raise DomainError(
@@ -78,6 +83,10 @@ def columns_of_file(path: str | Path, wanted: Sequence[str | None], *, blank: bo
     Raises:
         DomainError: a file that cannot be read, has no such column, or blanks where there may be none.
     """
+    if is_description(path):
+        if len(wanted) != 2 or wanted[1] is not None:
+            raise DomainError(f"{str(path)!r} lists codes with their parents; give levels, and child = its code list.")
+        return [labels_of(each, "codes") for each in parents_of_list(path, wanted[0])]
     return columns_of(_table(path), path, wanted, blank=blank)
 
 
@@ -166,8 +175,7 @@ def levels_of_parents(children: Bytes, parents: Bytes, depth: int) -> tuple[Byte
         if ends.any():
             raise DomainError(
                 f"codes: {children[leaves[np.flatnonzero(ends)[0]]].decode()!r} has {step} levels above it, not "
-                f"{depth}; "
-                "name as many levels as there are, and let all codes lie equally deep."
+                f"{depth}; name as many levels as there are, and let all codes lie equally deep."
             )
         groups.append(parents[at])
         unlisted = above[at] < 0

@@ -179,12 +179,7 @@ def _of_arrow(given: Any, what: str) -> Bytes:
         column = column.dictionary_decode()
     if pa.types.is_integer(column.type):
         column = column.cast(pa.string())
-    if column.null_count or not (
-        pa.types.is_string(column.type)
-        or pa.types.is_large_string(column.type)
-        or pa.types.is_large_binary(column.type)
-        or pa.types.is_binary(column.type)
-    ):
+    if column.null_count or column.type not in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary()):
         return _refused(what)
     column = column.cast(pa.large_binary())
     if not len(column):

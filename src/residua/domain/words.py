@@ -157,6 +157,11 @@ def names_of(attribute: Described) -> dict[str, str]:
     return {label: title if times[title] == 1 else f"{title} ({label})" for label, title in titles.items()}
 
 
+def heading(domain: Any, name: str) -> str:
+    """What an attribute is called: its title where a language was asked for, else its name."""
+    return (said(domain[name].words.title) if current() else "") or name
+
+
 def said(text: Mapping[str, str], language: str | None = None) -> str:
     """A text in a language, the one that is spoken if left out; in the first that there is, if not in that one."""
     tag = language or current()

@@ -20,11 +20,11 @@ from residua.estimation.observed import Members, Observed, Public, observed_of, 
 from residua.estimation.rows import SyntheticRows, rows_of
 from residua.estimation.statement import BOUNDED, MODEL_BASED, estimation_statement
 from residua.estimation.tables import ODD, EstimatedTables, TableAccuracy, accuracy_of
+from residua.language import mark, say
 from residua.linalg.arrays import Floats
 from residua.linalg.modes import centred
-from residua.projection.biased_table import ProjectedTable
 from residua.projection.problem import Progress as Steps, Terms
-from residua.projection.tables import Tabled
+from residua.projection.tables import ProjectedTable, Tabled
 from residua.projection.total import estimated_total
 from residua.published.replicates import Replicates, check_count
 from residua.release.base import Release
@@ -125,9 +125,7 @@ class Estimated(Exported, Tabled):
         """How accurate the table of these attributes is estimated to be, and what it rests on."""
         members, _ = self._members(attributes)
         interactions = self._tables.interactions(members)
-        return accuracy_of(
-            self.domain, self.domain.listed(attributes), interactions, self.fitted.concentrations, self.total
-        )
+        return accuracy_of(self.domain, self.domain.listed(attributes), interactions, self.fitted)
 
     def table(
         self,
@@ -156,7 +154,7 @@ class Estimated(Exported, Tabled):
         self, names: tuple[str, ...], parts: Sequence[Floats], labels: Any, title: str, confidence: float | None
     ) -> EstimatedTable:
         plain = super()._made(names, parts, labels, title, confidence)
-        warning = "; ".join(filter(None, [BOUNDED if len(parts) > 3 and parts[3].any() else "", self.unknown]))
+        warning = "; ".join(filter(None, [say(BOUNDED) if len(parts) > 3 and parts[3].any() else "", self.unknown]))
         return EstimatedTable(**vars(plain), warning=warning)
 
     @property
@@ -165,10 +163,11 @@ class Estimated(Exported, Tabled):
         stddev = math.sqrt(self.fitted.total_error)
         if stddev <= _UNKNOWN * self.total:
             return ""
-        return (
-            f"the total is not known, {self.total:,.0f} ± {stddev:,.0f}: at this budget the tables say little but that "
+        words = mark(
+            "the total is not known, {total:,.0f} ± {stddev:,.0f}: at this budget the tables say little but that "
             "they are small; give total=… if it is public"
         )
+        return say(words, total=self.total, stddev=stddev)
 
     def rows(
         self,

@@ -17,19 +17,19 @@ all tables. One table has few directions, and its own share is moved towards tha
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, permutations
 
 import numpy as np
 
 from residua.errors import PlanError
-from residua.estimation.mixture import THRESHOLD, Mixture, Target, Values, first_shares, fit_mixture
-from residua.estimation.observed import Members, Observed, Public, Supposed
-from residua.estimation.raking import agreeing, raked
-from residua.estimation.shrinkage import Posterior, Prior, guarded, pooled_prior, shrunk
-from residua.linalg.arrays import Floats
+from residua.estimation.mixture import THRESHOLD, Mixture, Pairs, Target, Values, first_shares, fit_mixture
+from residua.estimation.observed import Members, Observed, Public, Supposed, simulated
+from residua.estimation.raking import Progress as Progress, agreeing, raked
+from residua.estimation.shrinkage import Posterior, Prior, decided, guarded, pooled_prior, shrunk
+from residua.linalg.arrays import Floats, Integers
 from residua.linalg.modes import centred
 
 _SPREAD = 0.2  # how far shares of tables of one number of attributes are from their mean
@@ -56,7 +56,6 @@ def absorbed_shares(truth: Supposed, fits: Sequence[tuple[Observed, Mixture]], t
     """
     values, first = truth.values, fits[0][0]
     absorbed = np.zeros((len(values.sizes),) * 2)
-    shares = [(one, {1: mixture.singles, 2: mixture.pairs}) for one, mixture in fits]
     for size in (1, 2):
         sets = first.sets(size)
         if not sets:
@@ -65,10 +64,10 @@ def absorbed_shares(truth: Supposed, fits: Sequence[tuple[Observed, Mixture]], t
         for number, members in enumerate(sets):
             at = tuple(values.of(i) for i in members)
             sums = np.zeros(3)
-            for simulated, model in shares:
+            for release, mixture in fits:
                 own_truth = truth.residual(members)
-                noise = simulated.residual(members) - own_truth
-                apart = centred(total * model[size][at]) - own_truth
+                noise = release.residual(members) - own_truth
+                apart = centred(total * (mixture.singles[at] if size == 1 else mixture.pair(*at))) - own_truth
                 sums += [float((apart * noise).sum()), float((noise**2).sum()), float((apart**2).sum())]
             whole = max(sums[1], 1e-300)
             own[number] = sums[0] / whole
@@ -80,8 +79,8 @@ def absorbed_shares(truth: Supposed, fits: Sequence[tuple[Observed, Mixture]], t
     return absorbed
 
 
-Progress = Callable[[str, int, int], object]
-MOST_VALUES = 6_000
+MOST_CELLS = 18_000_000  # of all pairs
+_GROUPS = 512  # of an attribute's values, of which the mixture tells no more
 _DOUBT = {1: 0.0, 2: 2.0}  # standard deviations beyond which measurements win, of singles and pairs
 _DROWNED = 2.0  # standard deviations of the square that deviations must be above noise to be seen at all
 _SURE = 100.0  # how much more precise than anything measured a public fact counts in the mixture
@@ -96,7 +95,7 @@ class Fitted:
         values: where each attribute's values stand.
         total: the number of records.
         singles: each attribute's table, (values,).
-        pairs: each pair's table, (values, values), zero within an attribute.
+        pairs: each pair's table.
         errors: the expected squared error of each residual, summed over its cells: of the total, (1, 1), of singles on
             the diagonal and pairs off it, (attributes, attributes).
         total_error: the expected squared error of the total.
@@ -108,7 +107,7 @@ class Fitted:
     values: Values
     total: float
     singles: Floats
-    pairs: Floats
+    pairs: Pairs
     errors: Floats
     total_error: float
     kept: Floats
@@ -122,11 +121,12 @@ class Fitted:
         `Σ p²` of the shares of each attribute on the diagonal; at [j, i] that of attribute i among the records of one
         value of j, the mean over records.
         """
-        starts, total = self.values.starts, max(self.total, 1e-300)
-        squares = self.pairs**2 / np.maximum(self.singles, 1e-300)[:, None]
-        concentrations = np.add.reduceat(np.add.reduceat(squares, starts, axis=0), starts, axis=1) / total
-        np.fill_diagonal(concentrations, np.add.reduceat((self.singles / total) ** 2, starts))
-        return np.asarray(concentrations)
+        total = max(self.total, 1e-300)
+        concentrations = np.diag(np.add.reduceat((self.singles / total) ** 2, self.values.starts))
+        for j, i in permutations(range(len(concentrations)), 2):
+            among = self.pair(j, i) ** 2 / np.maximum(self.single(j), 1e-300)[:, None]
+            concentrations[j, i] = float(among.sum()) / total
+        return concentrations
 
     def single(self, i: int) -> Floats:
         """An attribute's table."""
@@ -134,7 +134,7 @@ class Fitted:
 
     def pair(self, i: int, j: int) -> Floats:
         """A pair's table."""
-        return self.pairs[self.values.of(i), self.values.of(j)]
+        return self.pairs[i, j]
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,7 +167,10 @@ def judged(
     """
     deviation = observed.residual(members) - centred(model)
     directions, variance = observed.directions(members), observed.variance(members)
-    posterior = shrunk(deviation, model, observed.cell_variance(members) * (1.0 - share), prior)
+    of_cell = observed.cell_variance(members) * (1.0 - share)
+    posterior = shrunk(deviation, model, of_cell, prior)
+    if len(members) > 1:
+        posterior = decided(posterior, deviation, model, of_cell)
     posterior = guarded(posterior, deviation, variance * (1.0 - share), directions, surely)
     square = float((deviation**2).sum())
     kept = float((posterior.mean * deviation).sum() / max(square, 1e-300))
@@ -179,6 +182,8 @@ def judged(
 
 def above_floor(model: Floats, posterior: Posterior, cell_variance: float) -> Floats:
     """Model and posterior deviation together, kept above a little of the model."""
+    if posterior.decided:
+        return np.maximum(model + posterior.mean, 0.0)
     floor = np.minimum(_FLOOR * model, _FLOOR_NOISE * math.sqrt(cell_variance))
     return np.maximum(model + posterior.mean, floor)
 
@@ -189,23 +194,23 @@ def fitted(
     """All singles and pairs.
 
     Raises:
-        PlanError: more values than fit, or nothing measured.
+        PlanError: more cells than fit, or nothing measured.
     """
     domain = observed.domain
     values = Values(domain.sizes.astype(np.int64))
-    if len(values.owner) > MOST_VALUES:
+    if values.pair_cells > MOST_CELLS:
         raise PlanError(
-            f"the attributes have {len(values.owner):,} values in all, more than the {MOST_VALUES:,} that can be "
-            "estimated together; declare coarser attributes, or fewer."
+            f"the tables of all pairs of attributes have {values.pair_cells:,} cells, more than the {MOST_CELLS:,} "
+            "that can be estimated together; declare coarser attributes, or fewer."
         )
     say = progress or (lambda what, done, of: None)
     fitting = _Fitting(observed, public, values, total, say)
     mixture, nothing = fitting.mixture(), np.zeros((len(values.sizes),) * 2)
     truth = Supposed(values, *fitting.tables(mixture, nothing)[:2])
-    simulated = [truth.observed(domain, observed.variances, seed) for seed in range(simulations(values))]
-    fits = [(one, replace(fitting, observed=one).mixture()) for one in simulated]
+    releases = [simulated(domain, observed.variances, truth.residual, seed) for seed in range(simulations(values))]
+    fits = [(one, replace(fitting, observed=one).mixture()) for one in releases]
     singles, pairs, notes = fitting.tables(mixture, absorbed_shares(truth, fits, total))
-    pairs = agreeing(public, values, singles, pairs, say)
+    pairs = agreeing(public, singles, pairs, say)
     return Fitted(values, total, singles, pairs, notes.errors, total_variance, notes.kept, notes.doubt, {})
 
 
@@ -239,15 +244,20 @@ class _Fitting:
 
     def mixture(self) -> Mixture:
         """The model."""
-        target = self._target()
+        steps = -(-self.values.sizes // _GROUPS)  # neighbouring values that are one to the mixture
+        target, shares = self._target(steps)
         if not target.pair_weights.any() or target.penalty >= 1.0:  # no interaction is above the threshold
-            return Mixture(np.ones(1), target.first[None, :].copy())
-        return fit_mixture(target, progress=lambda done, of: self.say("fitting a model", done, int(of)))
+            return Mixture(np.ones(1), shares[None, :].copy())
+        groups = fit_mixture(target, progress=lambda done, of: self.say("fitting a model", done, int(of)))
+        within = np.arange(len(shares)) - self.values.starts[self.values.owner]
+        owner = target.values.starts[self.values.owner] + within // steps[self.values.owner]
+        return Mixture(groups.weights, groups.shares[:, owner] * (shares / np.bincount(owner, weights=shares)[owner]))
 
-    def _target(self) -> Target:
-        """What was measured, and what is known, in shares."""
-        values, d = self.values, len(self.values.sizes)
-        singles, pairs = np.zeros(len(values.owner)), np.zeros((len(values.owner),) * 2)
+    def _target(self, steps: Integers) -> tuple[Target, Floats]:
+        """What was measured, and what is known, in shares of groups of values; and the shares of single values."""
+        fine, d = self.values, len(self.values.sizes)
+        values = Values(-(-fine.sizes // steps))
+        singles, pairs = np.zeros(len(fine.owner)), np.zeros((len(values.owner),) * 2)
         weights, sure = np.zeros((d, d)), np.zeros((d, d), dtype=bool)
         even = self._even()
         for members in (s for k in (1, 2) for s in combinations(range(d), k)):
@@ -255,20 +265,26 @@ class _Fitting:
             if known is None and math.isinf(variance):
                 continue
             residual = (centred(known) if known is not None else self.observed.residual(members)) / self.total
-            at = tuple(values.of(i) for i in members)
             if len(members) == 1:
-                singles[at] = residual if known is not None else self._towards_even(members, residual, even)
+                single = residual if known is not None else self._towards_even(members, residual, even)
+                singles[fine.of(members[0])] = single
             else:
+                at = tuple(values.of(i) for i in members)
+                for axis, step in enumerate(steps[list(members)].tolist()):
+                    residual = np.add.reduceat(residual, np.arange(0, residual.shape[axis], step), axis=axis)
                 pairs[at], pairs[at[::-1]] = residual, residual.T
             for place in _both(members):
-                weights[place], sure[place] = 1.0 / variance, known is not None
+                weights[place] = 1.0 / (variance * math.prod(steps[list(members)].tolist()))
+                sure[place] = known is not None
         of_singles = np.diag(weights)
         measured = weights[~np.eye(d, dtype=bool) & (weights > 0)]
         mean = float(np.sqrt(measured).mean()) if len(measured) else math.sqrt(float(of_singles.max(initial=1.0)))
         weights = np.where(sure, _SURE * max(float(weights.max()), 1e-300), weights) / (mean**2 if mean else 1.0)
         of_pairs = weights * ~np.eye(d, dtype=bool)
-        first, penalty = first_shares(values, singles), THRESHOLD / max(self.total * mean, 1e-300)
-        return Target(values, singles, pairs, np.diag(weights), of_pairs, first, penalty)
+        shares, penalty = first_shares(fine, singles), THRESHOLD / max(self.total * mean, 1e-300)
+        starts = np.concatenate([np.arange(at.start, at.stop, n) for at, n in zip(fine.all, steps, strict=True)])
+        first, singles = np.add.reduceat(shares, starts), np.add.reduceat(singles, starts)
+        return Target(values, singles, pairs, np.diag(weights), of_pairs, first, penalty), shares
 
     def _even(self) -> Prior | None:
         """How far single attributes are from even, what all of them say."""
@@ -286,7 +302,7 @@ class _Fitting:
         model = np.full(len(residual), self.total / len(residual))
         return shrunk(residual * self.total, model, self.observed.cell_variance(members), prior).mean / self.total
 
-    def tables(self, mixture: Mixture, absorbed: Floats) -> tuple[Floats, Floats, _Notes]:
+    def tables(self, mixture: Mixture, absorbed: Floats) -> tuple[Floats, Pairs, _Notes]:
         """Singles, pairs, and what was noted of them."""
         shape = absorbed.shape
         notes = _Notes(np.zeros(shape), np.full(shape, np.nan), np.zeros(shape), absorbed)
@@ -305,18 +321,16 @@ class _Fitting:
             singles[at] = known
         return singles
 
-    def _pairs(self, mixture: Mixture, singles: Floats, notes: _Notes) -> Floats:
-        shares, d = mixture.pairs, len(self.values.sizes)
-        pairs = np.zeros_like(shares)
+    def _pairs(self, mixture: Mixture, singles: Floats, notes: _Notes) -> Pairs:
+        pairs, d = Pairs.none(self.values), len(self.values.sizes)
         for number, members in enumerate(combinations(range(d), 2)):
-            at = tuple(self.values.of(i) for i in members)
-            known = self.public.known(members)
+            at, known = tuple(self.values.of(i) for i in members), self.public.known(members)
             if known is None:
                 margins, possible = [singles[at[1]], singles[at[0]]], self.public.possible(members)
-                model, _ = raked(np.where(possible, shares[at], 0.0), margins)
+                model, _ = raked(np.where(possible, mixture.pair(*at), 0.0), margins)
                 table = self._shrunk(members, model, notes)
                 known = model if table is model else raked(np.where(possible, table, 0.0), margins)[0]
-            pairs[at], pairs[at[::-1]] = known, known.T
+            pairs[members] = known
             if number % 200 == 0:
                 self.say("shrinking pairs", number, d * (d - 1) // 2)
         return pairs

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from residua.estimation.fit import Fitted
-from residua.estimation.mixture import Values
+from residua.estimation.mixture import Pairs, Values
 from residua.estimation.observed import Public
 from residua.estimation.shrinkage import SCALES, Prior
 from residua.files import read_document, require_path, write_document
@@ -48,13 +48,16 @@ def save_estimates(estimated: Estimated, path: Path) -> None:
     """Writes estimates as a folder, whole or not at all."""
     fitted = estimated.fitted
     with whole_folder(path, "folder of estimates") as folder:
-        write_synced(folder / "fitted.npz", archive_of({name: getattr(fitted, name) for name in _forms(fitted.values)}))
+        write_synced(
+            folder / "fitted.npz",
+            archive_of({**{name: getattr(fitted, name) for name in _forms(fitted.values)}, "pairs": fitted.pairs.flat}),
+        )
         beside = write_beside(folder, estimated.release, estimated.public.facts, "ESTIMATES.md", estimated.statement)
         body = {
             "total": fitted.total,
             "total_error": fitted.total_error,
             "total_given": estimated.total_given,
-            "priors": [[size, one.exponent, one.weights.tolist()] for size, one in sorted(fitted.priors.items())],
+            "priors": [[size, one.tolist()] for size, one in sorted(fitted.priors.items())],
             **beside,
             "files": digests_of(folder, _FILES),
         }
@@ -84,21 +87,22 @@ def load_estimates(path: Path) -> tuple[Any, ...]:
             raise ValueError("its total is none")
         if not np.allclose(np.add.reduceat(arrays["singles"], values.starts), total, rtol=_SAME, atol=0.0):
             raise ValueError("its total is not that of its tables")
-        priors = {int(size): _prior(exponent, weights) for size, exponent, weights in body["priors"]}
+        priors = {int(size): _prior(weights) for size, weights in body["priors"]}
         public = Public(release.domain, facts)
-        fitted = Fitted(values, total, total_error=error, priors=priors, **arrays)
+        pairs = Pairs(values, arrays.pop("pairs"))
+        fitted = Fitted(values, total, pairs=pairs, total_error=error, priors=priors, **arrays)
         return release, public, fitted, bool(body["total_given"])
 
 
 def _forms(values: Values) -> dict[str, ArrayForm]:
     """The form of each array of a fit."""
     d, w = len(values.sizes), int(values.sizes.sum())
-    shapes = {"singles": (w,), "pairs": (w, w), "errors": (d, d), "kept": (d, d), "doubt": (d, d)}
+    shapes = {"singles": (w,), "pairs": (values.pair_cells,), "errors": (d, d), "kept": (d, d), "doubt": (d, d)}
     return {name: ArrayForm(np.dtype(np.float64), shape) for name, shape in shapes.items()}
 
 
-def _prior(exponent: float, weights: list[float]) -> Prior:
+def _prior(weights: list[float]) -> Prior:
     values = np.array(weights, dtype=np.float64)
     if values.shape != (SCALES,) or not (np.isfinite(values).all() and (values >= 0).all()):
         raise ValueError("a prior is none")
-    return Prior(float(exponent), values)
+    return values

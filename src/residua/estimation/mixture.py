@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,20 +42,61 @@ class Values:
 
     sizes: NDArray[np.int64]
 
-    @property
+    @cached_property
     def starts(self) -> NDArray[np.int64]:
         """Where each attribute's values begin, (attributes,)."""
         return np.concatenate([[0], np.cumsum(self.sizes)[:-1]]).astype(np.int64)
 
-    @property
+    @cached_property
     def owner(self) -> NDArray[np.int64]:
         """The attribute of each value, (values,)."""
         return np.repeat(np.arange(len(self.sizes)), self.sizes)
 
+    @cached_property
+    def all(self) -> list[slice]:
+        """The values of each attribute."""
+        return [slice(a, a + n) for a, n in zip(self.starts.tolist(), self.sizes.tolist(), strict=True)]
+
     def of(self, attribute: int) -> slice:
         """The values of one attribute."""
-        start = int(self.starts[attribute])
-        return slice(start, start + int(self.sizes[attribute]))
+        return self.all[attribute]
+
+    @property
+    def pair_cells(self) -> int:
+        """How many cells the tables of all pairs have."""
+        return int((int(self.sizes.sum()) ** 2 - int((self.sizes**2).sum())) // 2)
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """The tables of all pairs of attributes: `pairs[i, j]` is one, (values of i, values of j), and may be assigned.
+
+    Args:
+        values: how many each attribute has.
+        flat: the cells of all pairs i < j, one table after the other.
+    """
+
+    values: Values
+    flat: Floats
+
+    @staticmethod
+    def none(values: Values) -> Pairs:
+        """All of them zero."""
+        return Pairs(values, np.zeros(values.pair_cells))
+
+    @cached_property
+    def _starts(self) -> NDArray[np.int64]:
+        cells = np.triu(np.multiply.outer(self.values.sizes, self.values.sizes), 1)
+        return np.asarray(np.cumsum(cells).reshape(cells.shape) - cells, dtype=np.int64)
+
+    def __getitem__(self, pair: tuple[int, int]) -> Floats:
+        i, j = min(pair), max(pair)
+        start, n, m = int(self._starts[i, j]), int(self.values.sizes[i]), int(self.values.sizes[j])
+        table = self.flat[start : start + n * m].reshape(n, m)
+        return table if pair[0] < pair[1] else table.T
+
+    def __setitem__(self, pair: tuple[int, int], table: Floats) -> None:
+        self[pair][...] = table
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,10 +139,9 @@ class Mixture:
         """The shares of each attribute, (values,)."""
         return self.weights @ self.shares
 
-    @property
-    def pairs(self) -> Floats:
-        """The shares of each pair, (values, values); the measurements within an attribute mean nothing."""
-        return self.shares.T @ (self.weights[:, None] * self.shares)
+    def pair(self, one: slice, other: slice) -> Floats:
+        """The shares of a pair of attributes, given where their values stand."""
+        return np.asarray((self.weights[:, None] * self.shares[:, one]).T @ self.shares[:, other])
 
 
 def fit_mixture(

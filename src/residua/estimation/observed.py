@@ -20,7 +20,7 @@ import numpy as np
 from residua.domain import Domain, impossible_cells
 from residua.domain.facts import Fact
 from residua.errors import PlanError
-from residua.estimation.mixture import Values
+from residua.estimation.mixture import Pairs, Values
 from residua.linalg.arrays import Booleans, Floats
 from residua.linalg.lattice import SetFamily, subsets
 from residua.linalg.modes import centred
@@ -177,21 +177,17 @@ class Supposed:
     Args:
         values: where each attribute's values stand.
         singles: (values,).
-        pairs: (values, values).
+        pairs: of all attributes.
     """
 
     values: Values
     singles: Floats
-    pairs: Floats
+    pairs: Pairs
 
     def residual(self, members: Members) -> Floats:
         """The residual of a single attribute or a pair."""
-        at = tuple(self.values.of(i) for i in members)
-        return centred(self.singles[at] if len(at) == 1 else self.pairs[at])
-
-    def observed(self, domain: Domain, variances: Mapping[Members, float], seed: int = 0) -> Observed:
-        """What a release with noise of these variances would say if this were the truth."""
-        return simulated(domain, variances, self.residual, seed)
+        one = len(members) == 1
+        return centred(self.singles[self.values.of(members[0])] if one else self.pairs[members[0], members[1]])
 
 
 def simulated(

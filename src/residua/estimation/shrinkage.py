@@ -1,24 +1,23 @@
 """Empirical Bayes for one residual: how far its cells are from a model, judged by the noise and by each other.
 
-A cell's deviation from the model is normal with mean 0 and a variance from a scale mixture: multiples θ of
-`m^p m̄^(1−p)`, m the model's count of the cell and m̄ their mean, plus a few variances that do not look at the model, up
-to the largest deviation seen. Or the cell is empty, its deviation −m: a copy, a function or a hierarchy leaves most
-cells of a table empty. The mixture's weights are learned from the table (or begin from those of many tables), the
-exponent p by marginal likelihood. Deviations far below the noise shrink to the model; deviations far above it are
-kept, whatever the model says: a release without noise is returned as it is.
+A cell's deviation from the model is normal with mean 0 and a variance from a scale mixture: multiples of the model's
+count of the cell, plus a few variances that do not look at the model, up to the largest deviation seen. Or the cell is
+empty, its deviation minus the count. The mixture's weights are learned from the table (or begin from those of many
+tables). Deviations far below the noise shrink to the model; deviations far above it are kept, whatever the model says:
+a release without noise is returned as it is. Where that explains a table far better, one attribute is taken to be a
+function of the others, as a copy, a level of a hierarchy or a sum is (`decided`).
 
 Reference: Stephens (2017), False discovery rates: a new deal (the scale mixture); Fay and Herriot (1979) (the use).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from residua.linalg.arrays import Floats
 
-EXPONENTS = (0.5, 1.0, 1.5, 2.0)
 _MULTIPLES = np.array([0.0, *(2.0**k for k in range(-16, 9))])
 _SPIKES = np.array([0.0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99])  # shares of cells that are as the model says
 _SLAB = 8.0 ** -np.arange(4)  # of the largest squared deviation
@@ -27,23 +26,16 @@ _EMPTY = 0.02  # of the cells, to begin with
 SCALES = len(_MULTIPLES) + len(_SLAB) + 1  # the last: an empty cell
 _ROUNDS = 8
 _MOST_CELLS = 2_000  # of a table that weights are learned from
+_AT_ONCE = 2**14  # cells
+_FAR_BETTER = 10.0  # evidence that an attribute is decided by others must bring
+_TOGETHER, _LEAST = 8, 1e-35  # likelihoods that are multiplied before a logarithm is taken; and each of them
 _UNSEEN = 1e-12
 _PRIOR = 2.0  # cells' worth of belief in the model
 _POOLED = 50.0  # cells' worth of belief in what other tables say
 _SEEN = 3.0  # cells that must have a variance of no model before tables are believed to have it
 
 
-@dataclass(frozen=True, eq=False)
-class Prior:
-    """What is believed of the deviations of a table before it is seen.
-
-    Args:
-        exponent: p.
-        weights: of the mixture, (scales,).
-    """
-
-    exponent: float
-    weights: Floats
+Prior = Floats  # what is believed of deviations before they are seen: the weights of the mixture, (scales,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,23 +47,23 @@ class Posterior:
         variance: of each cell's deviation, summed over the table.
         prior: the mixture that was learned.
         evidence: log marginal likelihood.
+        decided: whether one attribute is taken to be decided by the others.
     """
 
     mean: Floats
     variance: float
     prior: Prior
     evidence: float
+    decided: bool = False
 
 
-def _scales(model: Floats, exponent: float, largest: float, stride: int = 1) -> Floats:
-    mean = max(float(model.mean()), 1e-300)
-    m = np.maximum(model.ravel()[::stride], 1e-12 * mean)
-    base = m**exponent * mean ** (1.0 - exponent)
-    apart = np.broadcast_to(largest * np.append(_SLAB, 0.0), (len(m), len(_SLAB) + 1))
+def _scales(model: Floats, largest: float, mean: float) -> Floats:
+    base = np.maximum(model, 1e-12 * mean)
+    apart = np.broadcast_to(largest * np.append(_SLAB, 0.0), (len(base), len(_SLAB) + 1))
     return np.concatenate([base[:, None] * _MULTIPLES, apart], axis=1)
 
 
-def _likelihood(deviation: Floats, model: Floats, scales: Floats, variance: Floats | float) -> tuple[Floats, float]:
+def _likelihood(deviation: Floats, model: Floats, scales: Floats, variance: float) -> tuple[Floats, float]:
     """The likelihood of each cell under each scale, relative to its largest, and the sum of the logs of those."""
     whole = scales + variance
     log = -0.5 * (np.log(whole) + (deviation**2)[:, None] / whole)
@@ -87,51 +79,78 @@ def _learned(likelihood: Floats, cost: float = 0.0) -> Floats:
     the evidence that a doubling of the mean multiple must bring, in units of log 2.
     """
     count, models = len(likelihood), len(_MULTIPLES)
-    first, others = likelihood[:, :1, None], likelihood[:, 1:models, None]
-    evidence = np.log(_SPIKES * first + (1.0 - _SPIKES) * others + 1e-300).sum(axis=0)  # (multiples, spikes)
+    first, others, blocks = likelihood[:, :1], likelihood[:, 1:models], np.arange(0, count, _TOGETHER)
+    evidence = np.empty((models - 1, len(_SPIKES)))
+    for number, spike in enumerate(_SPIKES.tolist()):  # products of likelihoods: fewer logarithms
+        mixed = np.maximum(spike * first + (1.0 - spike) * others, _LEAST)
+        evidence[:, number] = np.log(np.multiply.reduceat(mixed, blocks, axis=0)).sum(axis=0)
     times = (_MULTIPLES[1:] / _MULTIPLES[1])[:, None]
     evidence += _PRIOR * np.log(_SPIKES + (1.0 - _SPIKES) / (1.0 + times))
     evidence -= cost * np.log1p((1.0 - _SPIKES) * times)
-    multiple, spike = np.unravel_index(int(evidence.argmax()), evidence.shape)
+    multiple, nothing = np.unravel_index(int(evidence.argmax()), evidence.shape)
     belief = np.zeros(likelihood.shape[1])
     belief[models:] = _RARE
     belief[0] += _PRIOR
     weights = belief / count
     weights[-1] += _EMPTY
-    weights[0] += _SPIKES[spike]
-    weights[1 + multiple] += 1.0 - _SPIKES[spike]
+    weights[0] += _SPIKES[nothing]
+    weights[1 + multiple] += 1.0 - _SPIKES[nothing]
     weights /= weights.sum()
-    for _ in range(_ROUNDS):
-        weights = (weights * (likelihood.T @ (1.0 / (likelihood @ weights))) + belief) / (count + belief.sum())
+    return _refined(likelihood, weights, belief, _ROUNDS)
+
+
+def _refined(likelihood: Floats, weights: Floats, belief: Floats, rounds: int) -> Floats:
+    """Weights of the scales after some rounds of EM, with so many cells' worth of belief in each."""
+    for _ in range(rounds):
+        weights = (weights * (likelihood.T @ (1.0 / (likelihood @ weights))) + belief) / (
+            len(likelihood) + belief.sum()
+        )
     return weights
 
 
 def shrunk(deviation: Floats, model: Floats, variance: float, prior: Prior | None = None) -> Posterior:
     """The posterior of a table of deviations whose noise has this variance per cell."""
-    squared = deviation.ravel() ** 2
-    largest = float(squared.max())
-    best: Posterior | None = None
-    for exponent in EXPONENTS if prior is None else (prior.exponent,):
-        v = _scales(model, exponent, largest)
-        likelihood, tops = _likelihood(deviation.ravel(), model.ravel(), v, variance)
-        if prior is None:
-            weights = _learned(likelihood[:: max(1, len(likelihood) // _MOST_CELLS)])
-        else:
-            weights, belief = prior.weights, _POOLED * prior.weights
-            for _ in range(2):
-                step = weights * (likelihood.T @ (1.0 / (likelihood @ weights)))
-                weights = (step + belief) / (len(squared) + _POOLED)
-        fit = likelihood @ weights
-        evidence = float(np.log(fit).sum()) + tops
-        if best is None or evidence > best.evidence:
-            share = likelihood * weights / fit[:, None]
-            kept = v / (v + variance)
-            empty = share[:, -1] * model.ravel()
-            mean = np.einsum("cj,cj->c", share, kept) * deviation.ravel() - empty
-            second = np.einsum("cj,cj->c", share, kept * variance + kept**2 * squared[:, None]) + empty * model.ravel()
-            spread = float((second - mean**2).sum())
-            best = Posterior(mean.reshape(deviation.shape), spread, Prior(exponent, weights), evidence)
-    assert best is not None
+    own, expected, mean = deviation.ravel(), model.ravel(), max(float(model.mean()), 1e-300)
+    largest, step = float((own**2).max()), max(1, len(own) // _MOST_CELLS)
+    likelihood, tops = _likelihood(own[::step], expected[::step], _scales(expected[::step], largest, mean), variance)
+    weights = _learned(likelihood) if prior is None else _refined(likelihood, prior, _POOLED * prior, 2)
+    evidence = (float(np.log(likelihood @ weights).sum()) + tops) * len(own) / len(likelihood)
+    means, spread = np.empty(len(own)), 0.0
+    for start in range(0, len(own), _AT_ONCE):
+        at = slice(start, start + _AT_ONCE)
+        scales = _scales(expected[at], largest, mean)
+        likelihood, _ = _likelihood(own[at], expected[at], scales, variance)
+        share = likelihood * weights
+        share /= share.sum(axis=1, keepdims=True)
+        kept = scales / (scales + variance)
+        empty = share[:, -1] * expected[at]
+        means[at] = np.einsum("cj,cj->c", share, kept) * own[at] - empty
+        second = np.einsum("cj,cj->c", share, kept * variance + kept**2 * (own[at] ** 2)[:, None])
+        spread += float((second + empty * expected[at] - means[at] ** 2).sum())
+    return Posterior(means.reshape(deviation.shape), spread, weights, evidence)
+
+
+def decided(posterior: Posterior, deviation: Floats, model: Floats, variance: float) -> Posterior:
+    """The posterior where one attribute is a function of the others, if that explains the measurement far better.
+
+    A copy, a hierarchy, a sum: all records of a cell of the other attributes have one value, which one with the
+    probabilities of the model before and with their posterior after the measurement.
+    """
+    best = posterior
+    for axis in range(deviation.ndim) if variance > 0 else ():
+        own, table = np.moveaxis(model, axis, -1), np.moveaxis(model + deviation, axis, -1)
+        sums = own.sum(axis=-1, keepdims=True)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log = np.where(own > 0, np.log(own / sums), -np.inf) + sums * (table - sums / 2.0) / variance
+        log = np.where(sums > 0, log, 0.0)
+        top = log.max(axis=-1, keepdims=True)
+        whole = top + np.log(np.exp(log - top).sum(axis=-1, keepdims=True))
+        evidence = float(whole[sums > 0].sum() - 0.5 * ((table**2).sum() / variance + table.size * np.log(variance)))
+        if evidence > max(best.evidence, posterior.evidence + _FAR_BETTER):
+            share = np.exp(log - whole)
+            mean, spread = np.moveaxis(share * sums - own, -1, axis), float((share * (1.0 - share) * sums**2).sum())
+            if spread < posterior.variance:  # else noise leaves open which value it is
+                best = Posterior(mean, spread, posterior.prior, evidence, True)
     return best
 
 
@@ -158,34 +177,30 @@ def guarded(posterior: Posterior, deviation: Floats, variance: float, directions
         return posterior
     mean = posterior.mean + back * (deviation - posterior.mean)
     spread = max(posterior.variance, noise - own * own / apart)
-    return Posterior(mean, spread, posterior.prior, posterior.evidence)
+    return replace(posterior, mean=mean, variance=spread)
 
 
 def expected(model: Floats, prior: Prior) -> float:
     """The squared deviation that a prior expects of a table that was not measured, summed over its cells."""
-    scales = _scales(model, prior.exponent, 0.0)
-    return float((scales @ prior.weights).sum() + prior.weights[-1] * (model**2).sum())
+    square, mean = 0.0, max(float(model.mean()), 1e-300)
+    for start in range(0, model.size, _AT_ONCE):
+        part = model.ravel()[start : start + _AT_ONCE]
+        own = _scales(part, 0.0, mean) @ prior
+        square += float((own + prior[-1] * part**2).sum())
+    return square
 
 
 def pooled_prior(tables: list[tuple[Floats, Floats, float]], most_cells: int = _MOST_CELLS) -> Prior:
     """The prior that many tables share: (deviation, model, noise variance per cell) each, a sample of its cells."""
-    best: tuple[float, Prior] | None = None
-    for exponent in EXPONENTS:
-        parts, tops = [], 0.0
-        for deviation, model, variance in tables:
-            stride = max(1, deviation.size // most_cells)
-            scales = _scales(model, exponent, float((deviation**2).max()), stride)
-            likelihood, top = _likelihood(deviation.ravel()[::stride], model.ravel()[::stride], scales, variance)
-            parts.append(likelihood)
-            tops += top
-        likelihood = np.concatenate(parts)
-        weights = _learned(likelihood, cost=1.0)
-        # A large variance that one cell of pure noise seems to have adds up over many tables.
-        fewest = np.repeat([1.0, _SEEN], [len(_MULTIPLES), len(_SLAB) + 1])
-        weights = np.where(weights * len(likelihood) < fewest, _UNSEEN, weights)
-        weights /= weights.sum()
-        evidence = float(np.log(likelihood @ weights).sum()) + tops
-        if best is None or evidence > best[0]:
-            best = evidence, Prior(exponent, weights)
-    assert best is not None
-    return best[1]
+    parts = []
+    for deviation, model, variance in tables:
+        stride = max(1, deviation.size // most_cells)
+        mean, part = max(float(model.mean()), 1e-300), model.ravel()[::stride]
+        scales = _scales(part, float((deviation**2).max()), mean)
+        parts.append(_likelihood(deviation.ravel()[::stride], part, scales, variance)[0])
+    likelihood = np.concatenate(parts)
+    weights = _learned(likelihood, cost=1.0)
+    # A large variance that one cell of pure noise seems to have adds up over many tables.
+    fewest = np.repeat([1.0, _SEEN], [len(_MULTIPLES), len(_SLAB) + 1])
+    weights = np.where(weights * len(likelihood) < fewest, _UNSEEN, weights)
+    return np.asarray(weights / weights.sum())

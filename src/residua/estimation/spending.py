@@ -80,11 +80,10 @@ def precisions_after(
 
 def _passed_on(tables: EstimatedTables, members: Members, cells: float) -> float:
     """The expected sum of absolute errors of a table that has those of its margins and none of its own."""
-    domain, fitted = tables.observed.domain, tables.fitted
     interactions = tables.interactions(members)
     interactions[members] = replace(interactions[members], error=0.0, exact=True)
-    names = tuple(domain.names[i] for i in members)
-    return MEAN * cells * accuracy_of(domain, names, interactions, fitted.concentrations, fitted.total).rmse
+    names = tuple(tables.observed.domain.names[i] for i in members)
+    return MEAN * cells * accuracy_of(tables.observed.domain, names, interactions, tables.fitted).rmse
 
 
 def _filled(shares: Floats, floor: Floats, whole: float) -> Floats:

@@ -18,7 +18,7 @@ from residua.domain.facts import listed
 from residua.estimation.fit import Fitted, above_floor, judged
 from residua.estimation.observed import Members, Observed, Public
 from residua.estimation.raking import raked
-from residua.estimation.shrinkage import Prior, expected, pooled_prior
+from residua.estimation.shrinkage import Prior, decided, expected, pooled_prior, shrunk
 from residua.linalg.arrays import Floats
 from residua.linalg.modes import centred
 
@@ -123,7 +123,9 @@ class EstimatedTables:
         parts = []
         for members in sample:
             deviation, model = self.deviation(members)
-            parts.append((deviation, model, self.observed.cell_variance(members)))
+            own = deviation, model, self.observed.cell_variance(members)
+            if not decided(shrunk(*own), *own).decided:  # what is decided by others says nothing of the rest
+                parts.append(own)
         return pooled_prior(parts) if parts else None
 
 
@@ -195,21 +197,17 @@ def _passed_on(errors: dict[Members, float], members: Members, sizes: dict[int, 
 
 
 def accuracy_of(
-    domain: Domain,
-    asked: tuple[str, ...],
-    interactions: dict[Members, Interaction],
-    concentrations: Floats,
-    total: float,
+    domain: Domain, asked: tuple[str, ...], interactions: dict[Members, Interaction], fitted: Fitted
 ) -> TableAccuracy:
     """The accuracy of the table of all attributes in `found`.
 
     Residuals are orthogonal, so the squared error is `Σ_S Π_{i∉S} 1/n_i · error_S`, summed over cells. Each error is
     the residual's own and what smaller ones pass on, as far as it is not as measured. Interactions of three or more
-    attributes, and unknown ones, vary at least as a sample of the records does: `N Π (1 − Σ p²)`.
-    `concentrations` are those of `Fitted`.
+    attributes, and unknown ones, vary at least as a sample of the records does: `N Π (1 − Σ p²)`, the sums being
+    `fitted.concentrations`.
     """
     members = max(interactions, key=len)
-    sizes = {i: int(domain.sizes[i]) for i in members}
+    sizes, concentrations = {i: int(domain.sizes[i]) for i in members}, fitted.concentrations
     own: dict[Members, float] = {}
     error, before, after = 0.0, 0.0, 0.0
     named: dict[str, list[tuple[str, ...]]] = {"measured": [], "unmeasured": [], "unknown": [], "odd": []}
@@ -217,7 +215,7 @@ def accuracy_of(
         left = 0.0 if one.exact else 1.0 if math.isnan(one.kept) else (1.0 - min(max(one.kept, 0.0), 1.0)) ** 2
         own[subset] = 0.0 if math.isnan(one.error) else one.error
         if len(subset) > 2 or (math.isnan(one.error) and subset):
-            drawn = total * math.prod(max(1.0 - float(concentrations[i, i]), 0.0) for i in subset)
+            drawn = fitted.total * math.prod(max(1.0 - float(concentrations[i, i]), 0.0) for i in subset)
             own[subset] = max(own[subset], left * drawn)
         whole = own[subset] + left * _passed_on(own, subset, sizes, concentrations)
         error += whole / math.prod(sizes[i] for i in members if i not in subset)

@@ -27,9 +27,18 @@ TITLES = {
     "estimate": mark("Estimate"), "stddev": mark("Standard error"), "lower": mark("Lower"), "upper": mark("Upper"),
     "left_out": mark("Left out"), "left_out_lower": mark("Left out: lower"), "left_out_upper": mark("Left out: upper"),
 }  # fmt: skip
+OF_SUMS = mark(
+    "Estimated number (a count, or a sum of clipped amounts), with random noise; unbiased, and below zero where noise "
+    "took it there"
+)
+BIASED_SUMS = mark(
+    "Estimated number (a count, or a sum of clipped amounts), made consistent; biased, without a standard error"
+)
 BIASED = mark("Estimated count, made consistent and not negative; biased, without a standard error")
 _HOLDS = mark("{end}, which holds the count without noise with a probability of {confidence:.10g} %")
 _AT_LEAST = mark("{end}, which holds the count without noise with a probability of at least {confidence:.10g} %")
+_HOLDS_SUMS = mark("{end}, which holds the number without noise with a probability of {confidence:.10g} %")
+_AT_LEAST_SUMS = mark("{end}, which holds the number without noise with a probability of at least {confidence:.10g} %")
 
 
 def title_of_measure(name: str) -> str:
@@ -56,6 +65,7 @@ class About:
         counted: what is counted, where that is not every record, and how much that leaves out; else nothing.
         left_out: whether tables have columns of what was left out.
         changed: what was done to the numbers besides, a sentence each: rounding, suppression.
+        sums: whether some numbers are sums of amounts.
     """
 
     title: str
@@ -72,6 +82,7 @@ class About:
     counts: str = "records"
     left_out: bool = False
     changed: tuple[str, ...] = ()
+    sums: bool = False
 
     @property
     def protection(self) -> str:
@@ -83,10 +94,11 @@ class About:
     @property
     def measures(self) -> dict[str, str]:
         """Column → what it means."""
-        words = {name: say(MEASURES[name]) for name in ("estimate", "stddev")}
-        words = {"estimate": say(BIASED)} if self.biased else words
+        words = {"estimate": say(OF_SUMS if self.sums else MEASURES["estimate"]), "stddev": say(MEASURES["stddev"])}
+        words = {"estimate": say(BIASED_SUMS if self.sums else BIASED)} if self.biased else words
         if self.confidence is not None:
-            holds, level = _AT_LEAST if self.biased else _HOLDS, 100 * self.confidence
+            counts, sums = (_AT_LEAST, _AT_LEAST_SUMS) if self.biased else (_HOLDS, _HOLDS_SUMS)
+            holds, level = sums if self.sums else counts, 100 * self.confidence
             words |= {name: say(holds, end=say(MEASURES[name]), confidence=level) for name in ("lower", "upper")}
         return words | {name: say(MEASURES[name]) for name in LEFT_OUT if self.left_out}
 
@@ -170,5 +182,6 @@ def about(
     guarantee = stated(plan.guarantee, receipt)
     noise = "Laplace" if laplace else "normal"
     level = None if plan.bias else confidence
-    words = (receipt, __version__, current() or None, counted, counts, left_out, changed)
+    sums = plan.workload is not None and bool(plan.domain.amounts)
+    words = (receipt, __version__, current() or None, counted, counts, left_out, changed, sums)
     return About(title, guarantee, protects(plan.unit, receipt), costs, noise, level, biased, *words)

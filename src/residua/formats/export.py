@@ -142,7 +142,7 @@ def _changed(published: Any, suppress: Flag | None) -> tuple[str, ...]:
     )
     blank = mark("Numbers that are “{flag}” or worse are left blank, and so are counts below zero.")
     blanks = () if suppress is None else (say(blank, flag=say(suppress)),)
-    beyond = mark("Sums are of clipped amounts, and no interval holds what lies beyond: {clipped}.")
+    beyond = mark("Sums are of clipped amounts: {clipped}.")
     clipped = published.domain.clipping(published.domain.amounts)
     sums = (say(beyond, clipped=clipped),) if clipped else ()
     return (*([rounded] if isinstance(published, Rounded) else []), *blanks, *sums)

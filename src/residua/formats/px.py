@@ -60,7 +60,7 @@ def lines(cube: Cube, about: About) -> Iterator[str]:
     yield f"CODES({_text(say(MEASURE))})={_list([*measures, *(['quality'] if cube.has_bars else [])])};\n"
     for language in others:
         heading = say(MEASURE)
-        with speaking(language, [language]):
+        with speaking(language, cube.table.domain):
             translated = "".join(_translated(cube, names, language, about.counts, heading))
         yield translated
     yield f"NOTEX={_text('#'.join(about.notes))};\n"

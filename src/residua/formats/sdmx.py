@@ -13,21 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pysdmx import model as sdmx
 from pysdmx.io import write_sdmx
 from pysdmx.io.format import Format
-from pysdmx.model import (
-    Annotation,
-    Code,
-    Codelist,
-    Component,
-    Components,
-    Concept,
-    ConceptScheme,
-    Dataflow,
-    DataStructureDefinition,
-    DataType,
-    Role,
-)
 
 from residua.folders import write_synced
 from residua.formats.about import About
@@ -40,7 +28,8 @@ from residua.published.table import LEFT_OUT
 AGENCY, VERSION = "RESIDUA", "1.0.0"
 _ATTRIBUTES = {"stddev": "STD_ERR", "lower": "LOWER", "upper": "UPPER"} | {name: name.upper() for name in LEFT_OUT}
 _FLAG, _UNIT, _VALUE = "OBS_QUALITY", "UNIT_MEASURE", "OBS_VALUE"
-_RESERVED = {*_ATTRIBUTES.values(), _FLAG, _UNIT, _VALUE, "STRUCTURE", "STRUCTURE_ID", "ACTION"}
+_NUMBERS = {_VALUE, *_ATTRIBUTES.values()}
+_RESERVED = {*_NUMBERS, _FLAG, _UNIT, "STRUCTURE", "STRUCTURE_ID", "ACTION"}
 
 
 class Sdmx(Writer):
@@ -75,52 +64,50 @@ def identifiers(cube: Cube) -> list[str]:
 def structures(cube: Cube, about: About, ids: list[str]) -> list[Any]:
     """Code lists, concepts, the data structure and the dataflow of a table."""
     name = f"T{cube.number:04d}"
-    lists = [
-        Codelist(
-            id=f"CL_{name}_{i}", agency=AGENCY, version=VERSION, name=each.title,
-            items=[Code(id=code, name=title) for code, title in zip(each.codes, each.titles, strict=True)],
-        )
-        for i, each in zip(ids, cube.dimensions, strict=True)
-    ]  # fmt: skip
-    flags = Codelist(
-        id="CL_QUALITY", agency=AGENCY, version=VERSION, name=say("Quality of a number"),
-        items=[Code(id=code, name=say(flag), description=words)
-               for code, (flag, words) in zip(CODES, meaning().items(), strict=True)],
-    )  # fmt: skip
-    urn = f"urn:sdmx:org.sdmx.infomodel.conceptscheme.Concept={AGENCY}:CS_{name}({VERSION})."
-    concepts = [
-        Concept(id=i, urn=urn + i, name=each.title, description=each.description or None, dtype=DataType.STRING)
-        for i, each in zip(ids, cube.dimensions, strict=True)
+    ours: Any = {"agency": AGENCY, "version": VERSION}
+    titled = [
+        [sdmx.Code(id=code, name=title) for code, title in zip(each.codes, each.titles, strict=True)]
+        for each in cube.dimensions
     ]
-    components = [Component(i, True, Role.DIMENSION, concept, local_codes=codes)
-            for i, concept, codes in zip(ids, concepts, lists, strict=True)]  # fmt: skip
-    value = Concept(
-        id=_VALUE, urn=urn + _VALUE, name=say("Estimate"), description=about.measures["estimate"], dtype=DataType.DOUBLE
-    )
-    concepts.append(value)
-    components.append(Component(_VALUE, True, Role.MEASURE, value))
+    lists = [
+        sdmx.Codelist(id=f"CL_{name}_{i}", name=each.title, items=codes, **ours)
+        for i, each, codes in zip(ids, cube.dimensions, titled, strict=True)
+    ]
+    grades = zip(CODES, meaning().items(), strict=True)
+    graded = [sdmx.Code(id=code, name=say(flag), description=words) for code, (flag, words) in grades]
+    flags = sdmx.Codelist(id="CL_QUALITY", name=say("Quality of a number"), items=graded, **ours)
+    urn = f"urn:sdmx:org.sdmx.infomodel.conceptscheme.Concept={AGENCY}:CS_{name}({VERSION})."
+    concepts: list[sdmx.Concept] = []
+    components: list[sdmx.Component] = []
 
-    def attribute(i: str, title: str, dtype: DataType, codes: Codelist | None = None) -> None:
-        concept = Concept(id=i, urn=urn + i, name=title, dtype=dtype)
-        concepts.append(concept)
-        components.append(Component(i, False, Role.ATTRIBUTE, concept, attachment_level="O", local_codes=codes))
+    def add(i: str, role: sdmx.Role, title: str, words: str = "", codes: sdmx.Codelist | None = None) -> None:
+        dtype = sdmx.DataType.DOUBLE if i in _NUMBERS else sdmx.DataType.STRING
+        concepts.append(sdmx.Concept(id=i, urn=urn + i, name=title, description=words or None, dtype=dtype))
+        more: Any = {} if codes is None else {"local_codes": codes, "local_enum_ref": _urn_of(codes)}
+        more |= {"attachment_level": "O"} if role == sdmx.Role.ATTRIBUTE else {}
+        components.append(sdmx.Component(i, role != sdmx.Role.ATTRIBUTE, role, concepts[-1], **more))
 
+    for i, each, codes in zip(ids, cube.dimensions, lists, strict=True):
+        add(i, sdmx.Role.DIMENSION, each.title, each.description, codes)
+    add(_VALUE, sdmx.Role.MEASURE, say("Estimate"), about.measures["estimate"])
     for measure, i in _ATTRIBUTES.items():
         if measure in cube.measures:
-            attribute(i, about.measures[measure], DataType.DOUBLE)
+            add(i, sdmx.Role.ATTRIBUTE, about.measures[measure])
     if cube.has_bars:
-        attribute(_FLAG, say("Quality of a number"), DataType.STRING, flags)
-    attribute(_UNIT, say("Unit"), DataType.STRING)
-    scheme = ConceptScheme(id=f"CS_{name}", agency=AGENCY, version=VERSION, name=cube.title, items=concepts)
-    definition = DataStructureDefinition(
-        id=f"DSD_{name}", agency=AGENCY, version=VERSION, name=cube.title, components=Components(components)
-    )
-    notes = [Annotation(id=f"NOTE{i}", text=words, type="NOTE") for i, words in enumerate(about.notes)]
-    flow = Dataflow(
-        id=name, agency=AGENCY, version=VERSION, name=cube.title, description=about.protection,
-        structure=definition, annotations=notes,
-    )  # fmt: skip
+        add(_FLAG, sdmx.Role.ATTRIBUTE, say("Quality of a number"), codes=flags)
+    add(_UNIT, sdmx.Role.ATTRIBUTE, say("Unit"))
+    scheme = sdmx.ConceptScheme(id=f"CS_{name}", name=cube.title, items=concepts, **ours)
+    parts = sdmx.Components(components)
+    definition = sdmx.DataStructureDefinition(id=f"DSD_{name}", name=cube.title, components=parts, **ours)
+    said: Any = {"name": cube.title, "description": about.protection, "structure": definition}
+    notes = [sdmx.Annotation(id=f"NOTE{i}", text=words, type="NOTE") for i, words in enumerate(about.notes)]
+    flow = sdmx.Dataflow(id=name, annotations=notes, **said, **ours)
     return [*lists, *([flags] if cube.has_bars else []), scheme, definition, flow]
+
+
+def _urn_of(codes: sdmx.Codelist) -> str:
+    """By which a dimension names its code list; pysdmx writes no other link."""
+    return f"urn:sdmx:org.sdmx.infomodel.codelist.Codelist={AGENCY}:{codes.id}({VERSION})"
 
 
 def _valid(message: str) -> bytes:

@@ -1,6 +1,8 @@
-"""The one home of names for arrays: what their entries are. Shapes are said where they matter, as (m, n)."""
+"""Names for arrays, by what their entries are; shapes are said where they matter, as (m, n). Arrays that stay."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,3 +11,11 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
 Objects = NDArray[np.object_]  # whole numbers of any size
+
+
+def keep_fixed(value: object, *names: str, dtype: Any = None) -> None:
+    """Gives a frozen value copies of its arrays of these names, which cannot be changed any more."""
+    for name in names:
+        array = np.array(getattr(value, name), dtype=dtype)
+        array.setflags(write=False)
+        object.__setattr__(value, name, array)

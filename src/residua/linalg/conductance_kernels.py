@@ -4,21 +4,17 @@ An interval from a to b is three conductances: k between its ends, and from each
 lies between its ends, its own chord included; `outside` all the rest.
 """
 
+# Without fastmath: the error bounds count operations.
 # mypy: disable-error-code="no-untyped-def, untyped-decorator"
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
 from residua.machine import compiled, compiled_inline
 
-_compiled: Any = compiled  # without fastmath: the error bounds count operations
-_inline: Any = compiled_inline
 
-
-@_compiled
+@compiled
 def parents(starts, ends, parent):
     """The smallest group around each, −1 for none; whether no two cross. Outer groups come first, (groups,)."""
     around = -1
@@ -32,7 +28,7 @@ def parents(starts, ends, parent):
     return True
 
 
-@_inline
+@compiled_inline
 def _child(starts, order, first, last, vertex):
     # the last of these groups that starts before the vertex, or −1
     low, high = first, last
@@ -45,7 +41,7 @@ def _child(starts, order, first, last, vertex):
     return order[low - 1] if low > first else -1
 
 
-@_compiled
+@compiled
 def cut(starts, ends, order, firsts, low, middle, high, places):
     """Cuts all intervals; children of group g are `order[firsts[g + 1]:firsts[g + 2]]`."""
     n = middle.size
@@ -73,7 +69,7 @@ def cut(starts, ends, order, firsts, low, middle, high, places):
             depth += 1
 
 
-@_inline
+@compiled_inline
 def _part(s, is_value, value, values, q, p, inside):
     # a part of an interval: a single value's conductance, or what was found of it
     if is_value:
@@ -81,7 +77,7 @@ def _part(s, is_value, value, values, q, p, inside):
     return inside[0, s], inside[1, s], inside[2, s]
 
 
-@_inline
+@compiled_inline
 def _inside(low, cut, high, grounds, values, chords, q, p, inside):
     # every interval by its two parts: the star at its cut becomes a triangle
     for s in range(cut.size - 1, 0, -1):
@@ -95,7 +91,7 @@ def _inside(low, cut, high, grounds, values, chords, q, p, inside):
         inside[2, s] = to_b + c * (g / t)
 
 
-@_inline
+@compiled_inline
 def _outside(s, low, cut, high, first, grounds, values, chords, q, p, inside, outside):
     # what both parts of the interval at s see outside of themselves; returns those of single values
     a, m, b = low[s], cut[s], high[s]
@@ -117,14 +113,14 @@ def _outside(s, low, cut, high, first, grounds, values, chords, q, p, inside, ou
     return left, right
 
 
-@_inline
+@compiled_inline
 def _across(triangle):
     # from end to end
     k, g, h = triangle
     return k + g * (h / (g + h))
 
 
-@_compiled
+@compiled
 def cover(low, cut, high, values, chords, diagonal, room):
     """Adds what the values and the chords around each value add to the Gram matrix's diagonal, (n,)."""
     room[0] = 0.0
@@ -143,7 +139,7 @@ def cover(low, cut, high, values, chords, diagonal, room):
             diagonal[b] += values[b] + held
 
 
-@_compiled
+@compiled
 def shares(low, cut, high, first, grounds, values, chords, q, poles, weights, out, inside, outside):
     """`Σ_j a_j [S (S + p_j)⁻¹]_ii`, (n,): what the rest of the network holds of each value's conductance `p_j/q_i`."""
     for j in range(poles.size):
@@ -160,7 +156,7 @@ def shares(low, cut, high, first, grounds, values, chords, q, poles, weights, ou
                 out[b] += weight * (c / (c + p))
 
 
-@_compiled
+@compiled
 def widths(low, cut, high, first, grounds, values, chords, q, poles, weights, single, wide, inside, outside):
     """Variances of single values, (n,), and of all intervals of the tree, (n,): inverse conductances across them."""
     for j in range(poles.size):
@@ -177,7 +173,7 @@ def widths(low, cut, high, first, grounds, values, chords, q, poles, weights, si
                 single[b] += weight / (values[b] + p / q[b] + _across(right))
 
 
-@_compiled
+@compiled
 def factors(low, cut, high, first, grounds, values, chords, q, p, out, inside):
     """α, β, γ, σ² of every vertex in the tree's order, (4, n), and returns the variance of the hub.
 
@@ -196,7 +192,7 @@ def factors(low, cut, high, first, grounds, values, chords, q, p, out, inside):
     return 0.0 if np.isinf(first) else 1.0 / (first + inside[1, 1] + k * (g / (k + g)))
 
 
-@_compiled
+@compiled
 def add_sum_variances(low, cut, high, factors, hub, weight, out, room):
     """Adds a part to the variances of all running sums, (n,)."""
     # room: Cov(C_a, C_b) of every interval; Cov(C, hub) of every vertex, and Var C, both from that of −1 on
@@ -217,7 +213,7 @@ def add_sum_variances(low, cut, high, factors, hub, weight, out, room):
         out[m - 1] += weight * own[m]
 
 
-@_compiled
+@compiled
 def add_row_variances(low, cut, high, factors, hub, weight, where, starts, places, entries, out, y):
     """Adds a part to the variances of combinations of running sums, (rows,); y are zeros, (n + 1,)."""
     few = np.empty(24, dtype=np.int64)
@@ -260,7 +256,7 @@ def add_row_variances(low, cut, high, factors, hub, weight, where, starts, place
         out[row] += weight * (total + hub * at_hub * at_hub)
 
 
-@_inline
+@compiled_inline
 def _put(few, count, s):
     for k in range(count):
         if few[k] == s:
@@ -269,7 +265,7 @@ def _put(few, count, s):
     return count + 1
 
 
-@_compiled
+@compiled
 def add_applied(low, cut, high, factors, hub, weight, rows, out, y):
     """Adds a part to the covariances of combinations of running sums with every running sum, (rows, n)."""
     for row in range(rows.shape[0]):
@@ -289,7 +285,7 @@ def add_applied(low, cut, high, factors, hub, weight, rows, out, y):
             out[row, m - 1] += weight * y[m]
 
 
-@_compiled
+@compiled
 def add_simulated(low, cut, high, factors, hub, weight, z, out, room):
     """Adds a part of noise to running sums, from standard normals, (n + 1,), in the tree's order and the hub's last."""
     h = np.sqrt(weight * hub) * z[cut.size]

@@ -47,17 +47,14 @@ class OrderedGram(Protocol):
     @property
     def size(self) -> int:
         """How many values the axis has."""
-        ...
 
     @property
     def relative_error(self) -> float:
         """How far a result of the passes may be off, relatively."""
-        ...
 
     @property
     def star(self) -> Star:
         """The same as a star and chords."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)

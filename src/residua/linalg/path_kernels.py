@@ -3,20 +3,17 @@
 Whoever plans no axis does not load the compiler.
 """
 
+# Without fastmath: the error bounds count operations.
 # mypy: disable-error-code="no-untyped-def, untyped-decorator"
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
 from residua.machine import compiled
 
-_compiled: Any = compiled  # without fastmath: the error bounds count operations
 
-
-@_compiled
+@compiled
 def shares(links, left, right, values, q, poles, weights, out, room):
     """`Σ_j a_j [S (S + p_j)⁻¹]_ii`, (n,)."""
     n = out.size
@@ -38,7 +35,7 @@ def shares(links, left, right, values, q, poles, weights, out, room):
                 c = links[i - 1] * v / (links[i - 1] + v)
 
 
-@_compiled
+@compiled
 def stiffness(links, left, right, values, q, p, out):
     """R of one part, (n,); returns the square of the factor of m."""
     c = 1.0 / right
@@ -51,7 +48,7 @@ def stiffness(links, left, right, values, q, p, out):
     return left / (1.0 + left * k * c / (k + c))
 
 
-@_compiled
+@compiled
 def variances(links, left, right, values, q, poles, weights, sums, single, room):
     """Variances of all running sums and of single values, (n,) each."""
     for j in range(poles.size):
@@ -69,7 +66,7 @@ def variances(links, left, right, values, q, poles, weights, sums, single, room)
             sums[i] += a * (v + extra * m * m)
 
 
-@_compiled
+@compiled
 def simulated(links, left, right, values, q, poles, weights, z, out, room):
     """Running sums of noise, from standard normals, (n,)."""
     n = q.size
@@ -84,7 +81,7 @@ def simulated(links, left, right, values, q, poles, weights, z, out, room):
             out[i] += c + factor * m
 
 
-@_compiled
+@compiled
 def _chain(links, left, right, values, q, p, room):
     # room: R, then Σ log φ, Var C, m of one part; returns the square of the factor of m
     extra = stiffness(links, left, right, values, q, p, room[0])
@@ -100,7 +97,7 @@ def _chain(links, left, right, values, q, p, room):
     return extra
 
 
-@_compiled
+@compiled
 def row_variances(links, left, right, values, q, poles, weights, starts, places, entries, out, room):
     """Variances of combinations of running sums, (rows,)."""
     for j in range(poles.size):
@@ -119,7 +116,7 @@ def row_variances(links, left, right, values, q, poles, weights, starts, places,
             out[row] += weights[j] * (total + extra * along * along)
 
 
-@_compiled
+@compiled
 def applied(links, left, right, values, q, poles, weights, rows, out, room):
     """Covariances of combinations of running sums with every running sum, (rows, n)."""
     n = q.size
@@ -142,7 +139,7 @@ def applied(links, left, right, values, q, poles, weights, rows, out, room):
                     beyond *= np.exp(room[1, i] - room[1, i - 1])
 
 
-@_compiled
+@compiled
 def cell_facts(links, left, right, values, q, p, starts, alone, room, facts, out):
     """What one part is like in each cell of running sums; returns the square of the factor of m.
 
@@ -173,7 +170,7 @@ def cell_facts(links, left, right, values, q, p, starts, alone, room, facts, out
     return extra
 
 
-@_compiled
+@compiled
 def lower(facts, extra, weight, out):
     """Adds to `out`, (cells, cells), what one part takes from the sum of two variances, at the least: twice the
     covariance, without what the ends of the path add. Above the diagonal and on it."""
@@ -185,7 +182,7 @@ def lower(facts, extra, weight, out):
             out[i, j] += weight * (2.0 * shared - extra * apart * apart)
 
 
-@_compiled
+@compiled
 def largest(highest, shared):
     """`max (highest_i + highest_j − shared_ij)` over i ≤ j for each i or j, (cells,)."""
     cells = highest.size

@@ -34,9 +34,9 @@ from residua.privacy.exact import probability, round_up
 from residua.privacy.selection import ONE, release_chances
 from residua.source import Source, source_of
 from residua.source.bound import Words
-from residua.source.counting import total_of
+from residua.source.counting import total_of, weights_of
 from residua.source.digest import Digest
-from residua.source.options import MOST_RECORDS
+from residua.source.options import MOST_RECORDS, Problems
 
 Kind = Literal["values", "whole numbers", "numbers"]
 _STEPS = [float(f"{digit}e{power}") for power in range(-6, 16) for digit in (1, 2, 5)]
@@ -186,14 +186,8 @@ def discover(
     own = cast("Source", data.with_codes(frozenset([name] if kind == "values" else [])))
     with own.snapshot() as still:
         digest = without_records(lambda: reading.checked(still, progress))
-        entry = account.debit(
-            price,
-            purpose=purpose or f"{kind} of {name}",
-            dataset=digest,
-            currency=currency,
-            whose=data.options.whose,
-            delta=spent,
-        )
+        whose, what = data.options.whose, purpose or f"{kind} of {name}"
+        entry = account.debit(price, purpose=what, dataset=digest, currency=currency, whose=whose, delta=spent)
         values = told_of_debit(lambda: reading.tossed(still, digest, chances, progress), entry)
     even = next(n for n, chance in enumerate(chances, 1) if 2 * chance >= ONE)
     counted = f"persons, of each at most {k} different ones" if data.options.person else "records"
@@ -253,7 +247,6 @@ class _Reading:
 
     def _keys(self, data: Source, digest: Digest, progress: Progress | None, step: str) -> Iterator[Any]:
         """Of each batch: the values as text, null where absent; how many each row stands for; whose it is."""
-        from residua.domain.codec import whole_numbers
         from residua.source.persons import person_hashes
 
         options, done, total, show = self.data.options, 0, 0, step_of(step, progress)
@@ -262,9 +255,9 @@ class _Reading:
         for batch in data.digested(columns, digest):
             multiples = np.ones(len(batch), np.int64)
             if options.counts:
-                multiples, states = whole_numbers(batch.column(1), options.counts)
-                if (states < 0).any() or (multiples < 0).any():
-                    raise SourceError(f"column {options.counts!r} must hold whole numbers of at least 0; correct it.")
+                problems = Problems([self.name], show_values=False)
+                multiples = weights_of(batch.column(1), options, problems)
+                problems.stop()
                 if (total := total + total_of(multiples)) >= MOST_RECORDS:
                     raise SourceError(f"the counts in column {options.counts!r} add up to 2^62 or more; correct them.")
             persons = None

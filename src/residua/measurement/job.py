@@ -20,6 +20,7 @@ from residua.measurement.left_out import LeftOut
 from residua.measurement.noisy import noisy_in_portions, portions_of, rehearse, secure_memory
 from residua.measurement.parts import require_parts
 from residua.plans.measurements import Measurements, Portion
+from residua.plans.noise import Currency
 from residua.plans.verifier import WORD
 from residua.privacy import AddRemove, Person, Unit
 from residua.privacy.exact import round_up
@@ -148,6 +149,16 @@ class Job:
         if self.measurements.currency == "epsilon":
             return {**receipt, "epsilon": round_up(cost), "pcost": round_up(cost * cost)}
         return {**receipt, "pcost": round_up(cost)}
+
+
+def paying(account: Ledger, cost: Fraction, purpose: str, data: Source, currency: Currency = "pcost") -> Pay:
+    """What debits a cost for data with a given fingerprint; the arguments are those of `Ledger.debit`."""
+
+    def pay(fingerprint: str) -> tuple[Entry, Ledger]:
+        whose = data.options.whose
+        return account.debit(cost, purpose=purpose, dataset=fingerprint, currency=currency, whose=whose), account
+
+    return pay
 
 
 def account_of(ledger: Ledger | str | Path, unit: Unit) -> Ledger:

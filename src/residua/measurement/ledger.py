@@ -15,9 +15,8 @@ from typing import Any, Self
 from residua.disk import sync
 from residua.errors import LedgerError, LedgerMovedError
 from residua.files import require_path
-from residua.folders import require_free
 from residua.measurement import ledger_entries as amounts, ledger_file as file
-from residua.measurement.ledger_entries import Acceptance, Contents, Entry, Header, LedgerFacts, allowance
+from residua.measurement.ledger_entries import Acceptance, Contents, Entry, Header, LedgerFacts
 from residua.measurement.witness import Witness
 from residua.plans.noise import Currency
 from residua.privacy import AddRemove, Guarantee, Person, ReplaceOne, Unit
@@ -278,7 +277,7 @@ class Ledger(LedgerFacts, Shown):
                 f"{amounts.shortage(self._header.budget, contents.remaining, amount)}; plan for what is left."
             )
         if contents.spent_delta + delta > contents.header.discovery_delta:
-            raise LedgerError(amounts.delta_shortage(contents, Fraction(delta), self._name))
+            raise LedgerError(_delta_shortage(contents, Fraction(delta), self._name))
         return salted, agreed
 
     def _appended(self, handle: int, contents: Contents, body: Mapping[str, Any]) -> bytes:
@@ -299,6 +298,11 @@ class Ledger(LedgerFacts, Shown):
         if self._witness is not None:
             sync(handle)  # a last line that was cut off by a crash may not be on disk yet
             self._witness.advance(contents)
+
+    @property
+    def witness(self) -> Path | None:
+        """The second file that knows how far the ledger got, if it has one."""
+        return None if self._witness is None else self._witness.path
 
     def __repr__(self) -> str:
         return f"Ledger({str(self._path)!r}, {self._header.budget!r})"
@@ -334,10 +338,9 @@ class Ledger(LedgerFacts, Shown):
             raise LedgerError(
                 f"this is another dataset than those of the population {self._header.population!r}, to whom the ledger "
                 f"{self._name} belongs; nothing was spent: if it holds the same people (corrected, converted, other "
-                "columns), declare that with "
-                "ledger.accept(data, why=…), or residua ledger FILE --accept SPEC.toml --why …; make a new ledger for "
-                "other people only: for the same people it is a second budget, and what they are promised would no "
-                "longer hold."
+                "columns), declare that with ledger.accept(data, why=…), or residua ledger FILE --accept SPEC.toml "
+                "--why …; make a new ledger for other people only: for the same people it is a second budget, and what "
+                "they are promised would no longer hold."
             )
         return salted
 
@@ -353,41 +356,14 @@ def _salted(salt: str, dataset: str) -> str:
     return hashlib.sha256(f"{salt}:{dataset}".encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def allot(ledger: Ledger, path: str | os.PathLike[str], budget: Guarantee, *, purpose: str | None = None) -> Ledger:
-    """Moves a part of a budget into a new ledger; what that spends is spent in the whole already.
-
-    The new ledger has the same people and unit. What it leaves unspent is not given back. The debit comes first:
-    whoever is interrupted between has spent the part, and has no ledger for it.
-
-    Args:
-        ledger: the ledger that has the whole budget.
-        path: the file of the new one.
-        budget: its whole budget, of the kind of the other's.
-        purpose: whom it is for, in words that may be public.
-
-    Raises:
-        LedgerError: another kind of budget, or more than is left; nothing was spent.
-        FileError: something is there already, or nothing can be written there; nothing was spent.
-
-    Example:
-        >>> import tempfile
-        >>> from residua.privacy import ZCDP
-        >>> folder = tempfile.TemporaryDirectory()
-        >>> whole = Ledger(f"{folder.name}/people.ledger", ZCDP(rho=1.0))
-        >>> health = allot(whole, f"{folder.name}/health.ledger", ZCDP(rho=0.25))
-        >>> whole.remaining, health.remaining, health.population
-        (ZCDP(rho=0.75), ZCDP(rho=0.25), 'people')
-        >>> folder.cleanup()
-    """
-    place = Path(path).absolute()
-    # A Laplace debit is dearer under GDP than under ZCDP: parts of another kind would not add up.
-    if type(budget) is not type(ledger.budget):
-        raise LedgerError(
-            f"budget {budget!r} is of another kind than {ledger.budget!r}, that of {str(ledger.path)!r}; give one of "
-            "its kind, so that the parts add up."
+def _delta_shortage(contents: Contents, asked: Fraction, name: str) -> str:
+    """Why a delta cannot be spent, and the remedy."""
+    allowed = contents.header.discovery_delta
+    if not allowed:
+        return (
+            f"the ledger {name} allows no delta for discovering values, which its promise would not cover; nothing was "
+            "spent: a ledger allows it from its creation, rs.Ledger.create(…, discovery_delta=1e-9), or [ledger] "
+            "discovery_delta = 1e-9 in a specification."
         )
-    require_free(place, "ledger", argument="path")
-    text = f"allotted to {place.name}" if purpose is None else purpose
-    detail = {"allotted": place.name}
-    ledger.debit(allowance(budget), purpose=text, dataset=None, detail=detail, currency=ledger.currency)
-    return Ledger.create(place, budget, unit=ledger.unit, population=ledger.population)
+    left = float(allowed - contents.spent_delta)
+    return f"the ledger {name} has delta {left:g} left for discovering values, not {float(asked):g}; nothing was spent."

@@ -73,6 +73,14 @@ class Entry:
         """The probability that nothing is promised, beside the cost: what discovering values spent."""
         return fraction_of(self.detail["delta"]) if "delta" in self.detail else Fraction(0)
 
+    def noise(self, currency: Currency) -> str:
+        """What it was spent on, by the ledger's currency: `normal` or `laplace` noise, `discovery`, or `allotted`."""
+        if "allotted" in self.detail:
+            return "allotted"
+        if self.delta:
+            return "discovery"  # coins, which are no noise on a number
+        return "laplace" if self.epsilon is not None or currency == "epsilon" else "normal"
+
     @property
     def may_be_laplace(self) -> bool:
         """Whether it was spent on Laplace noise, or allotted to a ledger that may be."""
@@ -209,19 +217,6 @@ def exact_cost(cost: object, *, zero: bool = False) -> Fraction:
 def exact_delta(delta: float | None) -> Fraction | None:
     """What may be spent on discovery as a Fraction, or PrivacyError when it is no probability."""
     return None if delta is None else Fraction(probability("discovery_delta", delta, "give a small one such as 1e-9"))
-
-
-def delta_shortage(contents: Contents, asked: Fraction, name: str) -> str:
-    """Why a delta cannot be spent, and the remedy."""
-    allowed = contents.header.discovery_delta
-    if not allowed:
-        return (
-            f"the ledger {name} allows no delta for discovering values, which its promise would not cover; nothing was "
-            "spent: a ledger allows it from its creation, rs.Ledger.create(…, discovery_delta=1e-9), or [ledger] "
-            "discovery_delta = 1e-9 in a specification."
-        )
-    left = float(allowed - contents.spent_delta)
-    return f"the ledger {name} has delta {left:g} left for discovering values, not {float(asked):g}; nothing was spent."
 
 
 def stated(budget: Guarantee, amount: Fraction) -> Guarantee:

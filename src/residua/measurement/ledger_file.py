@@ -200,20 +200,23 @@ def create_file(path: Path, header: Header, before: Callable[[str], None]) -> No
         if path.exists():
             return
         temporary = path.with_name(f".ledger.{secrets.token_hex(8)}")
-        try:
-            # It holds a digest of the data: for the curator only.
-            handle = os.open(temporary, BINARY | os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with _alone(path.with_name(f".{path.name}.making")):
+            if path.exists():
+                return
             try:
-                line = _sealed(0, _header_body(header), "")
-                _write(handle, line + b"\n", 0)
-                sync(handle)
+                # It holds a digest of the data: for the curator only.
+                handle = os.open(temporary, BINARY | os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+                try:
+                    line = _sealed(0, _header_body(header), "")
+                    _write(handle, line + b"\n", 0)
+                    sync(handle)
+                finally:
+                    os.close(handle)
+                before(digest_of_line(line))
+                name_once(temporary, path)
             finally:
-                os.close(handle)
-            before(digest_of_line(line))
-            name_once(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
-        sync_folder(path.parent)
+                temporary.unlink(missing_ok=True)
+            sync_folder(path.parent)
     except FileExistsError:
         return
     except OSError as problem:
@@ -221,6 +224,33 @@ def create_file(path: Path, header: Header, before: Callable[[str], None]) -> No
             f"cannot create the ledger {str(path)!r}: {problem.strerror}; "
             "give a path in a folder that exists, can be written to, has space, and allows hard links."
         ) from None
+
+
+@contextlib.contextmanager
+def _alone(guard: Path) -> Iterator[None]:
+    """Whoever makes a ledger makes it alone, or its witness could be that of one that lost the race for the name."""
+    held = False
+    while not held:
+        handle = os.open(guard, REGULAR | os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            lock(handle)
+            if held := _is_at(handle, guard):
+                yield
+        finally:
+            left = held and not _removed(guard)  # while it is held, or it could be another's
+            with contextlib.suppress(OSError):
+                unlock(handle)
+            os.close(handle)
+            if left:  # on Windows, which removes no file that anybody has open
+                _removed(guard)
+
+
+def _removed(file: Path) -> bool:
+    try:
+        file.unlink()
+    except OSError:
+        return False
+    return True
 
 
 @contextlib.contextmanager

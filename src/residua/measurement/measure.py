@@ -6,9 +6,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from residua.errors import FileError, PlanError
-from residua.measurement.job import Job, Notice, Progress, account_of, require_agreement
-from residua.measurement.ledger import Entry, Ledger
+from residua.errors import FileError
+from residua.measurement.job import Job, Notice, Progress, account_of, paying, require_agreement
+from residua.measurement.ledger import Ledger
 from residua.measurement.left_out import left_out_of
 from residua.plans.contract import Plan
 from residua.plans.verifier import priced, require_plan
@@ -91,20 +91,12 @@ def measure(
     asked = isinstance(plan.unit, Person) or left_out_most is not None or left_out != LEFT_OUT_SHARE
     beside = left_out_of(plan, cost, left_out, left_out_most) if asked else None
     cost += 0 if beside is None else beside.cost
-
-    def pay(fingerprint: str) -> tuple[Entry, Ledger]:
-        entry = account.debit(
-            cost, purpose=purpose, dataset=fingerprint, currency=measurements.currency, whose=data.options.whose
-        )
-        return entry, account
-
+    pay = paying(account, cost, purpose, data, measurements.currency)
     job = Job(measurements, plan.domain, plan.unit, data, pay, steps, notice, beside)
     if out is None:
         return carry_out(plan, job, cost)
     if not isinstance(out, str | Path):
         raise FileError(f"out={out!r} is no path; name a folder to write the release to.")
-    if data.has_executors and plan.domain.amounts:
-        raise PlanError("amounts are not measured on executors; leave out= away, and save the release.")
     if data.has_executors:
         from residua.measurement.on_spark import release_by_executors
 

@@ -24,15 +24,13 @@ from numpy.typing import NDArray
 
 from residua.errors import PlanError, ResiduaError, SourceError, VerificationError
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.conductances import nesting_of, star_network
+from residua.linalg.conductances import AxisNoise, NestedNoise, nesting_of, star_network
 from residua.linalg.lattice import Group, Layout, SetFamily, batches, closure, layout_of
-from residua.linalg.nested_noise import AxisNoise, NestedNoise
 from residua.linalg.path import OrderedNoise, range_path
 from residua.machine import free_bytes
 from residua.measurement.parts import in_parts, in_records
 from residua.noise import rounded_laplace, rounded_normal
-from residua.noise.correlated import exactly_ordered, rounded_ordered
-from residua.noise.fields import rounded_field
+from residua.noise.correlated import exactly_ordered, rounded_field, rounded_ordered
 from residua.noise.samplers import LAPLACE, NORMAL, refine, rounded
 from residua.plans.measurements import Batch, Measurements, Portion
 from residua.plans.noise import ORDERED

@@ -28,6 +28,7 @@ from residua.linalg.lattice import SetFamily
 from residua.measurement.job import Job, step_of, told_of_debit
 from residua.measurement.noisy import rehearse, with_noise
 from residua.measurement.once import closed, same_folder, write_once
+from residua.measurement.parts import require_parts
 from residua.plans.contract import Plan
 from residua.plans.measurements import Measurements
 from residua.plans.product.set_measurements import SetMeasurements
@@ -37,7 +38,7 @@ from residua.release.parts import FOLDER, OPEN_FOLDER, PartedIntegers, part_byte
 from residua.source.bound import PersonBound
 from residua.source.options import Tally
 from residua.source.spark import SparkSource, asked
-from residua.source.spark_tasks import NOTE, ROW_SQL, SparkTask, other_version, proven, row_of, sums_of
+from residua.source.spark_tasks import NOTE, ROW_SQL, SparkTask, domain_of, other_version, proven, row_of, sums_of
 
 _WATCH_SECONDS = 0.5
 _PROBES = 1000  # Spark cuts them into a task for each processor it has
@@ -101,6 +102,8 @@ def release_by_executors(plan: Plan, job: Job, cost: Fraction, out: Path) -> Rel
         SourceError: the data is not what was checked, or Spark failed. The folder is not released.
         FileError: a part could not be written.
     """
+    if job.domain.amounts:
+        require_parts(job.measurements, job.domain.parts)
     with place_on_executors(out, plan, job.measurements, cast("SparkSource", job.data)) as (place, known):
         job.rehearse_left_out()
         fingerprint = job.checked(job.data).fingerprint
@@ -159,7 +162,8 @@ def _removed(folder: Path) -> set[str]:
 def _block_task(place: Reserved, measurements: SetMeasurements, task: SparkTask, fingerprint: str) -> BlockTask:
     """What executors are told to measure."""
     given = (task.version, str(place.partial / OPEN_FOLDER), fingerprint, task.bound is not None)
-    return BlockTask(*given, bare(measurements), order_of(measurements), task.bounds, task.block_cells)
+    parts = domain_of(task.domain).parts
+    return BlockTask(*given, bare(measurements), order_of(measurements), task.bounds, task.block_cells, parts)
 
 
 def _digest(outcome: Mapping[str, str], place: Reserved) -> str:
@@ -204,6 +208,7 @@ class BlockTask:
         order: the numbers of the measured sets in the order of their tables, (tables,).
         bounds: the first table of each block, and the number of tables at the end.
         cells: how many cells each block has.
+        parts: how many a record has, for amounts.
         inode: of the folder, if all executors know it by the same.
     """
 
@@ -215,18 +220,15 @@ class BlockTask:
     order: Integers
     bounds: tuple[int, ...]
     cells: tuple[int, ...]
+    parts: int = 1
     inode: int | None = None
 
     def part(self, block: int) -> SetMeasurements:
         """What one block measures; its layout is the same stretch of tables."""
         numbers = np.sort(self.order[self.bounds[block] : self.bounds[block + 1]])
         places = np.searchsorted(self.measurements.measured, numbers)
-        return replace(
-            self.measurements,
-            measured=numbers,
-            grids=self.measurements.grids[places],
-            scales=self.measurements.scales[places],
-        )
+        grids, scales = self.measurements.grids[places], self.measurements.scales[places]
+        return replace(self.measurements, measured=numbers, grids=grids, scales=scales)
 
 
 def bare(measurements: SetMeasurements) -> SetMeasurements:
@@ -261,7 +263,7 @@ def _measured(task: BlockTask, block: int, counts: Integers, notes: list[bytes])
         with same_folder(Path(task.folder), task.inode) as folder:
             path = folder / Path(part_name(block)).name
             if not path.exists():  # else another attempt wrote it, and no noise is drawn again
-                write_once(path, part_bytes(with_noise(task.part(block), counts)))
+                write_once(path, part_bytes(with_noise(task.part(block), counts, None, task.parts)))
             with path.open("rb") as file:
                 return {"sha256": hashlib.file_digest(file, "sha256").hexdigest()}
     except OSError as problem:

@@ -20,6 +20,7 @@ from residua.measurement.job import (
     Progress,
     account_of,
     checked_data,
+    paying,
     require_agreement,
     step_of,
     told_of_debit,
@@ -191,16 +192,11 @@ def records_per_person(
     data = source_of(source)
     require_agreement(data.options, _ANY, domain)
     bound, total = _any_bound(domain), _total(domain)
+    pay = paying(account, aside.cost, purpose, data, aside.noise.currency)
     with data.snapshot() as still:
         checked = checked_data(still, domain, progress=progress, bound=bound)
         try:
-            entry = account.debit(
-                aside.cost,
-                purpose=purpose,
-                dataset=checked.fingerprint,
-                currency=aside.noise.currency,
-                whose=data.options.whose,
-            )
+            entry, _ = pay(checked.fingerprint)
 
             def work() -> Integers:
                 held = _loss(checked.count(total, step_of("counting", progress), bound, parts=domain.parts)).held
@@ -279,7 +275,7 @@ class Aside:
         return np.asarray(integers + draw(self.scale, integers.shape))
 
 
-def aside_within(budget: Guarantee, most: int, name: str = "budget") -> Aside:
+def aside_within(budget: Guarantee, most: int) -> Aside:
     """The least noise that costs no more than a budget.
 
     Raises:
@@ -289,12 +285,12 @@ def aside_within(budget: Guarantee, most: int, name: str = "budget") -> Aside:
     allowed = allowance(budget)
     noise = LAPLACE if currency_of(budget) == "epsilon" else NORMAL
     if allowed <= 0:
-        raise PrivacyError(f"{name}={budget!r} allows nothing; give more.")
+        raise PrivacyError(f"budget={budget!r} allows nothing; give more.")
     ratio = Fraction(most) / allowed
     scale = max(round_up(ratio) if noise == LAPLACE else root_up(ratio * most), SMALLEST_SCALE)
     if scale > LARGEST_SCALE:
         raise PrivacyError(
-            f"{name}={budget!r} needs more noise than can be sampled; give more, or count fewer records."
+            f"budget={budget!r} needs more noise than can be sampled; give more, or count fewer records."
         )
     aside = Aside(noise, scale, most)
     assert aside.cost <= allowed

@@ -24,8 +24,8 @@ from residua.domain import Domain
 from residua.errors import PlanError, PrivacyError, VerificationError
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Layout, batches, layout_of_sets
-from residua.measurement.job import Job, Progress
-from residua.measurement.ledger import Entry, Ledger
+from residua.measurement.job import Job, Progress, paying
+from residua.measurement.ledger import Ledger
 from residua.plans.measurements import Batch, Measurements
 from residua.plans.noise import LARGEST_SCALE, NORMAL, SMALLEST_SCALE, Noise
 from residua.plans.tails import check_confidence
@@ -121,11 +121,7 @@ def score(
     data = source_of(source)
     measurements = scores_within(domain, models, budget, account.unit)
     cost = NORMAL.promised(measurements.cost(account.unit), budget)
-
-    def pay(fingerprint: str) -> tuple[Entry, Ledger]:
-        entry = account.debit(cost, purpose=purpose, dataset=fingerprint, whose=data.options.whose)
-        return entry, account
-
+    pay = paying(account, cost, purpose, data)
     steps = None if isinstance(progress, bool) else progress
     return scored(Job(measurements, domain, account.unit, data, pay, steps))
 

@@ -7,11 +7,12 @@ measured like any other, beside the release of the weights.
 
 from __future__ import annotations
 
+import warnings
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from residua.errors import LedgerError, PlanError, SourceError
+from residua.errors import LedgerError, PlanError, ResiduaError, SourceError
 from residua.folders import require_free
 from residua.measurement.job import account_of, require_agreement
 from residua.measurement.ledger import Ledger
@@ -37,7 +38,9 @@ def measure_survey(
     """Measures weighted tables and the squares of the weights: totals of the population, with sampling error.
 
     Guarantee: as for `rs.measure`, twice: each release satisfies its plan's guarantee for its unit, one respondent with
-    any weight, and was debited before anything was counted. Nothing is spent if the ledger does not allow both.
+    any weight, and was debited before anything was counted. Nothing is spent if the ledger does not allow both. If the
+    squares fail, the tables are not lost: they are returned with a warning, and sampling error follows from the largest
+    weight; or they lie in `out`, and the error says so.
 
     Args:
         plan: the tables, for `unit=weights.protects`, at no more than 1 − sampling of what may be spent.
@@ -73,5 +76,15 @@ def measure_survey(
         require_free(folder)
     release = measure(plan, data, ledger=account, out=folders[0], **options)
     shared = {name: value for name, value in options.items() if name != "notice"}
-    beside = measure(squares, data.with_options(weights=weights.squares), ledger=account, out=folders[1], **shared)
+    try:
+        beside = measure(squares, data.with_options(weights=weights.squares), ledger=account, out=folders[1], **shared)
+    except BaseException as problem:
+        if out is not None or not isinstance(problem, Exception):
+            place = "this error's attribute `release`" if out is None else repr(str(out))
+            problem.release = release  # type: ignore[attr-defined]
+            problem.add_note(f"The weighted tables were measured before and are not lost: they are in {place}.")
+            raise
+        why = str(problem) if isinstance(problem, ResiduaError) else type(problem).__name__  # others may quote values
+        warnings.warn(f"squares of weights were not measured, their bound is taken instead: {why}", stacklevel=2)
+        return weighted(release)
     return weighted(release, squares=beside)

@@ -8,24 +8,19 @@ The quotient and the root take a float and what it leaves, known to `13u²`, div
 number of size `4u`. (Joldes, Muller and Popescu 2017 have the best constants, 3 to 15 u²; ours leave room.)
 """
 
+# Without fastmath: the error bounds count operations.
 # mypy: disable-error-code="no-untyped-def, untyped-decorator"
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
 from residua.machine import compiled, compiled_inline
 
-_compiled: Any = compiled  # without fastmath: the error bounds count operations
-_inline: Any = compiled_inline
-
-
 # ---- pairs of floats
 
 
-@_inline
+@compiled_inline
 def two_sum(a, c):
     """a + c exactly, as a pair (Knuth)."""
     s = a + c
@@ -33,14 +28,14 @@ def two_sum(a, c):
     return s, (a - (s - t)) + (c - t)
 
 
-@_inline
+@compiled_inline
 def plus(a, b, c, d):
     """(a + b) + (c + d), of any signs."""
     s, e = two_sum(a, c)
     return two_sum(s, e + (b + d))
 
 
-@_inline
+@compiled_inline
 def product(a, c):
     """a c exactly, as a pair (Dekker)."""
     p = a * c
@@ -53,14 +48,14 @@ def product(a, c):
     return p, ((ah * ch - p) + ah * cl + al * ch) + al * cl
 
 
-@_inline
+@compiled_inline
 def times(a, b, c, d):
     """(a + b) (c + d)."""
     p, e = product(a, c)
     return two_sum(p, e + (a * d + b * c))
 
 
-@_inline
+@compiled_inline
 def over(a, b, c, d):
     """(a + b) / (c + d)."""
     first = a / c
@@ -73,7 +68,7 @@ def over(a, b, c, d):
     return two_sum(high, low + r / c)
 
 
-@_inline
+@compiled_inline
 def root(a, b):
     """The square root of a + b > 0."""
     s = np.sqrt(a)
@@ -82,16 +77,16 @@ def root(a, b):
     return two_sum(s, r / (2.0 * s))
 
 
-# ---- along an axis (`correlated.py`, `refining.py`)
+# ---- along an axis (`correlated.py`)
 
 
-@_inline
+@compiled_inline
 def _spring(values, p, q):
     k, e = over(p, 0.0, q, 0.0)
     return plus(values, 0.0, k, e)
 
 
-@_inline
+@compiled_inline
 def _stiffer(link, k, e, a, b):
     # the next R to the left: 1/link + κR/(κ + R)
     c, d = times(k, e, a, b)
@@ -101,7 +96,7 @@ def _stiffer(link, k, e, a, b):
     return plus(a, b, c, d)
 
 
-@_compiled
+@compiled
 def stiff(links, right, values, q, p, out):
     """R of one part, computed in pairs and rounded to floats, (n,)."""
     a, b = over(1.0, 0.0, right, 0.0)
@@ -112,7 +107,7 @@ def stiff(links, right, values, q, p, out):
             a, b = _stiffer(links[i - 1], k, e, a, b)
 
 
-@_compiled
+@compiled
 def pair_factors(links, left, right, values, q, p, a, out):
     """β = 0, γ = ψ and σ of the first values of one part in pairs, (3, 2, count + 1); σ of the hub comes last."""
     count = out.shape[2] - 1
@@ -139,7 +134,7 @@ def pair_factors(links, left, right, values, q, p, a, out):
         out[2, 0, count], out[2, 1, count] = root(ya, yb)
 
 
-@_compiled
+@compiled
 def round_pairs(grid, out, bounds, whole, is_open):
     """To which integers `grid × (pair ± bound)` rounds, where that is open; what stays open stays marked, (n,)."""
     for i in range(whole.size):
@@ -156,7 +151,7 @@ def round_pairs(grid, out, bounds, whole, is_open):
                 is_open[i] = False
 
 
-@_inline
+@compiled_inline
 def _part(s, is_value, value, springs, q, p, inside):
     # a part of an interval, three pairs: a single value's spring, or what was found of it
     if is_value:
@@ -166,22 +161,22 @@ def _part(s, is_value, value, springs, q, p, inside):
     return (inside[0, s], inside[1, s]), (inside[2, s], inside[3, s]), (inside[4, s], inside[5, s])
 
 
-@_inline
+@compiled_inline
 def _add(x, y):
     return plus(x[0], x[1], y[0], y[1])
 
 
-@_inline
+@compiled_inline
 def _times(x, y):
     return times(x[0], x[1], y[0], y[1])
 
 
-@_inline
+@compiled_inline
 def _over(x, y):
     return over(x[0], x[1], y[0], y[1])
 
 
-@_compiled
+@compiled
 def nested_factors(low, cut, high, first, grounds, springs, chords, q, p, a, inside, out):
     """β, γ and σ of one part in pairs in the tree's order, (3, 2, n + 1); σ of the hub comes last."""
     n, weight = cut.size, (a, 0.0)
@@ -212,7 +207,7 @@ def nested_factors(low, cut, high, first, grounds, springs, chords, q, p, a, ins
         out[2, 0, n], out[2, 1, n] = root(x[0], x[1])
 
 
-@_compiled
+@compiled
 def float_sums(low, cut, high, factors, z, b, out, bounds, room):
     """Adds one part to the running sums of many axes and to their bounds, (axes, n), from normals, (axes, n + 1)."""
     u, more, tiny, delta = 2.0**-53, 1.0 + 2.0**-30, 2.0**-400, 2.0**-100
@@ -236,7 +231,7 @@ def float_sums(low, cut, high, factors, z, b, out, bounds, room):
             bounds[axis, m - 1] = (bounds[axis, m - 1] + error + rounding) * more
 
 
-@_compiled
+@compiled
 def pair_sums(low, cut, high, eta, factors, z, rest, b, out, bounds, room):
     """Adds one part to the running sums of axes in pairs, (axes, 2, n), and to their bounds, (axes, n)."""
     more, tiny, delta = 1.0 + 2.0**-30, 2.0**-400, 2.0**-100
@@ -268,7 +263,7 @@ def pair_sums(low, cut, high, eta, factors, z, rest, b, out, bounds, room):
 # ---- the second word of a normal (`table.py`)
 
 
-@_compiled
+@compiled
 def evaluate(words, seconds, positions, bits, rows, shift, first, step, high, low, bounds):
     """ẑ as pairs and their bounds, (n,) each; shift and first number segments, positions are in units of 1/step."""
     last = rows.shape[0] - 1

@@ -33,7 +33,6 @@ class Entropy(Protocol):
 
     def words(self, count: int) -> NDArray[np.uint64]:
         """Return `count` fresh words, shape (count,)."""
-        ...
 
 
 class SystemEntropy:
@@ -332,61 +331,3 @@ def _taylor_of_laplace(p: arb, order: int) -> list[arb]:
 
 
 LAPLACE = Tail("Laplace", _survival_of_laplace, _quantile_of_laplace, _taylor_of_laplace)
-
-
-_ACCURATE_BITS = 64
-
-
-# ---- accuracy: the probability of a draw
-
-
-def rounded_normal_pmf(scale: Scale, k: int) -> arb:
-    """Return P(round(s·z) = k), z standard normal.
-
-    Guarantee:
-        A ball that holds the true value; its relative accuracy is 64 bits as far out as |k| = 1000 s.
-
-    Args:
-        scale: Standard deviation s before rounding, one number from 1/2 to 2⁴⁰.
-        k: An integer.
-
-    Returns:
-        A ball; `float()` of it is the probability, `.lower()` and `.upper()` enclose it.
-
-    Raises:
-        PrivacyError: `scale` is out of range or has no exact value.
-
-    Example:
-        >>> float(rounded_normal_pmf(1, 0))
-        0.3829249225480262
-    """
-    return _pmf(NORMAL, scale, k)
-
-
-def rounded_laplace_pmf(scale: Scale, k: int) -> arb:
-    """Return P(round(s·x) = k), x standard Laplace; otherwise like `rounded_normal_pmf`.
-
-    Example:
-        >>> float(rounded_laplace_pmf(1, 0))
-        0.3934693402873666
-    """
-    return _pmf(LAPLACE, scale, k)
-
-
-def _pmf(tail: Tail, scale: Scale, k: int) -> arb:
-    scales = parse_scales(scale)
-    scales.cells(())  # one scale only
-    s = scales.exact(0)
-    for bits in (128, 256, 512, 1024):
-        with precision(bits):
-            outer = tail.survival(_edge(s, abs(k)))
-            mass = tail.survival(_edge(s, abs(k) - 1)) - outer if k else 1 - 2 * outer
-            if mass.rel_accuracy_bits() >= _ACCURATE_BITS:
-                break
-    return mass
-
-
-def _edge(s: Fraction, k: int) -> arb:
-    """Return (k + 1/2) / s, the upper edge of the cell of k."""
-    edge = (k + Fraction(1, 2)) / s
-    return arb(fmpq(edge.numerator, edge.denominator))

@@ -2,7 +2,7 @@
 
 Every running sum is drawn given two others and a hub, `C_m = α C_a + β C_b + γ h + σ z` with α + β + γ = 1: along a
 path (`linalg/path.py`) from left to right, given the one before it, `β = 0`, `γ = ψ`; with nested groups
-(`linalg/nested_noise.py`) between the ends of an interval, where from the root of the tree to a leaf there are
+(`linalg/conductances.py`) between the ends of an interval, where from the root of the tree to a leaf there are
 `2 (log₂ n + levels)` steps at most. What is computed is `C_a + (β (C_b − C_a) + γ (h − C_a) + σ z)`, the sum in pairs.
 
 **The bound in floats.** u = 2⁻⁵³, δ = 2⁻¹⁰⁰. What accumulates over a whole axis is computed in pairs of floats, each
@@ -33,7 +33,7 @@ import numpy as np
 from flint import arb
 
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.nested_noise import AxisNoise, NestedNoise
+from residua.linalg.conductances import AxisNoise, NestedNoise
 from residua.linalg.path import OrderedNoise
 
 Stars = list[tuple[arb, arb, arb]]  # k, c and g of every step: what draws it to C_a, to C_b and to the hub

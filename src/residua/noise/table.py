@@ -222,7 +222,7 @@ def _evaluate(
 
 
 @lru_cache(maxsize=1)
-def _kernel() -> Callable[..., Any]:
+def _kernel() -> Any:
     """Compile `_evaluate` on first use (importing does nothing), without `fastmath`, as the proof asks."""
     from residua.machine import compiled
 

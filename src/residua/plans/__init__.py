@@ -8,7 +8,7 @@ from residua.plans.blockwise import algebra as _blockwise  # noqa: F401  # makes
 from residua.plans.blockwise.plan import BlockwisePlan as BlockwisePlan
 from residua.plans.clips import clips as clips
 from residua.plans.contract import Plan as Plan
-from residua.plans.matrix import algebra as _over_cells  # noqa: F401  # makes itself known
+from residua.plans.matrix import algebra as _over_cells, laplace as _by_rows  # noqa: F401  # make themselves known
 from residua.plans.matrix.plan import MatrixPlan as MatrixPlan
 from residua.plans.objectives import (
     ConvexLoss as ConvexLoss,

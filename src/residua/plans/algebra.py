@@ -7,6 +7,10 @@
     what is left        Γ_p − Γ_q                   τ_p − τ_q           `residual(p, given=q)`
     what is missing     least Δ, Γ_q + Δ ⪰ Γ_p      max(0, τ_p − τ_q)   `top_up(p, given=q)`
 
+Under pure DP a measured row with Laplace noise has the precision τ = ε². A coarser answer can be computed from a finer
+one, exactly (with probability ε²/ε'² as it is, else with Laplace noise added), so that the algebra is the same row by
+row (`matrix/laplace.py`). Only prices differ: ε and what is left of it, √(ε'² − ε²), add up to more than ε'.
+
 Product plans that measure every attribute by one strategy have closed forms for any number of attributes
 (`product/algebra.py`), and so have plans over one tree with one strategy (`product/algebra.py`). Plans for any queries,
 products measured by different strategies, and other mixtures go through matrices over cells, on small domains
@@ -20,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 
@@ -51,7 +55,8 @@ def common(plans: Sequence[Plan], *, progress: Progress | bool | None = None) ->
             with the round and its gap, where rounds are needed.
 
     Raises:
-        PlanError: no plans, plans over different domains or units, plans with no Gaussian noise, or too many cells.
+        PlanError: no plans, plans over different domains or units, plans of which some have Laplace noise and
+            others not, or too many cells.
 
     Reference: common-mechanism, Theorem 5.4 and Eq. 1.
 
@@ -74,7 +79,8 @@ def common(plans: Sequence[Plan], *, progress: Progress | bool | None = None) ->
 def residual(plan: Plan, *, given: Plan) -> Plan:
     """What is left of a plan once `given` is known: measuring both amounts to the plan.
 
-    Guarantee: together they cost no more than the plan, in whole numbers.
+    Guarantee: together they cost no more than the plan, in whole numbers; with Laplace noise they do, for epsilons
+    add up (by at most a factor of √2 where everything is measured in both).
 
     Raises:
         PlanError: the plan does not answer `given`, so that some of it would be wasted; or as for `common`.
@@ -103,57 +109,6 @@ def top_up(plan: Plan, *, given: Plan | Sequence[Plan]) -> Plan:
 P = TypeVar("P", bound=Plan)
 
 
-@dataclass(frozen=True)
-class ElementwiseAlgebra(Generic[P]):
-    """What plans by the same rows release, together and apart.
-
-    Args:
-        aligned: plans brought to the same rows: the first of them so, and everyone's precisions.
-        with_precisions: a plan by these rows with other precisions, and what is asked, if anything.
-    """
-
-    aligned: Callable[[Sequence[P]], tuple[P, list[Floats]]]
-    with_precisions: Callable[[P, Floats, Workload | None], P]
-
-    def _plan(self, like: P, precisions: Floats, objective: str, workload: Workload | None) -> P:
-        """A plan by the same rows with these precisions, which promises what it costs."""
-        free = like.replaced(objective=objective, gap=np.inf, guarantee=None)
-        bare = self.with_precisions(free, precisions, workload)
-        return bare.replaced(guarantee=guarantee_like(like.guarantee, bare.unit_pcost))
-
-    def compose(self, first: P, second: P) -> P:
-        """The plan that runs both and pools what they measure."""
-        like, (a, b) = self.aligned([first, second])
-        workload = first.workload + second.workload if first.workload and second.workload else None
-        return self._plan(like, a + b, "both plans together", workload)
-
-    def can_answer(self, plan: P, other: P) -> bool:
-        """Whether what `other` releases can be computed from what `plan` releases."""
-        _, (have, wanted) = self.aligned([plan, other])
-        return bool((wanted <= have * (1.0 + ORDER_TOLERANCE)).all())
-
-    def common(self, plans: Sequence[P], progress: Progress | None = None) -> P:
-        """The most that all these plans release, whichever of them is chosen."""
-        like, precisions = self.aligned(plans)
-        return self._plan(like, reduce(np.minimum, precisions), "common to all candidates", None)
-
-    def residual(self, plan: P, given: P) -> P:
-        """What is left of a plan once `given` is known.
-
-        Raises:
-            PlanError: the plan does not answer `given`, so that some of it would be wasted.
-        """
-        like, (wanted, have) = self.aligned([plan, given])
-        if not (have <= wanted * (1.0 + ORDER_TOLERANCE)).all():
-            raise PlanError("given is not answered by the plan; use common([…]) first, or top_up for what is missing.")
-        return self._plan(like, _left(wanted, have), "what is left", plan.workload)
-
-    def top_up(self, plan: P, given: Sequence[P]) -> P:
-        """The least to measure so that, pooled with all given, everything is at least as accurate as the plan says."""
-        like, (wanted, *have) = self.aligned([plan, *given])
-        return self._plan(like, _left(wanted, np.sum(have, axis=0)), "what is missing", plan.workload)
-
-
 def _left(wanted: Floats, have: Floats) -> Floats:
     """`max(0, τ_wanted − τ_have)`, less than ORDER_TOLERANCE being nothing.
 
@@ -162,3 +117,63 @@ def _left(wanted: Floats, have: Floats) -> Floats:
     """
     left = wanted * (1.0 - 2.0**-44) - have
     return np.where(left > ORDER_TOLERANCE * wanted, left, 0.0)
+
+
+@dataclass(frozen=True)
+class ElementwiseAlgebra(Generic[P]):
+    """What plans by the same rows release, together and apart.
+
+    Args:
+        aligned: plans brought to the same rows: what has these, and everyone's precisions.
+        plan_of: a plan by these rows with other precisions; what it is, in words, and what is asked, if anything.
+        lacking: what precisions lack of those wanted, 0 where that is nothing.
+    """
+
+    aligned: Callable[[Sequence[P]], tuple[Any, list[Floats]]]
+    plan_of: Callable[[Any, Floats, str, Workload | None], P]
+    lacking: Callable[[Floats, Floats], Floats] = _left
+
+    def compose(self, first: P, second: P) -> P:
+        """The plan that runs both and pools what they measure."""
+        like, (a, b) = self.aligned([first, second])
+        workload = first.workload + second.workload if first.workload and second.workload else None
+        return self.plan_of(like, a + b, "both plans together", workload)
+
+    def can_answer(self, plan: P, other: P) -> bool:
+        """Whether what `other` releases can be computed from what `plan` releases."""
+        _, (have, wanted) = self.aligned([plan, other])
+        return not self.lacking(wanted, have).any()
+
+    def common(self, plans: Sequence[P], progress: Progress | None = None) -> P:
+        """The most that all these plans release, whichever of them is chosen."""
+        like, precisions = self.aligned(plans)
+        return self.plan_of(like, reduce(np.minimum, precisions), "common to all candidates", None)
+
+    def residual(self, plan: P, given: P) -> P:
+        """What is left of a plan once `given` is known.
+
+        Raises:
+            PlanError: the plan does not answer `given`, so that some of it would be wasted.
+        """
+        like, (wanted, have) = self.aligned([plan, given])
+        if self.lacking(have, wanted).any():
+            raise PlanError("given is not answered by the plan; use common([…]) first, or top_up for what is missing.")
+        return self.plan_of(like, self.lacking(wanted, have), "what is left", plan.workload)
+
+    def top_up(self, plan: P, given: Sequence[P]) -> P:
+        """The least to measure so that, pooled with all given, everything is at least as accurate as the plan says."""
+        like, (wanted, *have) = self.aligned([plan, *given])
+        return self.plan_of(like, self.lacking(wanted, np.sum(have, axis=0)), "what is missing", plan.workload)
+
+
+def priced(
+    with_precisions: Callable[[P, Floats, Workload | None], P],
+) -> Callable[[P, Floats, str, Workload | None], P]:
+    """What makes a plan like another with other precisions, and lets it promise what it costs."""
+
+    def plan_of(like: P, precisions: Floats, objective: str, workload: Workload | None) -> P:
+        free = like.replaced(objective=objective, gap=np.inf, guarantee=None)
+        bare = with_precisions(free, precisions, workload)
+        return bare.replaced(guarantee=guarantee_like(like.guarantee, bare.unit_pcost))
+
+    return plan_of

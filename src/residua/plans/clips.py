@@ -67,10 +67,7 @@ class Clips(Columns):
         sense = "the least error" if self.wanted is None else f"least cost for an error of {self.wanted:,g}"
         return f"{self.what}; {sense} at high={self.best['high']:,.10g}"
 
-    @property
-    def decimals(self) -> int:
-        """Of per cent."""
-        return 2
+    decimals = 2  # of per cent
 
 
 def clips(

@@ -31,7 +31,7 @@ class Algebra(Protocol):
 
 
 _CLOSED: list[tuple[Callable[[Sequence[Any]], bool], Algebra]] = []
-_GENERAL: list[Algebra] = []
+_GENERAL: dict[bool, Algebra] = {}  # of normal noise, and of Laplace noise
 
 
 def register_closed(applies: Callable[[Sequence[Any]], bool], algebra: Any) -> None:
@@ -39,28 +39,29 @@ def register_closed(applies: Callable[[Sequence[Any]], bool], algebra: Any) -> N
     _CLOSED.append((applies, algebra))
 
 
-def register_general(algebra: Any) -> None:
-    """Registers the one algebra for all plans that no closed form applies to."""
-    _GENERAL[:] = [algebra]
+def register_general(algebra: Any, *, gaussian: bool) -> None:
+    """Registers the one algebra for all plans with normal, or with Laplace noise, that no closed form applies to."""
+    _GENERAL[gaussian] = algebra
 
 
 def algebra_of(plans: Sequence[Any]) -> Algebra:
     """The algebra that all these plans belong to: closed forms where they apply, else the general one.
 
     Raises:
-        PlanError: not plans, plans over different domains or units, with a bias, or with no Gaussian noise.
+        PlanError: not plans, plans over different domains or units, with a bias, or with normal and Laplace noise.
     """
     first, others = plans[0], [plan for plan in plans if not isinstance(plan, ReportedPlan)]
     if others:
         raise PlanError(f"{others[0]!r} is not a plan; make one with rs.plan.")
     for plan in plans:
-        if not plan.noise.gaussian:
-            remedy = "only plans with Gaussian noise can. Plan with ZCDP, GDP or ApproxDP."
-            raise PlanError(f"{plan!r} cannot be combined with other plans: {remedy}")
+        if plan.noise.gaussian != first.noise.gaussian:
+            raise PlanError(
+                "plans with normal and with Laplace noise cannot be combined; plan both with PureDP, or both without."
+            )
         if plan.domain != first.domain:
             raise PlanError("the plans are over different domains; plan over one domain.")
         if plan.unit != first.unit:
             raise PlanError("the plans protect different units; plan with one unit.")
         if plan.bias:
             raise PlanError("a plan with a bias answers other queries than were asked; combine plans without one.")
-    return next((algebra for applies, algebra in _CLOSED if applies(plans)), _GENERAL[0])
+    return next((algebra for applies, algebra in _CLOSED if applies(plans)), _GENERAL[first.noise.gaussian])

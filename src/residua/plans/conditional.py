@@ -13,22 +13,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.domain import Domain
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
 from residua.plans.cells import Grouping
 from residua.plans.contract import Uncertainty
-from residua.plans.equalities import CONTRADICTION, Equality, contradiction
-from residua.plans.estimator import Answerable, Estimator, combination_query
-from residua.plans.noise import Noise
+from residua.plans.estimator import CONTRADICTION, Answerable, Equality, Estimator, combination_query, contradiction
 from residua.plans.quotes import picked
 from residua.plans.tails import check_confidence, mixed_reach, width
-from residua.privacy import Unit
 from residua.quoting import Term
 from residua.workload import Workload, marginals
 
@@ -47,35 +44,13 @@ class Conditional(Uncertainty):
 
     own: Any
 
-    @property
-    def domain(self) -> Domain:  # type: ignore[override]
-        """What the table may hold."""
-        return cast("Domain", self.own.domain)
-
-    @property
-    def workload(self) -> Workload | None:
-        """What was asked."""
-        return cast("Workload | None", self.own.workload)
-
-    @property
-    def noise(self) -> Noise:
-        """That of the plan."""
-        return cast("Noise", self.own.noise)
-
-    @property
-    def unit(self) -> Unit:
-        """Whom the plan protects."""
-        return cast("Unit", self.own.unit)
-
-    @property
-    def bias(self) -> float:
-        """That of the plan."""
-        return float(self.own.bias)
-
-    @property
-    def by_names(self) -> tuple[str, ...]:
-        """Those of the plan."""
-        return cast("tuple[str, ...]", self.own.by_names)
+    # What the table may hold, what was asked, the noise, whom it protects, the bias, and what makes groups: as before.
+    domain = property(attrgetter("own.domain"))
+    workload = property(attrgetter("own.workload"))
+    noise = property(attrgetter("own.noise"))
+    unit = property(attrgetter("own.unit"))
+    bias = property(attrgetter("own.bias"))
+    by_names = property(attrgetter("own.by_names"))
 
 
 class _Product:

@@ -75,10 +75,14 @@ class Uncertainty(ABC):
 
     def combination_variance(self, combination: Mapping[Sequence[str], ArrayLike]) -> float:
         """Variance of a linear combination of cells that can be answered: attribute set → an array over its cells."""
-        variance = float(self._variances(combination_query(self.domain, combination))[0])
+        variance = self._combination_variance(combination)
         if not np.isfinite(variance):
             raise PlanError("this plan does not answer this combination; plan for a workload that asks for it.")
         return variance
+
+    def _combination_variance(self, combination: Mapping[Sequence[str], ArrayLike]) -> float:
+        """The same; infinite where it cannot be answered."""
+        return float(self._variances(combination_query(self.domain, combination))[0])
 
     def _term_variances(self, workload: Workload) -> Floats:
         """The mean variance of each term's queries, (terms,); infinite where some cannot be answered."""
@@ -301,9 +305,9 @@ class Plan(ReportedPlan, Uncertainty, Forecasts, KeptPlan):
         """What measuring the plan comes down to, compiled once."""
         return self.compile()
 
-    @abstractmethod
     def saved_measurements(self, arrays: Mapping[str, NDArray[Any]]) -> Measurements:
-        """What was measured, from the arrays that a saved release keeps (`Measurements.arrays`)."""
+        """What was measured, from the arrays that a saved release keeps (`Measurements.arrays`): as compiled."""
+        return self.compile()
 
     @abstractmethod
     def estimator(self, measurements: Measurements, noisy: NDArray[Any]) -> Estimator:
@@ -323,6 +327,17 @@ class Plan(ReportedPlan, Uncertainty, Forecasts, KeptPlan):
             PlanError: a plan without such rows, or too many cells for a matrix.
         """
         raise PlanError(f"{type(self).__name__} has no matrix over cells to combine; use plans with Gaussian noise.")
+
+    def laplace_rows(self) -> tuple[Grouping, Floats]:
+        """What is measured with Laplace noise, each row over its scale, so that its largest entry is its epsilon.
+
+        Raises:
+            PlanError: a plan without such rows, or too many cells for a matrix.
+        """
+        raise PlanError(
+            f"{type(self).__name__}: nested buckets with Laplace noise are not combined with other plans; measure it "
+            "by itself, or plan explicit queries with form=rs.Matrix()."
+        )
 
     def scaled(self, factor: float) -> Self:
         """The same plan with all its precisions multiplied by a number, what it promises unchanged."""

@@ -11,10 +11,16 @@ Cuts are `L(v) ≥ c + ⟨g, v⟩`, and a mean (c, g) of cuts proves `D(c, g) = 
 the variances v of the best response to g, and the cut that is steepest there is the loss's own at v: each round moves
 the mean towards that cut, as far as the bound grows, and `L(v) − D(c, g)` is what is left. A round takes a few best
 responses, however many kinks there are; cutting planes, which keep cuts apart, need about as many cuts as kinks.
+
+A loss need not grow with every variance, as long as it does not fall when all grow alike (it is least where all are 0:
+residual-planner, Definition 4.1). Where variances are linear in what is chosen, as those of marginals are in the noise
+on residuals, it is convex in that; slopes are then of either sign, and a mean of cuts proves something as soon as no
+noise on a residual is wanted.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -70,7 +76,7 @@ def play(response: Game, cut: Cut, mean: Mean, best: Solution, effort: Effort) -
         best.rounds += 1
         best.offer(loss, (noise, variances))
         _move(response, mean, constant, slope)
-        best.prove(mean.bound, mean.slope)
+        best.prove(mean.constant + response.value(mean.slope), mean.slope)
         if effort.progress:
             effort.progress(best.rounds, mean.gap(best.loss))
         if mean.step < _SHORTEST:
@@ -78,7 +84,7 @@ def play(response: Game, cut: Cut, mean: Mean, best: Solution, effort: Effort) -
 
 
 def _close(loss: float, bound: float, effort: Effort) -> bool:
-    return bool(loss - bound <= effort.tolerance * abs(bound))
+    return math.isfinite(bound) and bool(loss - bound <= effort.tolerance * abs(bound))
 
 
 def _move(response: Game, mean: Mean, constant: float, slope: Floats) -> None:
@@ -86,7 +92,7 @@ def _move(response: Game, mean: Mean, constant: float, slope: Floats) -> None:
     best: tuple[float, float, Floats] | None = None
     for step in (mean.step, mean.step / 2, min(2 * mean.step, 1.0)):
         mixed = (1 - step) * mean.slope + step * slope
-        bound = (1 - step) * mean.constant + step * constant + response.value(mixed)
+        bound = (1 - step) * mean.constant + step * constant + response.respond(mixed)[2]
         if best is None or bound > best[0]:
             best = bound, step, mixed
     assert best is not None
@@ -99,8 +105,9 @@ def _move(response: Game, mean: Mean, constant: float, slope: Floats) -> None:
 
 
 def lifted(weights: Floats) -> Floats:
-    """Weights of which none is nearly nothing, the largest 1."""
-    return np.asarray(np.maximum(weights / weights.max(), LEAST_SHARE))
+    """Weights of which none is nearly nothing, the largest 1; as they are where some are negative."""
+    scaled = weights / np.abs(weights).max()
+    return np.asarray(scaled if scaled.min() < 0 else np.maximum(scaled, LEAST_SHARE))
 
 
 Loss = Callable[[Floats], float]
@@ -118,10 +125,12 @@ def least_loss(response: MixingGame, loss: Loss, gradient: Gradient, start: Floa
     hurdle, since, step = np.inf, 0, 0.5
 
     def cut(point: Floats) -> tuple[float, float, Floats]:
-        value, slope = _checked(loss, gradient, point)
-        tangent = float(slope @ point)
+        value, slope = _checked(loss, gradient, point, falling=response.signed)
+        tangent, size = float(slope @ point), float(np.abs(slope) @ point)
+        if tangent < -_ROUNDING * size:
+            raise PlanError("the gradient says that the loss falls when all variances grow alike; it must not.")
         # Rounded down, so that no rounding error can lift the bound above the truth.
-        return value, value - tangent - _ROUNDING * (abs(value) + tangent), slope
+        return value, value - tangent - _ROUNDING * (abs(value) + size), slope
 
     while best.rounds < effort.limit:
         best.rounds, since = best.rounds + 1, since + 1
@@ -130,8 +139,8 @@ def least_loss(response: MixingGame, loss: Loss, gradient: Gradient, start: Floa
         constants, slopes = np.append(constants, constant), np.vstack([slopes, slope])
         alpha = _maximise(response, constants, slopes, np.append(0.5 * alpha, 1.0 - 0.5 * alpha.sum()))
         held, candidate = float(alpha @ constants), alpha @ slopes
-        mean = Mean(held, candidate, held + response.value(candidate), step)
-        best.prove(mean.bound, candidate)
+        mean = Mean(held, candidate, held + response.respond(candidate)[2], step)
+        best.prove(held + response.value(candidate), candidate)
         if effort.progress:
             effort.progress(best.rounds, best.gap)
         if _close(best.loss, best.bound, effort):
@@ -190,7 +199,7 @@ def _next_point(
     return chosen
 
 
-def _checked(loss: Loss, gradient: Gradient, variances: Floats) -> tuple[float, Floats]:
+def _checked(loss: Loss, gradient: Gradient, variances: Floats, *, falling: bool) -> tuple[float, Floats]:
     shown = variances.copy()
     value, slope = float(loss(shown)), np.asarray(gradient(shown), dtype=np.float64)
     if not np.isfinite(value):
@@ -199,8 +208,13 @@ def _checked(loss: Loss, gradient: Gradient, variances: Floats) -> tuple[float, 
         raise PlanError(
             f"the gradient has shape {slope.shape}, not {variances.shape}; return one slope for each marginal."
         )
-    if not (np.isfinite(slope).all() and (slope >= 0).all() and slope.any()):
-        raise PlanError("the gradient is negative, zero everywhere or not finite; a loss must grow with the variances.")
+    if not (np.isfinite(slope).all() and slope.any()):
+        raise PlanError("the gradient is zero everywhere or not finite; a loss must grow with the variances.")
+    if not falling and (slope < 0).any():
+        raise PlanError(
+            "the gradient is negative; a loss that falls where a variance grows is for marginals, of records added or "
+            "removed without limits; give one that grows with every variance."
+        )
     return value, slope
 
 
@@ -210,12 +224,14 @@ def _maximise(response: Game, constants: Floats, slopes: Floats, start: Floats) 
         return np.ones(1)
     from scipy.optimize import minimize
 
-    unit = abs(float(start @ constants) + response.value(start @ slopes)) or 1.0
+    unit = abs(float(start @ constants) + response.respond(start @ slopes)[2]) or 1.0
 
     def negative(alpha: Floats) -> tuple[float, Floats]:
         alpha = np.maximum(alpha, 0.0)
         weights = alpha @ slopes
-        _, variances, least = response.respond(np.maximum(weights, weights.max() * LEAST_SHARE))
+        scale = float(np.abs(weights).max())
+        _, variances, least = response.respond(lifted(weights))
+        least *= scale
         return -(float(alpha @ constants) + least) / unit, -(constants + slopes @ variances) / unit
 
     optimum: Any = minimize(  # type: ignore[call-overload]  # the stubs lack (value, gradient) with constraints

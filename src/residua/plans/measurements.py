@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Self
 
+import numpy as np
 from numpy.typing import NDArray
 
 from residua.errors import PlanError
@@ -207,6 +209,19 @@ class Measurements(ABC):
         """Puts the noisy integers of a batch where they belong among all measurements."""
         out[batch.start : batch.start + measured.size] = measured.ravel()
 
+    @property
+    def scales_of_rows(self) -> Floats:
+        """The noise scale of every integer, where all is independent.
+
+        Raises:
+            PlanError: noise that is not stated so.
+        """
+        raise PlanError("these measurements have no rows with Laplace noise that could be pooled with others.")
+
+    def simulated(self, random: np.random.Generator) -> NDArray[Any]:
+        """Noise like that of the measurements, (cells,): for forecasts, never for a release."""
+        return self.noise.simulated(self.scales_of_rows, random)
+
     # ---- the same measurements measured in many groups at once
 
     @property
@@ -224,3 +239,18 @@ class Measurements(ABC):
     def of_tables(self, rows: TableRows, tables: Integers) -> Integers:
         """What some rows measure of each of several tables (tables, n_1, …, n_k), exactly, (tables, cells)."""
         raise NotImplementedError
+
+
+def holding(layout: Layout, buffer: Integers, attributes: tuple[int, ...]) -> tuple[Integers, tuple[int, ...]]:
+    """The smallest table in a buffer that holds these attributes, (n_1, …), without copying, and its attributes."""
+    start, members = next(each for each in _by_size(layout) if {*attributes} <= {*each[1]})
+    shape = [int(layout.sizes[i]) for i in members]
+    return buffer[start : start + math.prod(shape)].reshape(shape), members
+
+
+@lru_cache(maxsize=8)
+def _by_size(layout: Layout) -> list[tuple[int, tuple[int, ...]]]:
+    """Where each table begins, and its attributes, the smallest first."""
+    lattice, starts = layout.lattice, layout.starts.tolist()
+    places = [(group.cells, starts[n], lattice.members(n)) for group in layout for n in group.numbers.tolist()]
+    return [(start, members) for _, start, members in sorted(places)]

@@ -10,7 +10,7 @@ import numpy as np
 
 from residua.errors import VerificationError
 from residua.linalg.arrays import Floats
-from residua.privacy import Guarantee, PureDP
+from residua.privacy import Guarantee, PureDP, exact
 from residua.privacy.guarantees import like
 
 Currency = Literal["pcost", "epsilon"]
@@ -92,4 +92,7 @@ def rounded_laplace_variance(scale: Scale) -> Scale:
 def guarantee_like(example: Guarantee | None, pcost: float) -> Guarantee | None:
     """What a cost guarantees, in the currency of another guarantee; nothing to guarantee for a cost of 0."""
     # What is measured costs a rounding more than the sum of floats says.
-    return like(example, pcost * (1.0 + 2.0**-40)) if pcost else None
+    spent = pcost * (1.0 + 2.0**-40)
+    if not spent:
+        return None
+    return PureDP(exact.root_up(Fraction(spent))) if isinstance(example, PureDP) else like(example, spent)

@@ -198,7 +198,11 @@ class Stakeholders:
 
 @dataclass(frozen=True)
 class ConvexLoss:
-    """Any convex, increasing, positive loss, given by its value and a (sub)gradient.
+    """Any convex, positive loss, given by its value and a (sub)gradient.
+
+    It must grow with every variance; of marginals, for records added or removed without limits, it is enough that it
+    does not fall when all variances grow alike (a regular loss: residual-planner, Definition 4.1), as
+    `Σv + 3 |v₀ − v₁|` does not. The plan is then the best choice of noise on residuals.
 
     Solved by cutting planes, which is fast where the loss is smooth. Where hundreds of variances tie at a kink, a gap
     of one per cent takes seconds, and a hundredth of that takes long: `LargestVariances`, `MaxVariance` or
@@ -206,7 +210,7 @@ class ConvexLoss:
 
     Args:
         value: variances, one per marginal in the workload's order → loss.
-        gradient: the same variances → a subgradient, not negative.
+        gradient: the same variances → a subgradient.
 
     Example:
         >>> import numpy as np

@@ -10,17 +10,19 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from residua.domain import Domain, Label
 from residua.errors import PlanError
+from residua.language import mark, say
 from residua.linalg.arrays import Floats
 from residua.plans.tails import width
 from residua.published.table import what_is_counted
 from residua.quoting import Answering, Quotable, Term
+from residua.quoting.terms import titles
 from residua.workload import Workload
 
 Assumed = Mapping[str | tuple[str, ...], Mapping[Label, float] | ArrayLike]
@@ -44,13 +46,12 @@ class PlanAnswers:
     @property
     def domain(self) -> Domain:
         """What the table may hold."""
-        domain: Domain = self.plan.domain
-        return domain
+        return cast("Domain", self.plan.domain)
 
     @property
     def note(self) -> str:
         """Where a plan was asked for with a bias, intervals would not hold the truth."""
-        return "answers are biased, as the plan was asked for with a bias" if self.plan.bias else ""
+        return mark("answers are biased, as the plan was asked for with a bias") if self.plan.bias else ""
 
     @property
     def remark(self) -> str:
@@ -77,8 +78,7 @@ class PlanAnswers:
 
     def covariances(self, first: Term, second: Term, crossed: tuple[int, ...] = ()) -> Floats | None:
         """Place by place, exact; None for a biased plan."""
-        covariances: Floats | None = None if self.plan.bias else self.plan._paired(first, second, crossed)
-        return covariances
+        return cast("Floats | None", None if self.plan.bias else self.plan._paired(first, second, crossed))
 
     def running(self, position: int, q: float) -> tuple[Floats, Floats] | None:
         """None: nothing was measured."""
@@ -140,13 +140,11 @@ class ReleaseAnswers(PlanAnswers):
             PlanError: what is needed was not measured.
         """
         self.require(term)
-        estimates: Floats = self.estimator.answers(term.workload)[0].reshape(term.shape)
-        return estimates
+        return cast("Floats", self.estimator.answers(term.workload)[0].reshape(term.shape))
 
     def running(self, position: int, q: float) -> tuple[Floats, Floats] | None:
         """Estimates and variances of the counts at or below each value, less q times all; None for a biased plan."""
-        sums: tuple[Floats, Floats] | None = None if self.plan.bias else self.estimator.running(position, q)
-        return sums
+        return cast("tuple[Floats, Floats] | None", None if self.plan.bias else self.estimator.running(position, q))
 
 
 def _one_of_each(first: Term, second: Term | None) -> tuple[Term, Term | None]:
@@ -271,8 +269,9 @@ class AssumedAnswers(PlanAnswers, Quotable):
         """What is assumed, and what is counted."""
         names = self.domain.names
         given = [names[i] for members, weights in self.factors if np.ptp(weights) > 0 for i in members]
-        spread = f"evenly but for {', '.join(given)}" if given else "evenly"
-        assumed = f"before any data: {self.records:,.10g} records are assumed, spread {spread}"
+        even = mark("before any data: {records} records are assumed, spread evenly")
+        uneven = mark("before any data: {records} records are assumed, spread evenly but for {names}")
+        assumed = say(uneven if given else even, records=float(self.records), names=titles(self.domain, given))
         return "; ".join(filter(None, (assumed, super().remark)))
 
     def estimates(self, term: Term) -> Floats:

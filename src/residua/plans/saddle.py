@@ -251,6 +251,10 @@ class Game(Protocol):
 class MixingGame(Game, Protocol):
     """A game whose noises can be mixed at no more than their cost, variances being convex on the way."""
 
+    @property
+    def signed(self) -> bool:
+        """Whether weights may be negative: responses then leave no noise unbounded, and values may be −∞."""
+
     def mixed(self, one: Floats, other: Floats, share: float) -> Floats:
         """So much of one and the rest of another."""
 

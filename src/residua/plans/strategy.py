@@ -287,10 +287,10 @@ class Rows(Strategy):
 
     def __post_init__(self) -> None:
         rows = np.array(self.rows, dtype=np.int64)
-        if rows.ndim != 2 or rows.shape[1] != self.size or len(rows) >= max(self.size, 1):
-            raise PlanError(f"a strategy has shape {rows.shape}; it needs {self.size} columns and fewer rows.")
         rows.setflags(write=False)
         object.__setattr__(self, "rows", rows)
+        if rows.ndim != 2 or rows.shape[1] != self.size or len(rows) >= max(self.size, 1):
+            raise PlanError(f"a strategy has shape {rows.shape}; it needs {self.size} columns and fewer rows.")
         if len(rows) and np.linalg.matrix_rank(self._stack) < len(rows) + 1:
             raise PlanError("the rows of a strategy depend on each other or on the total; plan again.")
 

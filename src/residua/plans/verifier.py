@@ -238,3 +238,14 @@ def composed_cost(plans: Sequence[Planned]) -> Fraction:
     if not normal:
         return total
     return total + (Fraction(normal[0].cost(unit)) if len(normal) == 1 else price(normal, unit))
+
+
+def composed_price(plans: Sequence[Planned]) -> Fraction:
+    """What running all these plans costs in the currency of their noise: of Laplace noise alone, epsilons that add up.
+
+    Guarantee: plain composition: never less than the truth, however adaptively each plan was chosen.
+    """
+    measured = [plan for plan in plans if plan.pcost]
+    if not measured or any(plan.noise.gaussian for plan in measured):
+        return composed_cost(plans)
+    return sum((Fraction(plan.measurements.cost(plan.unit)) for plan in measured), Fraction(0))

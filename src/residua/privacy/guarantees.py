@@ -25,18 +25,15 @@ class Guarantee(Protocol):
 
     def pcost_allowed(self) -> Fraction:
         """The largest pcost whose Gaussian mechanism satisfies this guarantee, rounded down."""
-        ...
 
     if TYPE_CHECKING:  # isinstance would ask for it, and ApproxDP has none
 
         @property
         def rho(self) -> float:
             """The rho of zero-concentrated DP, rounded up."""
-            ...
 
     def epsilon_at(self, delta: float) -> float:
         """The epsilon of approximate DP at this delta, rounded up."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
 """From noisy answers to answers that agree and meet what is known: projection, without touching data."""
 
 from residua.projection.accuracy import Bound, SimulatedError
-from residua.projection.biased_table import ProjectedTable
 from residua.projection.project import Projected, project
 from residua.projection.realisable import Realisable
 from residua.projection.synthetic import for_mbi
+from residua.projection.tables import ProjectedTable
 
 __all__ = ["Bound", "Projected", "ProjectedTable", "Realisable", "SimulatedError", "for_mbi", "project"]

@@ -13,20 +13,15 @@ others will.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from residua.machine import compiled, compiled_inline, compiled_loosely
 
-_compiled: Any = compiled
-_inlined: Any = compiled_inline
-_loosely: Any = compiled_loosely  # callers check that everything is finite
 _TOGETHER = 8  # fibres: as many floats as a line of the cache holds
 NO_ZEROS = np.zeros((0, 0, 0, 0), dtype=bool)
 
 
-@_inlined
+@compiled_inline
 def _nearest(sums, tied, last, totals, weights, ends, out):
     """The nearest numbers that do not fall, are not negative, and are that before where `tied` says (if it does).
 
@@ -59,7 +54,7 @@ def _nearest(sums, tied, last, totals, weights, ends, out):
             at += 1
 
 
-@_inlined
+@compiled_inline
 def _copy(w, zeros, even, floor, t, a, first, width, sums, tied):
     """Copies what a few fibres are above the floor, in the order of values, and which cells are impossible."""
     e, n = t if even.shape[0] > 1 else 0, w.shape[2]
@@ -72,7 +67,7 @@ def _copy(w, zeros, even, floor, t, a, first, width, sums, tied):
             sums[k, i] = w[t, a, place, first + k] - floor * even[e, a, place, first + k]
 
 
-@_compiled
+@compiled
 def nearest_rising(w, zeros, even, floor, last):
     """The nearest tables to w, (tables, outer, n, inner), that keep `floor · even` and the zeros.
 
@@ -99,7 +94,7 @@ def nearest_rising(w, zeros, even, floor, last):
     return rising
 
 
-@_compiled
+@compiled
 def reflect_rising(m, w, zeros, even, floor, last, cell_weights, penalties, relax, norms):
     """As `reflect`, where what is allowed are prefix sums that do not fall (see `nearest_rising`)."""
     n, inner = w.shape[2], w.shape[3]
@@ -136,7 +131,7 @@ def reflect_rising(m, w, zeros, even, floor, last, cell_weights, penalties, rela
         norms[t, 0], norms[t, 1] = penalties[t] * apart, penalties[t] * moved
 
 
-@_compiled
+@compiled
 def give_total(sums, zeros, share):
     """Multiplies the total of every fibre of rising sums, (tables, outer, n, inner), by a share, in place.
 
@@ -156,7 +151,7 @@ def give_total(sums, zeros, share):
                     sums[t, a, place, b] = total if i >= last else min(sums[t, a, place, b], total)
 
 
-@_loosely
+@compiled_loosely
 def reflect(m, w, zeros, even, floor, cell_weights, penalties, relax, norms):
     """The tables' half of a step in coordinates along axes, for rows of tables (tables, cells), in place.
 
@@ -179,7 +174,7 @@ def reflect(m, w, zeros, even, floor, cell_weights, penalties, relax, norms):
         norms[t, 0], norms[t, 1] = penalties[t] * apart, penalties[t] * moved
 
 
-@_loosely
+@compiled_loosely
 def follow(y, wanted, gradient, weights, pulls, lengths, free):
     """The coordinates' half: `y ← y + (weight (wanted − y) − gradient)/(weight + pull · length)` if free."""
     for t in range(y.shape[0]):
@@ -189,7 +184,7 @@ def follow(y, wanted, gradient, weights, pulls, lengths, free):
                 y[t, i] += push / (weights[t] + pulls[t] * lengths[i])
 
 
-@_compiled
+@compiled
 def split_among(order, offsets, values, weights, wanted, nonnegative):
     """Moves the children's values, in place, to the nearest that add up to what is wanted of each parent.
 

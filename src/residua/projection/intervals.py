@@ -54,17 +54,13 @@ def proven(terms: Terms, workload: Workload) -> tuple[Floats, Floats]:
     for part, places in workload.placed():
         if not part.tabular:
             low[places], high[places] = _of_rows(terms, part)
-    for part, term, own in _tables_of(workload):
+    for part, term, own in tables_of(workload):
         low[own], high[own] = np.stack(_of_term(terms, part, term)).reshape(2, -1)
     return low, high
 
 
-def places_of_tables(workload: Workload) -> Iterator[Integers]:
-    """Of every table of a workload, where its numbers are among all answers."""
-    return (own for *_, own in _tables_of(workload))
-
-
-def _tables_of(workload: Workload) -> Iterator[tuple[Workload, Term, Integers]]:
+def tables_of(workload: Workload) -> Iterator[tuple[Workload, Term, Integers]]:
+    """Of every table of a workload its part and term, and where its numbers are among all answers."""
     for part, places in workload.placed():
         start = 0
         for term in part.terms() if part.tabular else ():

@@ -5,7 +5,8 @@ pair can say "always different". Where their sets form a tree (a hypergraph with
 Otherwise a histogram h ≥ 0 is looked for whose margins `A h` differ from the tables t by at most r in any cell, with
 the least r, by linear programming. Its dual is a proof: for any weights y on the cells of the tables and any histogram
 h with total n, `yᵀA h ≥ n · min_c (Aᵀy)_c`; tables for which `yᵀt` is less than that by m are missed by every dataset
-by at least `m/‖y‖₁` in some cell. Both are recomputed from h and y, whatever the solver says.
+by at least `m/‖y‖₁` in some cell. Both are recomputed from h and y, whatever the solver says. Over more cells than can
+be listed the nearest dataset is found cell by cell (`column_generation.py`), with the same two proofs.
 """
 
 from __future__ import annotations
@@ -19,10 +20,13 @@ import numpy as np
 
 from residua.domain import Domain, impossible_cells
 from residua.linalg.arrays import Floats
+from residua.projection.column_generation import nearest_dataset
 
 MOST_CELLS = 100_000
+MOST_IN_TABLES = 800  # of tables whose nearest dataset is found cell by cell, which takes minutes
 _NEAR = 1e-6  # of the total: a dataset that misses no cell by more has the tables
 _FEW_NUMBERS = 2**20
+_MISSED = "no dataset with this total has these tables: every one misses some cell by {:,.3g} or more"
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +38,7 @@ class Realisable:
         reason: why, in words.
         attributes: what the axes of the histogram are.
         histogram: a dataset as counts of cells, the nearest found; None where none was formed.
+        records: the same of more cells than are listed: counts of some cells, each a tuple of codes; None otherwise.
         distance: how far its tables are from the given ones, in counts of one cell.
         inequality: attributes → weights of a table's cells, whose sum over all tables no dataset can have; None where
             there is none.
@@ -47,6 +52,7 @@ class Realisable:
     distance: float = math.inf
     inequality: Mapping[tuple[str, ...], Floats] | None = None
     missed: float = 0.0
+    records: Mapping[tuple[int, ...], float] | None = None
 
     def __bool__(self) -> bool:
         return self.verdict is True
@@ -71,8 +77,33 @@ def realisable_tables(domain: Domain, tables: Mapping[tuple[int, ...], Floats]) 
     sizes = [int(domain.sizes[i]) for i in used]
     cells = math.prod(sizes)
     if cells > MOST_CELLS or cells * len(tables) > _FEW_NUMBERS * 16:
-        return Realisable(None, f"not known: {cells:,} cells are more than the {MOST_CELLS:,} that are tried", names)
+        own = {tuple(used.index(i) for i in members): table for members, table in tables.items()}
+        return _cell_by_cell(own, names, sizes, forbidden=bool(domain.impossible))
     return _by_programming(domain, tables, used, names, sizes)
+
+
+def _cell_by_cell(
+    tables: Mapping[tuple[int, ...], Floats], names: tuple[str, ...], sizes: Sequence[int], *, forbidden: bool
+) -> Realisable:
+    """By column generation, where not too much is asked of it."""
+    many, total = sum(table.size for table in tables.values()), float(next(iter(tables.values())).sum())
+    if forbidden or many > MOST_IN_TABLES:
+        why = "cells are declared impossible" if forbidden else f"{many:,} cells of tables are more than are tried"
+        return Realisable(None, f"not known: {math.prod(sizes):,} cells cannot be listed, and {why}", names)
+    near = _NEAR * max(total, 1.0)
+    nearest = nearest_dataset(tables, sizes, near)
+    if nearest is None:
+        return Realisable(None, "not known: the tables tie too many attributes together to search their cells", names)
+    y = np.concatenate([table.ravel() for table in nearest.tables.values()])
+    distance, missed = float(np.abs(y).max()), max(nearest.missed, 0.0) / max(float(np.abs(y).sum()), 1e-300)
+    kept = nearest.counts > 0
+    cells = map(tuple, nearest.cells[kept].tolist())
+    records = dict(zip(cells, nearest.counts[kept].tolist(), strict=True))
+    if distance <= near:
+        return Realisable(True, "the records have these tables", names, None, distance, records=records)
+    weights = {tuple(names[i] for i in members): table for members, table in nearest.tables.items()}
+    verdict, reason = (False, _MISSED.format(missed)) if missed > near else (None, "not known: too close to tell")
+    return Realisable(verdict, reason, names, None, distance, weights, missed, records)
 
 
 def is_tree(sets: Sequence[tuple[int, ...]]) -> bool:
@@ -136,8 +167,7 @@ def _by_programming(
         for (members, table), part in zip(tables.items(), np.split(y, ends), strict=True)
     }
     if missed > near:
-        reason = f"no dataset with this total has these tables: every one misses some cell by {missed:,.3g} or more"
-        return Realisable(False, reason, names, histogram, distance, weights, missed)
+        return Realisable(False, _MISSED.format(missed), names, histogram, distance, weights, missed)
     return Realisable(None, "not known: too close to tell", names, histogram, distance, weights, missed)
 
 

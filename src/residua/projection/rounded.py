@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -50,8 +50,7 @@ class Rounded(Tabled):
     @property
     def plan(self) -> Plan:
         """What was asked for."""
-        plan: Plan = self.published.plan if self.published.biased else self.published.planned
-        return plan
+        return cast("Plan", self.published.plan if self.published.biased else self.published.planned)
 
     @property
     def nonnegative(self) -> bool:
@@ -219,8 +218,7 @@ class Rounded(Tabled):
 
     def export(self, folder: str | Path, format: str = "csv", **options: Any) -> list[Path]:
         """Writes every table that was asked for into a folder; see `Release.export`."""
-        written: list[Path] = shown_by("export")(self, folder, format, **options)
-        return written
+        return cast("list[Path]", shown_by("export")(self, folder, format, **options))
 
     def __repr__(self) -> str:
         return f"Rounded({self.published!r})"

@@ -4,17 +4,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from residua.machine import compiled
 
-_compiled: Any = compiled
 _NEAR = 1e-9  # to the next whole number
 
 
-@_compiled
+@compiled
 def transported(target, rows, columns):
     """Row by row the largest remainders of what each column is owed so far, (m, n).
 

@@ -20,8 +20,7 @@ from residua.domain import impossible_cells
 from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.plans.cells import MOST_COLUMNS
-from residua.plans.strata.estimator import seen_in_groups
-from residua.plans.strata.plan import StrataPlan
+from residua.plans.strata.plan import StrataPlan, seen_in_groups
 from residua.projection.problem import Fit, Histogram, Progress, ProjectionProblem
 
 T = TypeVar("T", bound=np.generic)

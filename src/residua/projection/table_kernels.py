@@ -10,17 +10,14 @@ what was cut off, and v = z − u its mirror image.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from residua.machine import compiled_loosely
 
-_compiled: Any = compiled_loosely  # callers check that everything is finite
 RAISED = 0.1  # of the floor: cells below that are raised in the end
 
 
-@_compiled
+@compiled_loosely
 def sweep(w, y, zeros, starts, shape, blends, floors, relax, lower, facets, own, owned, norms):
     """One step of the alternating direction method for tables of one shape, in place.
 
@@ -65,7 +62,7 @@ def sweep(w, y, zeros, starts, shape, blends, floors, relax, lower, facets, own,
         norms[t, 0], norms[t, 1] = apart, moved
 
 
-@_compiled
+@compiled_loosely
 def inspect(w, y, zeros, starts, shape, blends, floors, lower, facets, own, owned, cut, facts, out):
     """What a certificate needs to know about tables of one shape.
 
@@ -128,7 +125,7 @@ def inspect(w, y, zeros, starts, shape, blends, floors, lower, facets, own, owne
         facts[t, 3], facts[t, 4], facts[t, 5], facts[t, 6] = square, product, added, short
 
 
-@_compiled
+@compiled_loosely
 def add_means(source, target, begins, outers, lengths, inners, places, weights):
     """`target_p += weight_p · mean of source_p along one axis` for many pairs of tables p."""
     for p in range(begins.size):
@@ -142,7 +139,7 @@ def add_means(source, target, begins, outers, lengths, inners, places, weights):
                     target[out + i] += weight * source[at + i]
 
 
-@_compiled
+@compiled_loosely
 def spread_each(x, starts, shapes, ways, margins, facets, shares, begins):
     """`x ← x + share ⊗ (margin − Σ x)` along every axis of every table in turn, in place; small sets first.
 
@@ -167,7 +164,7 @@ def spread_each(x, starts, shapes, ways, margins, facets, shares, begins):
                         x[i + c * inner] += share[c] * difference
 
 
-@_compiled
+@compiled_loosely
 def _corrections(lower, facets, own, owned, blend, shape, ends, out):
     """Tables b_j, one without each axis, whose sum gives a table's cells the margins they must have.
 
@@ -185,7 +182,7 @@ def _corrections(lower, facets, own, owned, blend, shape, ends, out):
             _centre(out, start, start + size, shape[axis], inner)
 
 
-@_compiled
+@compiled_loosely
 def _centre(x, start, stop, n, inner):
     for o in range(start, stop, n * inner):
         for i in range(o, o + inner):
@@ -197,7 +194,7 @@ def _centre(x, start, stop, n, inner):
                 x[c] -= mean
 
 
-@_compiled
+@compiled_loosely
 def _row(row, shape, ends, places):
     """Where in the facets the cells of one row lie (all axes but the last fixed), for the facet without each axis."""
     k, last = shape.size, shape[-1]
@@ -208,7 +205,7 @@ def _row(row, shape, ends, places):
     places[k - 1] = ends[k - 1] + row
 
 
-@_compiled
+@compiled_loosely
 def _line(b, places, line):
     """The sum of all facets along one row."""
     last = line.size
@@ -219,7 +216,7 @@ def _line(b, places, line):
             line[i] += facet[i]
 
 
-@_compiled
+@compiled_loosely
 def _add_line(line, places, sums):
     """Adds one row to the facets without each axis but the last."""
     last = line.size
@@ -229,7 +226,7 @@ def _add_line(line, places, sums):
             facet[i] += line[i]
 
 
-@_compiled
+@compiled_loosely
 def _store_means(sums, shape, ends, cells, own, owned):
     for j in range(shape.size):
         size = cells // shape[j]
@@ -237,7 +234,7 @@ def _store_means(sums, shape, ends, cells, own, owned):
             own[owned[j] + i] = sums[ends[j] + i] / shape[j]
 
 
-@_compiled
+@compiled_loosely
 def _sizes(shape):
     cells = _cells(shape, shape.size)
     facet_cells = 0
@@ -246,7 +243,7 @@ def _sizes(shape):
     return cells, facet_cells
 
 
-@_compiled
+@compiled_loosely
 def _ends(shape, cells):
     ends = np.zeros(shape.size, np.int64)
     for j in range(1, shape.size):
@@ -254,7 +251,7 @@ def _ends(shape, cells):
     return ends
 
 
-@_compiled
+@compiled_loosely
 def _cells(shape, ways):
     cells = 1
     for j in range(ways):

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -183,13 +183,11 @@ class Columns(Shown, ABC):
 
     def to_pandas(self) -> pandas.DataFrame:
         """The table as a pandas DataFrame."""
-        frame: pandas.DataFrame = library("pandas").DataFrame(self.columns)
-        return frame
+        return cast("pandas.DataFrame", library("pandas").DataFrame(self.columns))
 
     def to_polars(self) -> polars.DataFrame:
         """The table as a Polars DataFrame."""
-        frame: polars.DataFrame = library("polars").DataFrame(self.columns)
-        return frame
+        return cast("polars.DataFrame", library("polars").DataFrame(self.columns))
 
     def to_csv(
         self, path: str | Path | None = None, *, spreadsheet: bool = False, full: bool = False, overwrite: bool = False

@@ -27,7 +27,9 @@ from typing import Any
 import numpy as np
 
 from residua.domain import Domain, Label
+from residua.domain.words import heading
 from residua.errors import PlanError
+from residua.language import say
 from residua.linalg.arrays import Booleans, Floats
 from residua.quoting.intervals import Figures, Moments, Pair, divided, fieller, unknown, widened
 from residua.quoting.question import Question, Rate, RateRows, rate_rows
@@ -58,10 +60,12 @@ def difference(question: Question, between: str, labels: Mapping[Label, float] |
             raise PlanError("values are for means; name the attribute with of=.")
         row = np.zeros((1, question.domain[between].size))
         row[0, list(weights)] = list(weights.values())
-        return question.quoted(f"difference of counts by {between}", question.linear(groups.term({position: row})))
+        what = say("difference of counts by {name}", name=heading(question.domain, between))
+        return question.quoted(what, question.linear(groups.term({position: row})))
     rate = rate_rows(question, groups.holding(position), of)
     figures = _combination(question, position, weights, rate)
-    return question.quoted(f"difference of {rate.what} by {between}", figures, rate.remark)
+    what = say("difference of {rate} by {name}", rate=rate.what, name=heading(question.domain, between))
+    return question.quoted(what, figures, rate.remark)
 
 
 def relative_difference(question: Question, between: str, first: Label, second: Label, of: Rate | None) -> Quoted:
@@ -72,15 +76,17 @@ def relative_difference(question: Question, between: str, first: Label, second: 
     codes = [place_of(between, attribute, label, "first and second") for label in (first, second)]
     if codes[0] == codes[1]:
         raise PlanError(f"first and second are both {first!r}; name two labels of {between!r}.")
-    what = f"relative difference of {first} from {second}"
+    named = {"first": str(first), "second": str(second)}
     if of is None:
         one, other = (groups.term({position: row[None, :]}) for row in np.eye(attribute.size)[codes])
-        return question.quoted(f"{what}, counts", question.ratio(one, other, 0.0, np.inf).shifted(-1.0))
+        what = say("relative difference of {first} from {second}, counts", **named)
+        return question.quoted(what, question.ratio(one, other, 0.0, np.inf).shifted(-1.0))
     rate = rate_rows(question, groups.holding(position), of)
     figures = compared(rates_of(question, position, codes, rate), rate)
     if rate.edges:
         figures = _quotient_over_bins(figures, enclosed(question, position, codes, rate), rate)
-    return question.quoted(f"{what}, {rate.what}", figures.shifted(-1.0), rate.remark)
+    what = say("relative difference of {first} from {second}, {rate}", rate=rate.what, **named)
+    return question.quoted(what, figures.shifted(-1.0), rate.remark)
 
 
 def standardised(question: Question, of: Rate, over: str, weights: Mapping[Label, float]) -> Quoted:
@@ -94,8 +100,10 @@ def standardised(question: Question, of: Rate, over: str, weights: Mapping[Label
     shares = dict(zip(given, (sizes / sizes.sum()).tolist(), strict=True))
     figures = _combination(question, position, shares, rate)
     declared = question.domain[over].declared
-    left = f"{declared - len(given)} values of {over} have no weight" if len(given) < declared else ""
-    return question.quoted(f"{rate.what}, standardised by {over}", figures, rate.remark, left)
+    name, without = heading(question.domain, over), declared - len(given)
+    left = say("{n} values of {name} have no weight", n=without, name=name) if without > 0 else ""
+    what = say("{rate}, standardised by {name}", rate=rate.what, name=name)
+    return question.quoted(what, figures, rate.remark, left)
 
 
 def _combination(question: Question, position: int, weights: Mapping[int, float], rate: RateRows) -> Figures:
@@ -179,9 +187,8 @@ def combined(rates: Rates, coefficients: Floats, rate: RateRows) -> Figures:
     each, lost = rates.each, _lost(rates.each)
     r = np.where(lost, np.clip(np.nan_to_num(each.estimate), rate.lowest, rate.highest), each.estimate)
     up, c = coefficients > 0, np.where(lost, 0.0, coefficients)
-    to_lower, to_upper = (
-        np.where(lost, 0.0, part) for part in (each.estimate - each.lower, each.upper - each.estimate)
-    )
+    reaches = (each.estimate - each.lower, each.upper - each.estimate)
+    to_lower, to_upper = (np.where(lost, 0.0, reach) for reach in reaches)
     below = _length(np.where(up, to_lower, to_upper) * c, rates.correlations)
     above = _length(np.where(up, to_upper, to_lower) * c, rates.correlations)
     ends = (np.where(up, rate.lowest, rate.highest), np.where(up, rate.highest, rate.lowest))

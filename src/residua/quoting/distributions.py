@@ -36,12 +36,13 @@ Reference: Woodruff (1952), for inverting intervals of a distribution function; 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 
+from residua.domain.words import heading
 from residua.errors import PlanError
+from residua.language import mark, say
 from residua.linalg.arrays import Booleans, Floats
 from residua.quoting.intervals import Confidence, Figures, Moments, divided, fieller, linear, stacked, unknown, widened
 from residua.quoting.question import Numbers, Question
@@ -69,9 +70,10 @@ def quantile(question: Question, attribute: str, q: float | Sequence[float]) -> 
     parts = [_inverted(each, numbers, order, share) for each, share in zip(sums, shares, strict=True)]
     one = isinstance(q, int | float | np.number)
     axes: tuple[Axis, ...] = groups.axes if one else (*groups.axes, ("quantile", tuple(f"{each:g}" for each in shares)))
-    what = f"quantile {shares[0]:g}" if one else "quantiles"
-    what = f"{'median' if one and shares[0] == 0.5 else what} of {attribute}"
-    remark = "between bin edges, the estimate by interpolation" if numbers.edges else ""
+    words = mark("quantile {share:g} of {name}") if one else mark("quantiles of {name}")
+    words = mark("median of {name}") if one and shares[0] == 0.5 else words
+    what = say(words, share=shares[0], name=heading(question.domain, attribute))
+    remark = say("between bin edges, the estimate by interpolation") if numbers.edges else ""
     figures = parts[0] if one else stacked(parts)
     return question.quoted(what, figures, numbers.basis, remark, axes=axes, dates=numbers.dates)
 
@@ -182,7 +184,9 @@ def gini(question: Question, attribute: str) -> Quoted:
         if numbers.edges:
             edges = numbers.lowest[numbers.counted], numbers.highest[numbers.counted]
             figures = _over_bins(figures, x, covariance, edges, question.level().apart())
-    return question.quoted(f"Gini coefficient of {attribute}", figures, numbers.remark)
+    return question.quoted(
+        say("Gini coefficient of {name}", name=heading(question.domain, attribute)), figures, numbers.remark
+    )
 
 
 def _forms(v: Floats) -> tuple[Floats, Floats]:
@@ -263,8 +267,8 @@ def _with_errors(x: Floats, covariance: Floats, forms: tuple[Floats, Floats], le
         for j in range(2):
             whole[..., i, j] = 4 * np.einsum("...j,...j->...", half, pushed[j])
     moments = Moments(centred[0], centred[1], whole[..., 0, 0], whole[..., 0, 1], whole[..., 1, 1])
-    width = NormalDist().inv_cdf(0.5 + level.probability ** (1 / level.together) / 2)
-    lower, upper, open_ended = fieller(moments, width, width, 0.0, 1.0)
+    lower, upper, open_ended = fieller(moments, level.width, level.width, 0.0, 1.0)
     count = int(open_ended.sum())
-    said = (f"{count:,} of {open_ended.size:,} intervals are from 0 to 1: the noise is too large",) if count else ()
+    words = mark("{n} of {all} intervals are from 0 to 1: the noise is too large")
+    said = (say(words, n=count, all=open_ended.size),) if count else ()
     return Figures(moments.ratio, np.where(open_ended, np.inf, moments.stddev), lower, upper, said)

@@ -18,12 +18,15 @@ Reference: Fieller (1954); Gleser and Hwang (1987), Theorem 1.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from statistics import NormalDist
 
 import numpy as np
 
+from residua.language import mark, say
 from residua.linalg.arrays import Booleans, Floats
 from residua.quoting.terms import Answering, Groups, Term
 
@@ -45,6 +48,11 @@ class Confidence:
 
     probability: float
     together: float = 1.0
+
+    @property
+    def width(self) -> float:
+        """How many standard deviations normal noise strays, by Šidák's inequality."""
+        return -NormalDist().inv_cdf(-math.expm1(math.log(self.probability) / self.together) / 2)
 
     def apart(self, numbers: int = 1) -> Confidence:
         """Of every one of so many numbers, if all miss together as seldom as is asked, however they depend."""
@@ -235,8 +243,9 @@ class Pair:
             return self._over_known(total, level, lowest, highest)
         moments = self.moments
         if moments is None:
-            ratio = divided(*self.estimates)
-            return unknown(np.where(np.isfinite(ratio), ratio, np.nan), _empty(int((self.estimates[1] == 0).sum())))
+            ratio, none = divided(*self.estimates), int((self.estimates[1] == 0).sum())
+            empty = say("{n} groups are empty, and have no ratio", n=none) if none else ""
+            return unknown(np.where(np.isfinite(ratio), ratio, np.nan), empty)
         centre = np.nan_to_num(moments.ratio, nan=0.0, posinf=0.0, neginf=0.0)
         widths = self._widths(centre, level)
         lower, upper, open_ended = fieller(moments, widths, widths, lowest, highest)
@@ -246,9 +255,8 @@ class Pair:
             lower, upper, open_ended = fieller(moments, low, high, lowest, highest)
         stddev = np.where(open_ended, np.inf, moments.stddev)
         count = int(open_ended.sum())
-        said = (
-            f"the noise of {count:,} of {open_ended.size:,} denominators reaches zero: no bounded interval would hold"
-        )
+        words = mark("the noise of {n} of {all} denominators reaches zero: no bounded interval would hold")
+        said = say(words, n=count, all=open_ended.size)
         return Figures(moments.ratio, stddev, lower, upper, (said,) if count else ())
 
     def _over_known(self, total: Floats, level: Confidence, lowest: float, highest: float) -> Figures:
@@ -264,11 +272,7 @@ class Pair:
         stddev = np.sqrt(np.maximum(moments.v_aa - slope * moments.v_ab, 0.0)) / total
         width = self._widths(slope, level)
         lower, upper = (np.clip(estimate + sign * width * stddev, lowest, highest) for sign in (-1, 1))
-        return Figures(estimate, np.broadcast_to(stddev, estimate.shape), lower, upper, ("with a public total",))
+        return Figures(estimate, np.broadcast_to(stddev, estimate.shape), lower, upper, (say("with a public total"),))
 
     def _widths(self, factors: Floats, level: Confidence) -> float | Floats:
         return self.answering.widths(self.first, self.second, factors, level.probability, level.together)
-
-
-def _empty(count: int) -> str:
-    return f"{count:,} groups are empty, and have no ratio" if count else ""

@@ -19,7 +19,9 @@ from typing import Any, Literal, TypedDict
 import numpy as np
 
 from residua.domain import Amount, Between, Bins, Categories, Dates, Domain, Integers, Label
+from residua.domain.words import heading
 from residua.errors import PlanError
+from residua.language import mark, say
 from residua.linalg.arrays import Booleans, Floats
 from residua.quoting.intervals import Confidence, Figures, Pair, linear, widened
 from residua.quoting.quoted import Quoted
@@ -135,7 +137,7 @@ class Question:
         note = self.answering.note
         if note and (self.confidence is not None or self.simultaneous is not None):
             raise PlanError(f"these numbers have no intervals ({note}); leave confidence out, or ask the release.")
-        said = (note, *remarks, *figures.remarks, self.answering.remark)
+        said = (say(note) if note else "", *remarks, *figures.remarks, self.answering.remark)
         whole = replace(figures, remarks=tuple(dict.fromkeys(filter(None, said))))
         confidence = None if note else self.level(1).probability
         named = self.groups.axes if axes is None else axes
@@ -210,7 +212,8 @@ def rate_rows(question: Question, groups: Groups, of: Rate) -> RateRows:
     domain = groups.domain
     if isinstance(of, str):
         position = groups.require_free(of, "of")
-        return mean_rows(position, of, numbers_of(domain, of, question.values, endless=not question.answering.note))
+        numbers = numbers_of(domain, of, question.values, endless=not question.answering.note)
+        return mean_rows(position, heading(domain, of), numbers)
     if question.values is not None:
         raise PlanError("values are numbers of an attribute whose mean is asked; a share has none, leave them out.")
     rows = condition(domain, of, "of")
@@ -218,15 +221,15 @@ def rate_rows(question: Question, groups: Groups, of: Rate) -> RateRows:
         raise PlanError("of is empty; name a numeric attribute, or a condition {attribute: label}.")
     for position in rows:
         groups.require_free(domain.names[position], "of")
-    words = ", ".join(f"{name}={_spelled(chosen)}" for name, chosen in of.items())
-    return RateRows(rows, dict.fromkeys(rows), 0.0, 1.0, f"share with {words}")
+    words = ", ".join(f"{heading(domain, name)}={_spelled(chosen)}" for name, chosen in of.items())
+    return RateRows(rows, dict.fromkeys(rows), 0.0, 1.0, say("share with {condition}", condition=words))
 
 
 def mean_rows(position: int, name: str, numbers: Numbers) -> RateRows:
     """The rows of a mean: values above, ones below."""
     below = None if numbers.counted.all() else numbers.counted[None, :].astype(float)
     above, *edges = ({position: row[None, :]} for row in (numbers.values, *numbers.edges))
-    what = f"mean of {name}"
+    what = say("mean of {name}", name=name)
     return RateRows(above, {position: below}, *numbers.bounds, what, numbers.remark, numbers.dates, tuple(edges))
 
 
@@ -235,7 +238,7 @@ def _spelled(chosen: Any) -> str:
         return f"{chosen.first}..{chosen.last}"
     if isinstance(chosen, str | int):
         return str(chosen)
-    return "(several)"
+    return say("(several)")
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,7 +279,7 @@ class Numbers:
     @property
     def basis(self) -> str:
         """What is left out and what is assumed, in words."""
-        left_out = "" if self.counted.all() else "records counted as (other) are left out"
+        left_out = "" if self.counted.all() else say("records counted as (other) are left out")
         return "; ".join(filter(None, (left_out, self.assumed)))
 
     @property
@@ -284,10 +287,12 @@ class Numbers:
         """The same, and what bins leave open."""
         spread = ""
         if self.endless:
-            spread = "a bin has no end, so that nor has the interval (values= may say where its values lie)"
+            spread = say("a bin has no end, so that nor has the interval (values= may say where its values lie)")
         elif self.edges:
-            at = "the first day" if self.dates else "the middle"
-            spread = f"the estimate takes values at {at} of their bins; intervals hold wherever in them values lie"
+            days = mark("the estimate takes values at the first day of their bins; {intervals}")
+            middle = mark("the estimate takes values at the middle of their bins; {intervals}")
+            hold = say("intervals hold wherever in them values lie")
+            spread = say(days if self.dates else middle, intervals=hold)
         return "; ".join(filter(None, (self.basis, spread)))
 
 
@@ -334,7 +339,8 @@ def numbers_of(domain: Domain, name: str, values: Values | None = None, *, endle
         dates = dates and not known.any()
         listed = [f"{attribute.labels[i]} = {given[i]:g}" for i in np.flatnonzero(known)[:_SHOWN]]
         more = ", …" if known.sum() > _SHOWN else ""
-        assumed = f"assumes the given values of {name}: {', '.join(listed)}{more}"
+        shown = ", ".join(listed) + more
+        assumed = say("assumes the given values of {name}: {listed}", name=heading(domain, name), listed=shown)
     lost = np.flatnonzero(np.isnan(middle[:declared]))
     if len(lost) == declared:
         raise PlanError(

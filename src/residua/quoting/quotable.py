@@ -44,11 +44,11 @@ class Quotable(ABC):
         """
         return ratios.share(Question(self._answering(), **asked), of, total)
 
-    def ratio(self, numerator: Where, denominator: Where, **asked: Unpack[Groupwise]) -> Quoted:
-        """How many records meet one condition for each record that meets another.
+    def ratio(self, numerator: Rate, denominator: Rate, **asked: Unpack[Groupwise]) -> Quoted:
+        """How many records meet one condition for each record that meets another; or the ratio of two sums.
 
         Args:
-            numerator: a condition, `{"sex": "Female"}`; `{}` for all records.
+            numerator: a condition, `{"sex": "Female"}`; `{}` for all records; an amount, `"turnover"`, for its sum.
             denominator: another.
             asked: by, where, confidence, simultaneous.
         """
@@ -152,7 +152,8 @@ class Quotable(ABC):
             attributes: whose cells are listed.
             k: how many.
             where: only these records.
-            confidence: how often an interval, of a count or of a rank, holds the truth.
-            simultaneous: `"table"` for intervals of counts that all hold together.
+            confidence: how many of the listed intervals, of counts or of ranks, hold the truth on average; they allow
+                for the choice, which noise had a part in, and are wider than those of the same counts in a table.
+            simultaneous: `"table"` for intervals of counts that all hold together, of all that might be listed.
         """
         return ratios.top(Question(self._answering(), (), where, confidence, simultaneous), attributes, k)

@@ -113,7 +113,7 @@ class Quoted(Columns):
 
     @property
     def decimals(self) -> int:
-        """As many as two digits of the smallest standard error take; one where all are values of an attribute."""
+        """As many as two digits of the smallest error take, of other columns too; one where all are values."""
         known = self.figures.stddev[np.isfinite(self.figures.stddev) & (self.figures.stddev > 0)]
         shown = np.concatenate([getattr(self.figures, name).ravel() for name in ("estimate", "lower", "upper")])
         shown = shown[np.isfinite(shown)]
@@ -121,7 +121,10 @@ class Quoted(Columns):
             return 1
         smallest = float(known.min()) if known.size else float(np.abs(shown).max()) / 1000
         places = min(max(1 - math.floor(math.log10(smallest)), 0), _DIGITS)
-        return max(places, 2) if self.extra else places
+        beside = [np.subtract(self.extra[end.replace("lower", "upper")], self.extra[end]) for end in self.extra
+                  if end.endswith("_lower")]  # fmt: skip
+        finest = min((float(each[each > 0].min(initial=1.0)) for each in beside), default=math.inf)
+        return min(max(places, 2, 1 - math.floor(math.log10(finest))), _DIGITS) if beside else places
 
     @cached_property
     def columns(self) -> dict[str, Any]:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from statistics import NormalDist
+from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 import numpy as np
 
 from residua.domain import Amount, Domain
+from residua.domain.words import heading
 from residua.errors import PlanError
+from residua.language import mark, say
 from residua.linalg.arrays import Floats, Integers
 from residua.published.streaming import of_one_type
-from residua.quoting.intervals import Confidence, Figures, Pair, linear
-from residua.quoting.question import Question, RateRows, Total, mean_rows, over_bins, rate_rows
+from residua.quoting.intervals import Confidence, Figures, Pair, linear, widened
+from residua.quoting.question import Question, Rate, RateRows, Total, mean_rows, over_bins, rate_rows
 from residua.quoting.quoted import Quoted
-from residua.quoting.terms import Axis, By, Groups, Term, condition, groups_of
+from residua.quoting.terms import Axis, By, Groups, Term, condition, groups_of, titles
 from residua.workload import Where
 
 
@@ -33,46 +34,92 @@ def share(question: Question, of: By | Where, total: Total) -> Quoted:
     first, second = groups.term(values.rows), groups.term(dict.fromkeys(values.rows))
     public = known_total(total, domain, groups.axes, first)
     figures = Pair(question.answering, first, second).ratio(question.level(whole.count), 0.0, 1.0, public)
-    what = f"share of {' × '.join(values.names)}" + (f" within {', '.join(groups.names)}" if groups.axes else "")
+    words = mark("share of {names} within {groups}") if groups.axes else mark("share of {names}")
+    what = say(words, names=titles(domain, values.names, " × "), groups=titles(domain, groups.names))
     return question.quoted(what, figures.arranged(whole, first), axes=whole.axes)
 
 
-def ratio(question: Question, numerator: Where, denominator: Where) -> Quoted:
-    """How many records meet one condition for each that meets another."""
-    domain, groups = question.domain, question.groups
-    above, below = condition(domain, numerator, "numerator"), condition(domain, denominator, "denominator")
-    for position in {*above, *below}:
-        groups.require_free(domain.names[position], "numerator and denominator")
-    rows = sorted({*above, *below})
-    first, second = (groups.term({i: part.get(i) for i in rows}) for part in (above, below))
-    return question.quoted("ratio" + _by(groups), question.ratio(first, second, 0.0, np.inf))
+def ratio(question: Question, numerator: Rate, denominator: Rate) -> Quoted:
+    """How many records meet one condition for each that meets another; or the sum of one attribute per unit of another.
+
+    An amount counts as clipped, above and below: what clipping hides may move a ratio either way, and is not bounded.
+    """
+    domain, groups, parts, sums, remarks = question.domain, question.groups, [], [], []
+    for argument, of in (("numerator", numerator), ("denominator", denominator)):
+        if not isinstance(of, str):
+            parts.append(condition(domain, of, argument))
+            for position in parts[-1]:
+                groups.require_free(domain.names[position], "numerator and denominator")
+            continue
+        position, numbers = question.numbers(of, spread=False)
+        if numbers.dates or numbers.edges:
+            raise PlanError(f"{argument}: no sum of {of!r} is exact; name an amount, whole numbers or a condition.")
+        parts.append({position: numbers.values[None, :]})
+        sums.append(heading(domain, of))
+        remarks.append(numbers.remark)
+        if isinstance(asked := domain[of], Amount) and asked.largest != asked.high:
+            remarks.append(say("the ratio and its interval are of amounts as clipped: clipping may move it either way"))
+    rows = sorted({*parts[0], *parts[1]})
+    first, second = (groups.term({i: part.get(i) for i in rows}) for part in parts)
+    lowest = 0.0 if all(row.min() >= 0 for part in parts for row in part.values()) else -np.inf
+    what = say("ratio of {above} to {below}", above=sums[0], below=sums[1]) if len(sums) == 2 else say("ratio")
+    return question.quoted(groups.grouped(what), question.ratio(first, second, lowest, np.inf), *remarks)
 
 
 def mean(question: Question, attribute: str, total: Total) -> Quoted:
     """The mean of a numeric attribute."""
     position, numbers = question.numbers(attribute, spread=False)
-    rate = mean_rows(position, attribute, numbers)
+    rate = mean_rows(position, heading(question.domain, attribute), numbers)
     if total is not None and not numbers.counted.all():
         raise PlanError("total: records counted as (other) have no value, so that the number of values is not public.")
-    return _rate(question, rate, total, _clipped(question, attribute))
+    figures, said = _with_clipped(question, attribute, lambda level: _rates(question, rate, total, level), mean=True)
+    return question.quoted(question.groups.grouped(rate.what), figures, rate.remark, *said, dates=rate.dates)
 
 
-def _clipped(question: Question, attribute: str) -> str:
-    """Which share of the records lies beyond the bounds of an amount, where that was measured; no interval holds it."""
-    asked = question.domain[attribute]
-    if not isinstance(asked, Amount) or question.answering.note:
-        return ""
+def _with_clipped(
+    question: Question, attribute: str, figures_at: Callable[[Confidence | None], Figures], *, mean: bool = False
+) -> tuple[Figures, tuple[str, ...]]:
+    """Sums or means, of amounts with intervals that hold what clipping takes away where that is bounded; and remarks.
+
+    Of an amount that is nowhere above `largest`, each clipped record hides no more than `largest − high`. The upper end
+    is that of the clipped sum plus so much for each record of the upper end of how many were clipped; each of the two
+    is missed with half the chance.
+    """
+    figures, asked = figures_at(None), question.domain[attribute]
+    if not isinstance(asked, Amount) or question.answering.note or asked.largest == asked.high:
+        return figures, ()
     if not asked.clipped:
-        return "what lies beyond is in no interval, and was not measured"
+        return figures, (say("how many records were clipped was not measured"),)
+    half, position = question.level().apart(2), question.domain.position(asked.clipped)
+    row, every = np.array([[0.0, 1.0]]), Question(question.answering, (), question.where, question.confidence)
     try:
-        part = share(
-            Question(question.answering, (), question.where, question.confidence), {asked.clipped: "true"}, None
-        )
+        part = share(every, {asked.clipped: "true"}, None)
+        of = ("estimate", "lower", "upper")
+        share_beyond = {name: 100 * max(float(part.columns[name][0]), 0.0) for name in of}
+        how_many = say("{estimate:.3g} % of the records ({lower:.3g} to {upper:.3g} %) lie beyond", **share_beyond)
+        if asked.largest is None:
+            return figures, (say("{beyond}, by amounts that are in no interval", beyond=how_many),)
+        question.groups.require_free(asked.clipped, "by")
     except PlanError:
-        return "what lies beyond is in no interval, and how many records do was not measured here"
-    of = ("estimate", "lower", "upper")
-    here, lower, upper = (f"{100 * max(float(part.columns[name][0]), 0.0):.3g}" for name in of)
-    return f"{here} % of the records ({lower} to {upper} %) lie beyond, by amounts that are in no interval"
+        return figures, (say("how many records were clipped was not measured here"),)
+    try:
+        if mean:
+            first, second = (question.groups.term({position: rows}) for rows in (row, None))
+            beyond = Pair(question.answering, first, second).ratio(half, 0.0, 1.0).arranged(question.groups, first)
+        else:
+            beyond = question.linear(question.groups.term({position: row}), half)
+    except PlanError:  # not by group: then no group hides more than all together
+        if mean:
+            words = mark("{beyond}, by amounts that are in no interval, for how many by group was not measured")
+            return figures, (say(words, beyond=how_many),)
+        beyond = every.linear(every.groups.term({position: row}), half)
+    hidden = float(asked.largest - asked.high)
+    reach = figures_at(half).upper + hidden * np.maximum(beyond.upper, 0.0)
+    upper_end = np.minimum(reach, asked.largest) if mean else reach
+    bins = np.broadcast_to(hidden * np.maximum(beyond.estimate, 0.0), figures.estimate.shape)
+    lower_end = figures_at(question.level().apart()).lower
+    said = say("intervals hold amounts that are not clipped, of which none is above {most:,}", most=asked.largest)
+    return widened(figures, lower_end, upper_end, bins), (said, how_many)
 
 
 def total_of(question: Question, attribute: str) -> Quoted:
@@ -82,25 +129,34 @@ def total_of(question: Question, attribute: str) -> Quoted:
     if numbers.dates:
         raise PlanError(f"a sum of dates, {attribute!r}, means nothing; ask for the mean or a quantile.")
     above, *edges = ({position: row[None, :]} for row in (numbers.values, *numbers.edges))
-    level = question.level().apart() if edges else question.level()
-    figures = over_bins(lambda rows: question.linear(groups.term(rows), level), above, tuple(edges))
-    said = numbers.remark, _clipped(question, attribute)
-    return question.quoted(f"sum of {attribute}" + _by(groups), figures, *said)
+
+    def figures_at(level: Confidence | None) -> Figures:
+        level = level or (question.level().apart() if edges else question.level())
+        return over_bins(lambda rows: question.linear(groups.term(rows), level), above, tuple(edges))
+
+    figures, said = _with_clipped(question, attribute, figures_at)
+    return question.quoted(
+        groups.grouped(say("sum of {name}", name=heading(groups.domain, attribute))), figures, numbers.remark, *said
+    )
 
 
-def _rate(question: Question, rate: RateRows, total: Total, *remarks: str) -> Quoted:
+def _rate(question: Question, rate: RateRows, total: Total) -> Quoted:
+    figures = _rates(question, rate, total)
+    return question.quoted(question.groups.grouped(rate.what), figures, rate.remark, dates=rate.dates)
+
+
+def _rates(question: Question, rate: RateRows, total: Total, level: Confidence | None = None) -> Figures:
     groups = question.groups
     below = groups.term(rate.below)
     public = known_total(total, question.domain, groups.axes, below)
-    level = question.level().apart() if rate.edges else question.level()
+    sure = level or (question.level().apart() if rate.edges else question.level())
 
     def at(rows: Mapping[int, Floats]) -> Figures:
         above = groups.term(rows)
         pair = Pair(question.answering, above, below)
-        return pair.ratio(level, rate.lowest, rate.highest, public).arranged(groups, above)
+        return pair.ratio(sure, rate.lowest, rate.highest, public).arranged(groups, above)
 
-    figures = rate.over_bins(at)
-    return question.quoted(rate.what + _by(groups), figures, rate.remark, *remarks, dates=rate.dates)
+    return rate.over_bins(at)
 
 
 def _is_level(domain: Domain, name: str, asked: object) -> bool:
@@ -109,10 +165,6 @@ def _is_level(domain: Domain, name: str, asked: object) -> bool:
         return False
     attribute = domain[name]
     return asked not in attribute.labels and any(level.name == asked for level in attribute.hierarchy)
-
-
-def _by(groups: Groups) -> str:
-    return f" by {', '.join(groups.names)}" if groups.axes else ""
 
 
 def known_total(total: object, domain: Domain, axes: Sequence[Axis], term: Term) -> Floats | None:
@@ -149,7 +201,13 @@ _DRAWS, _NUMBERS = (1_000, 10_000), 4_000_000  # a probability is right to 0.005
 
 
 def top(question: Question, attributes: By, k: int) -> Quoted:
-    """The k largest counts, largest first, with rank intervals and the probability of the order."""
+    """The k largest counts, largest first, with rank intervals and the probability of the order.
+
+    Noise helps to choose them, upwards: intervals of numbers that were not chosen would hold too rarely. With a chance
+    `α k/n` for each of n counts, `E #{listed, missed} ≤ n · α k/n`: of k listed ones all but a share α hold on average,
+    however their noise is correlated (Benjamini and Yekutieli, 2005, for a k that is given). Simultaneous ones hold for
+    all n.
+    """
     answering = question.answering
     groups = groups_of(answering.domain, attributes, question.where, argument="attributes")
     count = groups.count
@@ -161,7 +219,9 @@ def top(question: Question, attributes: By, k: int) -> Quoted:
             "attributes, use where, or a coarser level."
         )
     term = groups.term()
-    counts = linear(answering, term, question.level(min(k, count))).arranged(groups, term)
+    level = question.level(count)
+    listed_too = Confidence(1 - (1 - level.probability) * min(k, count) / count, 1.0)
+    counts = linear(answering, term, level if question.simultaneous else listed_too).arranged(groups, term)
     flat = counts.estimate.ravel()
     chosen = np.argsort(-flat, kind="stable")[:k]
     crossing = tuple(groups.domain.position(name) for name in groups.names)
@@ -170,18 +230,18 @@ def top(question: Question, attributes: By, k: int) -> Quoted:
     remarks = []
     if covariance is not None:
         joint = covariance.reshape(count, count)  # pairs run in the order of `crossing`
-        low, high = rank_intervals(flat, joint, question.level(1))
+        low, high = rank_intervals(flat, joint, listed_too)
         in_top, order = _probabilities(flat, joint, chosen)
         places = {"rank_lower": low[chosen].tolist(), "rank_upper": high[chosen].tolist(), "in_top": in_top.tolist()}
-        remarks.append(f"probability of this order: {order:.2f}")
+        remarks.append(say("probability of this order: {order:.2f}", order=order))
     elif count > _MOST_CELLS:
-        low, high = wide_rank_intervals(flat, counts.stddev.ravel(), chosen, question.level(1))
+        low, high = wide_rank_intervals(flat, counts.stddev.ravel(), chosen, listed_too)
         places = {"rank_lower": low.tolist(), "rank_upper": high.tolist()}
-        remarks.append(f"ranks among {count:,} counts, as if any two erred together as badly as they can")
+        remarks.append(say("ranks among {n} counts, as if any two erred together as badly as they can", n=count))
     codes = np.unravel_index(chosen, groups.shape)
     keys = {name: of_one_type(labels)[at].tolist() for (name, labels), at in zip(groups.axes, codes, strict=True)}
     ranks: Axis = ("rank", tuple(range(1, len(chosen) + 1)))
-    what = f"largest counts of {' × '.join(groups.names)}"
+    what = say("largest counts of {names}", names=titles(groups.domain, groups.names, " × "))
     listed = counts.mapped(lambda part: np.array(part.ravel()[chosen]))
     return question.quoted(what, listed, *remarks, axes=(ranks,), keys=keys, extra=places)
 
@@ -189,11 +249,10 @@ def top(question: Question, attributes: By, k: int) -> Quoted:
 def rank_intervals(estimates: Floats, covariance: Floats, level: Confidence) -> tuple[Integers, Integers]:
     """The least and the largest rank of each count, (…, n), 1 for the largest count."""
     n = estimates.shape[-1]
-    width = NormalDist().inv_cdf(0.5 + level.probability ** (1 / max(n - 1, 1)) / 2)
     variances = np.diagonal(covariance)
     spread = np.sqrt(np.maximum(variances[:, None] + variances[None, :] - 2 * covariance, 0.0))
     apart = estimates[..., None, :] - estimates[..., :, None]
-    reach = np.where(np.eye(n, dtype=bool), np.inf, width * spread)
+    reach = np.where(np.eye(n, dtype=bool), np.inf, Confidence(level.probability, max(n - 1, 1)).width * spread)
     return 1 + (apart > reach).sum(axis=-1), n - (apart < -reach).sum(axis=-1)
 
 
@@ -202,7 +261,7 @@ def wide_rank_intervals(
 ) -> tuple[Integers, Integers]:
     """The same of some counts among very many, (chosen,), without their covariances: `sd(a − b) ≤ sd(a) + sd(b)`."""
     n = len(estimates)
-    width = NormalDist().inv_cdf(0.5 + level.probability ** (1 / max(n - 1, 1)) / 2)
+    width = Confidence(level.probability, max(n - 1, 1)).width
     low, high = np.empty(len(chosen), np.int64), np.empty(len(chosen), np.int64)
     for place, one in enumerate(chosen.tolist()):
         apart, reach = estimates - estimates[one], width * (stddev + stddev[one])

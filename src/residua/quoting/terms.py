@@ -21,7 +21,9 @@ import numpy as np
 
 from residua.domain import Attribute, Domain, Label
 from residua.domain.conditions import code_of
+from residua.domain.words import heading
 from residua.errors import DomainError, PlanError
+from residua.language import say
 from residua.linalg.arrays import Floats
 from residua.linalg.modes import along
 from residua.workload import AttributeQueries, Identity, MatrixRows, Where, Workload, product, selected
@@ -177,6 +179,10 @@ class Groups:
         """The attributes distinguished, in the order asked."""
         return tuple(name for name, _ in self.axes)
 
+    def grouped(self, what: str) -> str:
+        """What is quoted, and by which groups, in words."""
+        return say("{what} by {groups}", what=what, groups=titles(self.domain, self.names)) if self.axes else what
+
     def term(self, along: Mapping[int, Floats | None] | None = None) -> Term:
         """The groups crossed with rows of further attributes."""
         return Term(self.domain, dict(sorted({**self.rows, **(along or {})}.items())))
@@ -283,6 +289,11 @@ def by_label(domain: Domain, names: Sequence[str], given: Mapping[Any, Any], arg
         pairs = zip(names, labels, strict=True)
         array[tuple(place_of(name, domain[name], each, argument) for name, each in pairs)] = float(number)
     return array
+
+
+def titles(domain: Domain, names: Iterable[str], between: str = ", ") -> str:
+    """Attributes by title or name."""
+    return between.join(heading(domain, name) for name in names)
 
 
 def position_of(domain: Domain, name: Any, argument: str) -> int:

@@ -26,7 +26,7 @@ from residua.published.table import Table, domain_of_queries, protects
 from residua.quoting import Answering, Quotable
 from residua.release import tables
 from residua.release.advice import advice_on
-from residua.release.left_out import Counted
+from residua.release.left_out import Completeness
 from residua.release.tables import TermTable
 from residua.showing import Exported, shown_by
 from residua.workload import AskedRows, Term, Where, Workload, plain_condition, queries, selected
@@ -47,7 +47,7 @@ class Estimate:
     upper: float
 
 
-class Answered(Exported, Quotable, Counted, ABC):
+class Answered(Exported, Quotable, Completeness, ABC):
     """Whatever a plan was measured for, answered with error bars: a release, or one beside known facts.
 
     Shares, means, quantiles and other numbers people quote are the methods of `Quotable`; see docs/quoting.md.
@@ -68,8 +68,7 @@ class Answered(Exported, Quotable, Counted, ABC):
     @property
     def plan(self) -> Uncertainty:
         """How all its numbers err: the plan as it was really measured; beside facts, less."""
-        known: Uncertainty = self.estimator.plan
-        return known
+        return cast("Uncertainty", self.estimator.plan)
 
     @property
     def asked_cells(self) -> float:
@@ -326,8 +325,7 @@ class Release(Answered):
     @property
     def plan(self) -> Plan:
         """The plan as it was really measured, the rounding of noise to integers included."""
-        plan: Plan = self.estimator.plan
-        return plan
+        return cast("Plan", self.estimator.plan)
 
     def given(self, facts: Facts) -> Answered:
         """The same release beside facts that are known from elsewhere: the best estimates that meet them exactly.
@@ -347,8 +345,7 @@ class Release(Answered):
 
         Example: `release.given({(): 32_561, "sex": {"Female": 10_771}, "age >= 65 and sex = 'Male'": 843})`.
         """
-        known: Answered = shown_by("given")(self, facts)
-        return known
+        return cast("Answered", shown_by("given")(self, facts))
 
     def save(self, path: str | Path) -> None:
         """Writes the release as a folder, whole or not at all; the folder must not exist."""

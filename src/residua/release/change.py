@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from residua.errors import PlanError
-from residua.linalg.arrays import Floats
+from residua.language import mark, say
 from residua.plans.tails import mixed_reach, width
 from residua.quoting import Quoted
 from residua.quoting.intervals import Figures, Moments, fieller
@@ -70,11 +70,8 @@ def change(
     moments = Moments(a, b, v, np.zeros_like(v), w)
     lower, upper, lost = fieller(moments, reach, reach, 0.0, np.inf)
     relative = {"relative": moments.ratio - 1, "relative_lower": lower - 1, "relative_upper": upper - 1}
-    said = f"the noise of {int(lost.sum()):,} of {lost.size:,} earlier counts reaches zero: no bounded relative change"
-    columns = {name: _listed(values) for name, values in relative.items()}
+    words = mark("the noise of {n} of {all} earlier counts reaches zero: no bounded relative change")
+    said = say(words, n=int(lost.sum()), all=lost.size)
+    columns = {name: np.ravel(values).tolist() for name, values in relative.items()}
     remarks = (said if lost.any() else "", earlier.answering.remark)
-    return later.quoted("change of counts", figures, *remarks, extra=columns)
-
-
-def _listed(values: Floats) -> list[float]:
-    return [float(each) for each in np.ravel(values)]
+    return later.quoted(say("change of counts"), figures, *remarks, extra=columns)

@@ -14,11 +14,11 @@ from residua.domain.facts import Fact, Facts, fact_cells, require_agreement, req
 from residua.errors import PlanError
 from residua.files import MOST_PLAN, read_document, write_document
 from residua.folders import refusing_damage
+from residua.language import say_many
 from residua.linalg.arrays import Floats
 from residua.plans.conditional import conditioned
 from residua.plans.contract import Plan
-from residua.plans.equalities import Equality
-from residua.plans.estimator import Estimator
+from residua.plans.estimator import Equality, Estimator
 from residua.release.base import Answered, Release
 from residua.release.folder import reserve
 from residua.workload import AttributeQueries, Identity, MatrixRows, Workload, attribute_queries, queries, selected
@@ -56,6 +56,13 @@ class Given(Answered):
     def left_out(self) -> Release | None:  # type: ignore[override]
         """The records that a bound on each person's left out, if that was measured."""
         return self.release.left_out
+
+    @property
+    def counted(self) -> str:
+        """What is counted, and that facts are used, which intervals take at their word."""
+        number = sum(int(each.known.sum()) for each in self.facts)
+        beside = say_many("beside one known fact, taken as true", "beside {n} known facts, taken as true", number)
+        return "; ".join(filter(None, (super().counted, beside)))
 
     def __repr__(self) -> str:
         return f"{super().__repr__()} beside {sum(int(each.known.sum()) for each in self.facts):,} facts"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from residua.release.base import Answered, Release
 
 
-class Counted:
+class Completeness:
     """What the numbers of a release are numbers of: all records, or what a bound on persons or weights make of them."""
 
     planned: Plan
@@ -111,7 +111,7 @@ def share_of(release: Answered) -> tuple[float, float, float] | None:
 def lacking(
     release: Answered, names: tuple[str, ...] | None, estimates: Floats, confidence: float
 ) -> tuple[dict[str, Floats], Floats | float]:
-    """See `Counted.missing_records`."""
+    """See `Completeness.missing_records`."""
     left = release.left_out
     if left is None or names not in (*left.sets, ()):
         return {}, _missing(release, None, estimates)

@@ -15,14 +15,14 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.lattice import batches
+from residua.linalg.lattice import SetFamily, batches
 from residua.plans.blockwise import algebra as blockwise
 from residua.plans.blockwise.plan import BlockwisePlan
+from residua.plans.measurements import Measurements
 from residua.plans.noise import ORDERED
 from residua.plans.operators.correlated import Ordered
 from residua.plans.operators.path import ROUNDING, on_grid
 from residua.plans.product.algebra import PRODUCTS, asking
-from residua.plans.product.crossed_measurements import CrossedMeasurements
 from residua.plans.product.plan import ProductPlan
 from residua.plans.product.set_measurements import ResidualMeasurements, gridded
 from residua.release.base import Release
@@ -93,104 +93,63 @@ def _piece_places(measurements: Any) -> dict[Any, Place]:
     return {piece.members: (slice(*ends), piece.grid) for piece, ends in edges}
 
 
-def _pooled_along(plan: ProductPlan, parts: Sequence[Release]) -> Release:
-    """The pool of releases that share their strategies, stated as one.
-
-    Args:
-        plan: what they tell together.
-        parts: the releases.
-    """
-    own = np.zeros(len(plan.lattice))
-    for part in parts:
-        own[renumber(_sets(part).lattice, plan.lattice)] += _sets(part).own_precisions
-    measured = np.flatnonzero(own > 0)
-    units = plan.lattice.products(np.array([strategy.unit for strategy in plan.strategies]))[measured]
-    grids, scales = gridded(units / np.sqrt(own[measured]))
-    for place, (number, unit) in enumerate(zip(measured.tolist(), units.tolist(), strict=True)):
-        axes = [one for i in plan.lattice.members(number) if isinstance(one := plan.strategies[i], Ordered)]
-        if axes:
-            factor = unit**2 / own[number] / (1 + ROUNDING)
-            scales[place], grids[place] = on_grid(axes, factor, _FINENESS)
-    pool = plan.saved_measurements({"measured": measured, "grids": grids.astype(np.int64), "scales": scales})
-    precisions, held = _precisions(pool), []
-    for part in parts:
-        shares = {members: each / precisions[members] for members, each in _precisions(_sets(part)).items()}
-        held.append((part.noisy, _set_places(_sets(part)), shares))
-    return Release(plan, pool, _averaged(pool.cells, _set_places(pool), held))
-
-
-def _sets(part: Release) -> CrossedMeasurements:
-    """What a release measured of sets; without axes, they say the same by the same names."""
-    return cast("CrossedMeasurements", part.measurements)
-
-
-def _precisions(measurements: CrossedMeasurements) -> dict[Any, float]:
-    own = measurements.own_precisions[measurements.measured].tolist()
-    return dict(zip(map(measurements.lattice.members, measurements.measured.tolist()), own, strict=True))
-
-
-def _set_places(measurements: CrossedMeasurements) -> dict[Any, Place]:
-    numbers = measurements.measured.tolist()
-    return {measurements.lattice.members(number): measurements.where(number)[::2] for number in numbers}
-
-
 def pooled_sets(parts: Sequence[Release], workload: Workload | None) -> Release:
     """Measurements of sets of attributes measured by the same strategies, averaged by their precisions."""
-    plans = [cast("ProductPlan", part.plan) for part in parts]
-    if any(plan.axes for plan in plans):
-        return _pooled_along(_together(plans, tables_of(workload)), parts)
-    plan, measurements = pool_of_sets(plans, tables_of(workload))
-    held = [
-        (cast("ProductPlan", part.plan), cast("ResidualMeasurements", part.measurements), part.noisy) for part in parts
-    ]
-    return Release(plan, measurements, averaged_sets(plan, measurements, held))
-
-
-def _together(measured_plans: Sequence[ProductPlan], workload: Workload | None) -> ProductPlan:
-    """The plan that measures as precisely as all these together."""
-    plans = [plan.replaced(workload=None) for plan in measured_plans]
-    return asking(reduce(PRODUCTS.compose, plans), workload)
+    plans, held = [part.plan for part in parts], [(part.measurements, part.noisy) for part in parts]
+    plan, pool = pool_of_sets(cast("list[ProductPlan]", plans), [own for own, _ in held], tables_of(workload))
+    return Release(plan, pool, averaged_sets(pool, cast("list[HeldSets]", held)))
 
 
 def pool_of_sets(
-    measured_plans: Sequence[ProductPlan], workload: Workload | None
+    measured_plans: Sequence[ProductPlan], measured: Sequence[Measurements], workload: Workload | None
 ) -> tuple[ProductPlan, ResidualMeasurements]:
     """The plan that measures as precisely as all these together, and its grid."""
-    plan = _together(measured_plans, workload)
-    measured = np.flatnonzero(plan.precisions > 0)
-    units = plan.lattice.products(np.array([strategy.unit for strategy in plan.strategies]))[measured]
-    grids, scales = gridded(units * np.sqrt(plan.noise_variances[measured]))
-    return plan, plan.saved_measurements({"measured": measured, "grids": grids.astype(np.int64), "scales": scales})
+    plans = [plan.replaced(workload=None) for plan in measured_plans]
+    plan = asking(reduce(PRODUCTS.compose, plans), workload)
+    precisions = _precisions(plan.lattice, cast("Sequence[ResidualMeasurements]", measured))
+    numbers = np.flatnonzero(precisions > 0)
+    units = plan.lattice.products(np.array([strategy.unit for strategy in plan.strategies]))[numbers]
+    grids, scales = gridded(units / np.sqrt(precisions[numbers]))
+    for place, (number, unit) in enumerate(zip(numbers.tolist(), units.tolist(), strict=True)) if plan.axes else ():
+        axes = [one for i in plan.lattice.members(number) if isinstance(one := plan.strategies[i], Ordered)]
+        if axes:
+            factor = unit**2 / precisions[number] / (1 + ROUNDING)
+            scales[place], grids[place] = on_grid(axes, factor, _FINENESS)
+    return plan, plan.saved_measurements({"measured": numbers, "grids": grids.astype(np.int64), "scales": scales})
 
 
-HeldSets = tuple[
-    ProductPlan, ResidualMeasurements, Any
-]  # what was measured: (cells,), or of many groups (groups, cells)
+def _precisions(lattice: SetFamily, measured: Sequence[ResidualMeasurements]) -> Floats:
+    """How precisely every set of a family is measured by all these together, (sets,)."""
+    precisions = np.zeros(len(lattice))
+    for own in measured:
+        precisions[renumber(own.lattice, lattice)] += own.own_precisions
+    return precisions
 
 
-def averaged_sets(plan: ProductPlan, measurements: ResidualMeasurements, parts: Sequence[HeldSets]) -> Integers:
+HeldSets = tuple[ResidualMeasurements, Any]  # what was measured: (cells,), or of many groups (groups, cells)
+
+
+def averaged_sets(pool: ResidualMeasurements, parts: Sequence[HeldSets]) -> Integers:
     """`z_S = Σ τ_i z_i / Σ τ_i` for every block, on the grid of the pool; of many groups at once, if given."""
-    units = np.zeros(len(plan.lattice))
-    units[measurements.measured] = measurements.units
-    scales = units / np.maximum(plan.precisions, 1e-300)
-    sums = np.zeros((*parts[0][2].shape[:-1], measurements.cells))
-    for part in parts:
-        _add(sums, measurements, part, scales)
+    scales = np.zeros(len(pool.lattice))
+    scales[pool.measured] = pool.units / _precisions(pool.lattice, [own for own, _ in parts])[pool.measured]
+    sums = np.zeros((*parts[0][1].shape[:-1], pool.cells))
+    for own, noisy in parts:
+        _add(sums, pool, own, noisy, scales)
     return whole_numbers(sums)
 
 
-def _add(sums: Floats, measurements: ResidualMeasurements, part: HeldSets, scales: Floats) -> None:
+def _add(sums: Floats, pool: ResidualMeasurements, own: ResidualMeasurements, noisy: Any, scales: Floats) -> None:
     """Adds what a part measured, times its precision and the pool's scale for the set, to the buffer of the pool."""
-    plan, own, noisy = part
     many = noisy.shape[:-1]
-    numbers = renumber(own.lattice, measurements.lattice)
+    numbers = renumber(own.lattice, pool.lattice)
     steps = np.zeros(len(own.lattice))
-    steps[own.measured] = plan.precisions[own.measured] / own.units
+    steps[own.measured] = own.own_precisions[own.measured] / own.units
     steps = steps * scales[numbers]
     for group in own.layout:
         place = slice(group.start, group.stop)
         source = (noisy[:, place] if many else noisy[place]).reshape(*many, len(group.numbers), -1)
-        target = measurements.layout.starts[numbers[group.numbers]]
+        target = pool.layout.starts[numbers[group.numbers]]
         for at in batches(len(group.numbers), group.cells, BATCH_CELLS):
             places = target[at, None] + np.arange(group.cells)
             sums[..., places] += steps[group.numbers[at], None] * source[..., at, :]

@@ -89,7 +89,7 @@ def page_of(
         raise PlanError(f"title={title!r} is not a text; give one.")
     look = Theme() if theme is None else read_theme(theme)
     geography = None if map is None else read_map(map, thing.domain)
-    page = _page(thing, title, Given(beside, geography))
+    page = _page(thing, title, AlsoShown(beside, geography))
     if since is not None:
         page.sections.insert(1, since_section(thing, since))
     page.theme = look
@@ -97,7 +97,7 @@ def page_of(
 
 
 @dataclass(frozen=True)
-class Given:
+class AlsoShown:
     """What a page shows besides its subject: a plan beside a plan, the shapes of regions."""
 
     beside: Plan | None = None
@@ -105,14 +105,14 @@ class Given:
 
 
 @singledispatch
-def _page(thing: Any, title: str | None, given: Given) -> Page:
+def _page(thing: Any, title: str | None, given: AlsoShown) -> Page:
     raise PlanError(
         f"{type(thing).__name__} has no report; give a plan, a release, a projection, estimates or a session."
     )
 
 
 @_page.register
-def _(plan: Plan, title: str | None, given: Given) -> Page:
+def _(plan: Plan, title: str | None, given: AlsoShown) -> Page:
     beside = given.beside
     lead = say(
         "What would be published, how accurate it would be, and how well people would be protected. No data was read."
@@ -130,7 +130,7 @@ def _(plan: Plan, title: str | None, given: Given) -> Page:
 
 
 @_page.register
-def _(release: Release, title: str | None, given: Given) -> Page:
+def _(release: Release, title: str | None, given: AlsoShown) -> Page:
     workload, shield = release.plan.workload, protection(release.planned, release.receipt)
     count = int(release.asked_cells)
     if workload is not None and workload.noun == "queries":
@@ -149,7 +149,7 @@ def _(release: Release, title: str | None, given: Given) -> Page:
 
 
 @_page.register
-def _(projected: Projected, title: str | None, given: Given) -> Page:
+def _(projected: Projected, title: str | None, given: AlsoShown) -> Page:
     lead = say("Tables that agree with each other, without negative counts where that was asked for.")
     errors = accurate(projected.plan, accuracy(projected.plan), biased=say(WARNING), projection=True)
     note = say("Thin lines and bands are 95 % intervals, each for one number. The estimates within them are biased.")
@@ -157,7 +157,7 @@ def _(projected: Projected, title: str | None, given: Given) -> Page:
 
 
 @_page.register
-def _(estimated: Estimated, title: str | None, given: Given) -> Page:
+def _(estimated: Estimated, title: str | None, given: AlsoShown) -> Page:
     lead = say(
         "Tables estimated from everything that was measured. They agree and are never negative, but follow a model."
     )
@@ -166,9 +166,10 @@ def _(estimated: Estimated, title: str | None, given: Given) -> Page:
 
 
 @_page.register
-def _(session: Session, title: str | None, given: Given) -> Page:
+def _(session: Session, title: str | None, given: AlsoShown) -> Page:
     status, known, name = session.status, session.known, title or say("Session")
-    shield = spent_protection(float(status.spent_exactly), session.ledger.unit, brief(status.spent))
+    ledger, cost = session.ledger, float(status.spent_exactly)
+    shield = spent_protection(ledger.currency, cost, ledger.unit, brief(status.spent))
     steps = section(
         "session",
         say("What the session did"),
@@ -185,7 +186,7 @@ def _(session: Session, title: str | None, given: Given) -> Page:
     return Page(name, lead, *rest[:3], steps, *(rest[3:] or [protected(shield)]))
 
 
-def _published(release: Release, shield: Protection, name: str, given: Given) -> list[Section | None]:
+def _published(release: Release, shield: Protection, name: str, given: AlsoShown) -> list[Section | None]:
     """What is said of everything that was measured."""
     biased = say("Answers are biased, as the privacy statement says. They have no intervals.")
     errors, drawn, listed = accuracy(release.plan), pictures(release, given.geography), every_table(release)
@@ -208,7 +209,7 @@ def _without_bars(
     warning: str,
     what: str,
     note: str,
-    given: Given,
+    given: AlsoShown,
     errors: Section | None = None,
 ) -> Page:
     """The page of tables whose numbers are biased, and have no standard deviations."""

@@ -78,9 +78,9 @@ def protection(plan: Plan, receipt: Mapping[str, Any] | None = None) -> Protecti
     return replace(shield, change=protects(plan.unit, receipt))
 
 
-def spent_protection(pcost: float, unit: Any, spent: str) -> Protection:
-    """The same of a session, which has spent a pcost."""
-    return _protection(unit, spent, "pcost", pcost)
+def spent_protection(currency: str, cost: float, unit: Any, spent: str) -> Protection:
+    """The same of a session, which has spent a pcost or an epsilon."""
+    return _protection(unit, spent, currency, cost)
 
 
 def _protection(unit: Any, guarantee: str, currency: str, cost: float) -> Protection:

@@ -143,8 +143,12 @@ def _dated(labels: Sequence[str]) -> bool:
 
 def _told(caption: str, series: Series) -> str:
     """A caption, and what the error bars are where all have one length."""
-    reach = "" if series.every is None else say("95 % interval: each number ± {reach}.", reach=figure(series.every))
-    return " ".join(filter(None, (caption, reach)))
+    return " ".join(filter(None, (caption, "" if series.every is None else every_interval(series.every))))
+
+
+def every_interval(reach: float) -> str:
+    """How far the intervals of a chart reach where all reach as far."""
+    return say("95 % interval: each number ± {reach}.", reach=figure(reach))
 
 
 def _panels(series: Series, others: list[int]) -> tuple[list[Series], list[str]]:

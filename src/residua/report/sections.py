@@ -87,7 +87,8 @@ def accurate(plan: Plan, accuracy: Accuracy | None, *, biased: str = "", **optio
     planned, chosen = options.get("planned", False), curves(accuracy)
     facts = {"accuracy": accuracy, "biased": biased, "projection": options.get("projection", False)}
     facts |= {"said": _counted(accuracy, planned=planned), "counted": what_is_counted(plan.unit), "rows": rows}
-    facts |= {"caption": say("How accurate each is"), "head": (say(accuracy.one), *sizes)}
+    facts |= {"clipped": plan.domain.clipping(plan.domain.amounts), "caption": say("How accurate each is")}
+    facts["head"] = (say(accuracy.one), *sizes)
     curve = draw_relative(chosen, say(RELATIVE)) if chosen and not planned else None  # a plan's stands at the top
     return section("accuracy", say("How accurate the numbers are"), curve=curve, **facts)
 

@@ -1,8 +1,8 @@
 """What a session has spent and for what: its own debits in the ledger beside the parts in its folder.
 
 A session does not add up scalars: it keeps every part's exact measurements and pays, for a new one, only the increment
-of what all of them cost together, `max diag (Γ_1 + … + Γ_k)`, in fractions. Other debits of the same ledger add to
-that as scalars, which is never too little.
+of what all of them cost together, `max diag (Γ_1 + … + Γ_k)`, or the sum of epsilons, in fractions. Other debits of the
+same ledger add to that as scalars, which is never too little.
 
 A debit without its part (the process died in between) counts with what its part costs alone: no less than what it adds.
 
@@ -38,8 +38,8 @@ class Status:
         spent: what the session has debited, as a guarantee of the ledger's type, rounded up.
         remaining: what may still be spent, as such a guarantee, rounded down.
         choices: the candidates of each choice, and what became of it: "open", how it ended, or that its look is lost.
-        spent_exactly: what the session has debited, a pcost.
-        remaining_exactly: what may still be spent, a pcost.
+        spent_exactly: what the session has debited, as its ledger counts: a pcost, or an epsilon.
+        remaining_exactly: what may still be spent, in the same currency.
     """
 
     parts: Mapping[int, str]
@@ -108,7 +108,7 @@ class Account:
     Args:
         folder: the session's.
         ledger: the dataset's.
-        allowed: the session's own budget within the ledger's, a pcost; None if it has none.
+        allowed: the session's own budget within the ledger's, as the ledger counts; None if it has none.
     """
 
     folder: Folder
@@ -188,8 +188,9 @@ class Account:
                 self.require(at, owed, what)
                 try:
                     entry = self.ledger.debit(
-                        owed, purpose=purpose, dataset=fingerprint, detail=dict(detail), after=at.head, whose=whose
-                    )
+                        owed, purpose=purpose, dataset=fingerprint, detail=dict(detail), after=at.head, whose=whose,
+                        currency=self.ledger.currency,
+                    )  # fmt: skip
                 except LedgerMovedError:  # another debit came first; what we owe does not depend on others' debits
                     continue
                 return entry, self.ledger

@@ -26,8 +26,7 @@ import numpy as np
 
 from residua.errors import PlanError, SessionError
 from residua.estimation import Estimated, estimate
-from residua.estimation.estimate import fitted_of, total_of
-from residua.estimation.observed import Observed, Public, observed_of
+from residua.estimation.observed import Observed, observed_of
 from residua.estimation.planning import planned, require_estimable
 from residua.estimation.spending import precisions_after
 from residua.estimation.tables import EstimatedTables
@@ -194,6 +193,7 @@ class Adaptive(Measuring):
             (2, 3, 2)
             >>> folder.cleanup()
         """
+        self._require_normal("adapt")
         _check(workload, budget, look, scores)
         with self._folder.locked():
             at = self._standing()
@@ -217,10 +217,8 @@ class Adaptive(Measuring):
             plan = planned(workload, _within(budget, share), unit)
             at = self._finished(plan, at, "adapt: look", "the look", {**name, "step": "look"})
         known = self._pooled(at, None)
-        observed, public = observed_of(known), Public(known.domain)
-        count, variance = total_of(known, public)
-        telling = observed.telling(count)
-        tables = EstimatedTables(telling, public, fitted_of(telling, public, count, variance, self._tell))
+        estimated = estimate(known, progress=self._tell)
+        tables, count = estimated._tables, estimated.total
         asked = scored_sets and done.scores is None and "scores" not in self._spent(done)
         if asked and _tells(len(scored_sets), float(allowed) * scores, count):
             models, own = _models(tables, scored_sets, self._tell), _within(budget, allowed * Fraction(scores))
@@ -228,7 +226,7 @@ class Adaptive(Measuring):
         left = allowed - sum(self._spent(done).values(), Fraction(0))
         if not self._kept("rest", name, at) and left > allowed * _NOTHING_LEFT:
             proportions = planned(workload, budget, unit, count)
-            measured = _measured(observed, proportions)
+            measured = _measured(observed_of(known), proportions)
             ratio = proportions.unit_pcost / max(proportions.pcost, 1e-300)
             whole = float(measured @ proportions.costs) + float(left) / ratio
             kept = ({}, 0.0) if done.scores is None else _by_members(done.scores, known)
@@ -319,21 +317,15 @@ def _rest(
     proportions: ProductPlan, precisions: Floats, budget: Guarantee, at: SessionStanding, left: Fraction
 ) -> Missing | None:
     """The most of these precisions that can be paid for with what is left; None if that is nothing."""
+    domain, lattice, unit = proportions.domain, proportions.lattice, proportions.unit
+    asked: Any = {"workload": proportions.workload, "objective": "estimates that borrow strength, after a look"}
 
     def scaled(scale: float) -> Missing:
-        extra = ProductPlan(
-            proportions.domain,
-            proportions.lattice,
-            precisions * scale,
-            guarantee=budget,
-            unit=proportions.unit,
-            workload=proportions.workload,
-            objective="estimates that borrow strength, after a look",
-        )
+        extra = ProductPlan(domain, lattice, precisions * scale, guarantee=budget, unit=unit, **asked)
         measurements, alone = priced(extra)
         return Missing(extra, measurements, alone, composed_cost([*at.plans, extra]), settled=True)
 
-    alone = ProductPlan(proportions.domain, proportions.lattice, precisions, unit=proportions.unit).unit_pcost
+    alone = ProductPlan(domain, lattice, precisions, unit=unit).unit_pcost
     scale = float(left) / alone * (1.0 - 2.0**-40) if alone else math.inf
     if not math.isfinite(scale):
         return None

@@ -14,9 +14,8 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Integers
 from residua.linalg.lattice import batches
 from residua.plans.contract import Plan
-from residua.plans.strata.estimator import StrataEstimator
 from residua.plans.strata.making import chosen_of, grouped, groups_of
-from residua.plans.strata.plan import StrataPlan
+from residua.plans.strata.plan import StrataEstimator, StrataPlan
 from residua.release import Release, Table
 from residua.session.compatible import RADIUS, Compatible, compatible_answers
 from residua.session.measuring import name_of, shared, workload_of

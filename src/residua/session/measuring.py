@@ -20,11 +20,12 @@ from residua.measurement.measure import carry_out
 from residua.plans.algebra import common, top_up
 from residua.plans.contract import Plan
 from residua.plans.measurements import Measurements
+from residua.plans.noise import Currency
 from residua.plans.operators.contract import MOST_DENSE
 from residua.plans.product.algebra import by_residuals
 from residua.plans.strata.algebra import kinds_of
 from residua.plans.strata.plan import StrataPlan
-from residua.plans.verifier import composed_cost, priced, require_plan
+from residua.plans.verifier import composed_price, priced, require_plan
 from residua.privacy import Guarantee, Unit
 from residua.release import Release, reserve
 from residua.release.pooled import pool_of, require_poolable
@@ -75,11 +76,14 @@ def missing(wanted: Plan, held: Sequence[Plan]) -> Missing | None:
     rest = promising(top_up(wanted, given=held), wanted.guarantee)
     if not rest.pcost:
         return None
+    if not rest.noise.gaussian:  # epsilons add up, whatever is done
+        own, alone = priced(rest)
+        return Missing(rest, own, alone, composed_price([*held, rest]), True)
     first: Missing | None = None
     for share in _LOWERED:
         plan = rest.scaled(1 - share) if share else rest
         measurements, alone = priced(plan)
-        together = composed_cost([*held, plan])
+        together = composed_price([*held, plan])
         if together <= whole:
             return Missing(plan, measurements, alone, whole, True)
         first = first or Missing(plan, measurements, alone, together, together > whole * (1 + _CLOSE))
@@ -214,19 +218,20 @@ class Memory:
         return rest
 
 
-def poolable(plan: Plan, unit: Unit) -> Plan:
+def poolable(plan: Plan, unit: Unit, currency: Currency = "pcost") -> Plan:
     """A plan, once it is known that a session for this unit of protection can measure it and pool what it measures.
 
     Raises:
-        PlanError: no plan, one with Laplace noise or with a bias, or one for another unit.
+        PlanError: no plan, one with another noise than the session's or with a bias, or one for another unit.
     """
     require_plan(plan)
     if plan.correlated is not None and plan.correlated.size > MOST_DENSE:
         plan = by_residuals(plan)  # too long for a matrix: read together with plans that share its noise
-    if not plan.noise.gaussian:
+    if plan.noise.currency != currency:
+        noise = "ZCDP, GDP or ApproxDP" if currency == "pcost" else "PureDP"
         raise PlanError(
             f"{plan!r} cannot be pooled with what a session measures; nothing was spent: use rs.measure, or plan "
-            "with ZCDP, GDP or ApproxDP."
+            f"with {noise}, as its ledger counts."
         )
     if plan.unit != unit:
         raise PlanError(f"the plan protects {plan.unit}, the ledger {unit}; plan for that unit.")
@@ -302,7 +307,15 @@ class Measuring:
         return self._account.standing()
 
     def _checked(self, plan: Plan) -> Plan:
-        return poolable(plan, self._ledger.unit)
+        return poolable(plan, self._ledger.unit, self._ledger.currency)
+
+    def _require_normal(self, verb: str) -> None:
+        """Refuses what would waste budget where epsilons add up."""
+        if self._ledger.currency == "epsilon":
+            raise SessionError(
+                f"a session with a budget of PureDP cannot {verb}: a look and the rest of a plan cost more together "
+                "than the plan; nothing was spent: use session.release, or a ledger with ZCDP, GDP or ApproxDP."
+            )
 
     def _tell(self, step: str, done: int, total: int | None) -> None:
         if self._progress is not None:
@@ -320,8 +333,8 @@ class Measuring:
         self, missing: Missing, at: SessionStanding, purpose: str, what: str, step: Mapping[str, Any] | None = None
     ) -> SessionStanding:
         """Pays for a measurement, makes it, and keeps it."""
-        assert missing.measurements.currency == "pcost"  # the increment is one of Γ
-        if at.parts and composed_cost([*at.plans, missing.plan]) > missing.together:  # it may be known for a while
+        assert missing.measurements.currency == self._ledger.currency
+        if at.parts and composed_price([*at.plans, missing.plan]) > missing.together:  # it may be known for a while
             raise SessionError("the measurement costs more than was worked out; this is a defect, nothing was spent.")
         self._account.require(at, self._price(missing, at), what)
         if at.parts:

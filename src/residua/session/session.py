@@ -14,7 +14,7 @@ from residua.errors import SessionError
 from residua.files import require_path
 from residua.measurement import Ledger
 from residua.measurement.job import Progress, require_agreement
-from residua.measurement.ledger_entries import stated
+from residua.measurement.ledger_entries import allowance, stated
 from residua.plans.contract import Plan
 from residua.plans.strata.making import by_group
 from residua.privacy import AddRemove, Guarantee, Unit
@@ -25,7 +25,7 @@ from residua.session.accounts import Account, SessionStanding, Status
 from residua.session.adapting import Adaptive
 from residua.session.choice import Choice, GroupChoice
 from residua.session.measuring import by_name, look_at, require_domain, require_telling, was_taken
-from residua.session.state import Stored, check_place, digest_of_measured, open_folder, require_gaussian
+from residua.session.state import Stored, check_place, digest_of_measured, open_folder, require_one_currency
 from residua.showing import Reported, lasting_bar
 from residua.source import source_of
 from residua.source.options import Tallies
@@ -40,6 +40,8 @@ class Session(Adaptive, Reported, Quotable):
     Everything measured in a session is kept, and every answer is the best linear unbiased estimate from all of it.
     The ledger is debited the increment of what everything together costs, `max diag (Γ_1 + … + Γ_k)`, in fractions:
     asking again for something answered costs nothing, and what is measured in cells that have budget left is free.
+    With a budget of `PureDP` plans have Laplace noise: epsilons add up, a top-up pays `√(ε'² − ε²)` for a row that is
+    known with ε, and nothing is looked at to choose, which would waste budget.
 
     Guarantee: each cost is fixed before its measurement runs, is on disk before the data is counted, and the sum of
     all Γ never exceeds what was debited on any cell; so all that a session releases, however adaptively chosen, is
@@ -97,7 +99,7 @@ class Session(Adaptive, Reported, Quotable):
         path = place.with_name(f"{place.name}.session") if state is None else Path(state)
         require_path(place)
         there = given or (Ledger(place) if place.exists() else None)
-        require_gaussian(budget, None if there is None else there.budget)
+        require_one_currency(budget, None if there is None else there.budget)
         data = source_of(source)
         if given is None:
             if there is None and (path / "session.json").exists():
@@ -113,7 +115,7 @@ class Session(Adaptive, Reported, Quotable):
         own = given or Ledger(place, budget, unit=unit, dataset=fingerprint)
         folder = open_folder(path.absolute(), fingerprint, own, budget, data.options)
         limit = folder.identity.budget
-        allowed = None if limit is None else limit.pcost_allowed()
+        allowed = None if limit is None else allowance(limit)
         super().__init__(Account(folder, own, allowed), data, lasting_bar(progress), notice)
         folder.settle()
         self._standing()  # refuses a ledger that lacks a debit of the session
@@ -156,7 +158,7 @@ class Session(Adaptive, Reported, Quotable):
         return known._answering()
 
     def price(self, plan: Plan) -> Fraction:
-        """What `release(plan)` would debit now, a pcost, exactly. Reads no data."""
+        """What `release(plan)` would debit now, a pcost or with Laplace noise an epsilon, exactly. Reads no data."""
         at = self._standing()
         return self._price(self._missing(self._checked(plan), at), at)
 
@@ -164,10 +166,11 @@ class Session(Adaptive, Reported, Quotable):
         """Measures what is missing of a plan and answers it from everything the session has measured.
 
         Guarantee: every query of the plan is at least as accurate as the plan says, and no linear unbiased estimate
-        from what was measured is more accurate. What is answered already is not debited and not measured.
+        from what was measured is more accurate. What is answered already is not debited and not measured. (With
+        Laplace noise, variances stated are up to a part in 10,000 larger, for pooling in integers.)
 
         Raises:
-            PlanError: a plan of another domain or unit, or of a kind that cannot be pooled (pure DP).
+            PlanError: a plan of another domain or unit, or of a kind that cannot be pooled.
             LedgerError: the budget does not allow it. Nothing is spent.
         """
         with self._folder.locked():
@@ -204,6 +207,7 @@ class Session(Adaptive, Reported, Quotable):
         Raises:
             PlanError: candidates between which `choose` would refuse to choose.
         """
+        self._require_normal("choose")
         named, at = by_name(candidates, self._ledger.unit), self._standing()
         require_domain(next(iter(named.values())), at.plans)
         look, left = look_at(named, at.plans, self._tell)
@@ -258,6 +262,7 @@ class Session(Adaptive, Reported, Quotable):
                 that would tell nothing. Nothing is spent.
             LedgerError: a candidate costs more than the budget. Nothing is spent.
         """
+        self._require_normal("choose")
         named = by_name(candidates, self._ledger.unit)
         if by is not None:
             named = {name: by_group(plan, by=by) for name, plan in named.items()}

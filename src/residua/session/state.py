@@ -231,14 +231,13 @@ def salted(salt: str, fingerprint: str) -> str:
 PRIVATE_FOLDER, PRIVATE_FILE = 0o700, 0o600
 
 
-def require_gaussian(*promised: Guarantee | None) -> None:
-    """Refuses pure DP before anything is made: a session adds up the matrices of Gaussian noise."""
-    for given in promised:
-        if isinstance(given, PureDP):
-            raise SessionError(
-                f"a session measures with Gaussian noise, which cannot keep {given!r} at any scale; nothing was spent: "
-                "use rs.measure, or a ledger with a budget of ZCDP, GDP or ApproxDP."
-            )
+def require_one_currency(budget: Guarantee | None, held: Guarantee | None) -> None:
+    """Refuses, before anything is made, a session and a ledger of which one counts epsilons alone."""
+    if budget is not None and held is not None and isinstance(budget, PureDP) != isinstance(held, PureDP):
+        raise SessionError(
+            f"the session's budget {budget!r} and the ledger's {held!r} are not counted alike; nothing was spent: give "
+            "both as PureDP, or neither."
+        )
 
 
 def check_place(path: Path) -> None:
@@ -352,11 +351,8 @@ def _read_identity(document: Path, ledger: Ledger) -> SessionIdentity:
         body: dict[str, Any] = read_document(document, KIND, VERSION)
         with contextlib.suppress(OSError):
             document.chmod(PRIVATE_FILE)  # a copy may be open to others
-        key = str(body["key"])
-        budget = guarantee_of_body(body["budget"])
-        return SessionIdentity(
-            key, _salt(ledger, key), str(body["dataset"]), str(body["ledger"]), budget, str(body["counted"])
-        )
+        key, dataset, head, counted = (str(body[name]) for name in ("key", "dataset", "ledger", "counted"))
+        return SessionIdentity(key, _salt(ledger, key), dataset, head, guarantee_of_body(body["budget"]), counted)
     except (FileError, LookupError, TypeError, ValueError, AttributeError) as problem:
         why = str(problem).rstrip(".")
         raise FileError(f"{str(document)!r} does not describe a session ({why}); restore it from a copy.") from None

@@ -150,29 +150,6 @@ class Loss:
         return "Loss(confidential)"
 
 
-def chosen(
-    persons: Words, codes: Any, weights: NDArray[np.int64] | None, bound: PersonBound
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Which rows are counted, and how often each, of rows that are complete by person.
-
-    Guarantee: what is chosen of a person, as a multiset of codes, is a function of that person's rows and the key.
-
-    Args:
-        persons: the hash of each row's person (`person_hashes`), (rows, 2).
-        codes: a row of codes for each attribute, in the order of the domain, none negative, (attributes, rows).
-        weights: how many records each row stands for, one when not given.
-        bound: how many may be chosen.
-
-    Returns:
-        Numbers of rows, each with other codes or of another person, and how many records are counted for it.
-
-    Raises:
-        SourceError: a person with 2^24 records or more that are all alike.
-    """
-    rows, counts, _ = chosen_packed(packed(persons, codes, weights, bound), bound, weighted=weights is not None)
-    return rows, counts
-
-
 def packed(persons: Words, codes: Any, weights: NDArray[np.int64] | None, bound: PersonBound) -> Words:
     """Rows as 64-bit numbers: the person (two), the codes, and the count if there is one, (rows, 2 + words [+ 1])."""
     rows = np.zeros((len(persons), 2 + bound.words + (weights is not None)), dtype=np.uint64)
@@ -195,7 +172,16 @@ def unpacked(rows: Words, bound: PersonBound) -> list[NDArray[np.int32]]:
 def chosen_packed(
     rows: Words, bound: PersonBound, *, weighted: bool
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], Loss]:
-    """As `chosen`, of packed rows; and what was left out."""
+    """Which rows are counted, how often each, and what was left out, of packed rows that are complete by person.
+
+    Guarantee: what is chosen of a person, as a multiset of codes, is a function of that person's rows and the key.
+
+    Returns:
+        Numbers of rows, each with other codes or of another person; how many records are counted for it; the loss.
+
+    Raises:
+        SourceError: a person with 2^24 records or more that are all alike.
+    """
     from residua.source.person_kernel import choose  # loads Numba
 
     order = np.argsort(rows[:, 0], kind="stable")

@@ -53,13 +53,7 @@ class Checked:
     """
 
     def __init__(
-        self,
-        source: Records,
-        domain: Domain,
-        progress: Progress | None,
-        bound: PersonBound | None,
-        *,
-        keep: bool = True,
+        self, source: Records, domain: Domain, progress: Progress | None, bound: PersonBound | None, *, keep: bool
     ) -> None:
         total = layout_of(closure([], len(domain)), domain.sizes)  # one table of one cell: how many records there are
         room = min(_MOST_KEPT, (free_bytes() or _MOST_KEPT) // 4)
@@ -67,11 +61,10 @@ class Checked:
         self._domain = domain
         # Which records of a person are counted is decided by the ledger's key, after the debit: ids are kept as is.
         self._codes = KeptCodes(domain, room) if keep else None
-        first = (
-            source.count(domain, total, progress, bound)
-            if self._codes is None
-            else count(source, domain, total, progress, bound, keep=self._codes)
-        )
+        if self._codes is None:
+            first = source.count(domain, total, progress, bound)
+        else:
+            first = count(source, domain, total, progress, bound, keep=self._codes)
         self.records, self.fingerprint = int(first.tables[0]), first.fingerprint
         self._tallies = first.tallies
 

@@ -26,7 +26,7 @@ from residua.source.accumulate import (
     taken,
 )
 from residua.source.bound import Loss, PersonBound
-from residua.source.mixture import Mixture
+from residua.source.mixture import RecordParts
 from residua.source.options import MOST_RECORDS, Options, Problems, Tallies, Tally
 
 if TYPE_CHECKING:
@@ -170,8 +170,8 @@ class Counting:
         only: SomeGroups | None = None,
     ) -> None:
         self.pool = ThreadPoolExecutor(max_workers=processors())
-        mixture = Mixture.of(domain) if domain.amounts else None
-        self._tables = CountedTables(tables_of_layout(layout), rows, self.pool, way, only, mixture)
+        parts = RecordParts.of(domain) if domain.amounts else None
+        self._tables = CountedTables(tables_of_layout(layout), rows, self.pool, way, only, parts)
         self._persons: Persons | None = None
         if bound is not None:
             from residua.source.persons import Persons  # loads Arrow
@@ -227,7 +227,7 @@ class Buffer:
         capacity: int,
         used: Sequence[int] | None = None,
         only: SomeGroups | None = None,
-        mixture: Mixture | None = None,
+        mixture: RecordParts | None = None,
     ) -> None:
         self._capacity = max(capacity, 1)
         self.codes: Codes = np.zeros((len(sizes), self._capacity), dtype=smallest(int(sizes.max())))
@@ -284,7 +284,7 @@ class CountedTables:
         pool: Executor,
         way: Way | None = None,
         only: SomeGroups | None = None,
-        mixture: Mixture | None = None,
+        mixture: RecordParts | None = None,
     ) -> None:
         self._accumulator = Accumulator(tables, rows, pool, way)
         each = int(tables.cells.sum()) // max(len(tables), 1)

@@ -141,34 +141,27 @@ class Dialect:
             batch: of text.
             codes: the columns in which 1.234 is a code, not a number.
         """
-        import pyarrow as pa
-
-        numbers = [(_MARKED, _pointed)] if self.decimal == "," else []
-        columns = [
-            _rewritten(column, (*self.rewriters, *(() if name in codes else numbers)))
-            for name, column in zip(batch.schema.names, batch.columns, strict=True)
-        ]
-        return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+        numbers = [_NUMBERS] if self.decimal == "," else []
+        return _rewritten(batch, lambda name: (*self.rewriters, *(() if name in codes else numbers)))
 
     def with_numbers(self, batch: Any, codes: Collection[str]) -> Any:
         """What `read` left of these columns, as if they held numbers: how a fingerprint has them."""
-        import pyarrow as pa
-
-        columns = [
-            _rewritten(column, ((_MARKED, _pointed),)) if name in codes else column
-            for name, column in zip(batch.schema.names, batch.columns, strict=True)
-        ]
-        return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+        return _rewritten(batch, lambda name: (_NUMBERS,) if name in codes else ())
 
 
-def _rewritten(column: Any, rewriters: Sequence[Rewriter]) -> Any:
+def _rewritten(batch: Any, rewriters: Callable[[str], Sequence[Rewriter]]) -> Any:
+    """The batch with what matches a pattern, among those of its column, rewritten."""
+    import pyarrow as pa
     import pyarrow.compute as pc
 
-    for pattern, rewritten in rewriters:
-        matching = pc.match_substring_regex(column, rf"^\s*(?:{pattern})\s*$")
-        if pc.any(matching).as_py():
-            column = pc.replace_with_mask(column, matching, rewritten(column.filter(matching)))
-    return column
+    columns = []
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        for pattern, rewritten in rewriters(name):
+            matching = pc.match_substring_regex(column, rf"^\s*(?:{pattern})\s*$")
+            if pc.any(matching).as_py():
+                column = pc.replace_with_mask(column, matching, rewritten(column.filter(matching)))
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
 
 def _pattern(form: str) -> str:
@@ -237,6 +230,7 @@ def _pointed(column: Any) -> Any:
     return pc.replace_substring(digits, ",", ".")
 
 
+_NUMBERS: Rewriter = (_MARKED, _pointed)
 COMMAS, TABS = Dialect(), Dialect("\t")  # what is usual
 
 

@@ -18,7 +18,7 @@ from residua.source.accumulate import Columns, Weights, taken
 
 
 @dataclass(frozen=True)
-class Mixture:
+class RecordParts:
     """How the records of a domain with amounts are divided.
 
     Args:
@@ -30,10 +30,10 @@ class Mixture:
     each: tuple[tuple[int, int], ...]
 
     @staticmethod
-    def of(domain: Domain) -> Mixture:
-        """That of a domain with amounts."""
+    def of(domain: Domain) -> RecordParts | None:
+        """That of a domain with amounts; nothing for one without."""
         units = ((domain.position(name), domain.parts // (domain[name].coded - 1)) for name in domain.amounts)
-        return Mixture(domain.parts, tuple(units))
+        return RecordParts(domain.parts, tuple(units)) if domain.amounts else None
 
     def divided(self, codes: Columns, weights: Weights) -> Iterator[tuple[Columns, Weights]]:
         """The rows again, once per number of amounts that are high, with how many parts of a record each stands for.

@@ -77,13 +77,8 @@ class Source(Records):
         """
         from residua.source.text_files import DelimitedSource
 
-        notation: Notation = {
-            "delimiter": delimiter,
-            "encoding": encoding,
-            "decimal": decimal,
-            "date_format": date_format,
-        }
-        return _source(DelimitedSource(paths, options_of(options), **notation))
+        form: Notation = {"delimiter": delimiter, "encoding": encoding, "decimal": decimal, "date_format": date_format}
+        return _source(DelimitedSource(paths, options_of(options), **form))
 
     @staticmethod
     def parquet(paths: Paths, **options: Unpack[SourceOptions]) -> Source:

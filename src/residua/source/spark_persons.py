@@ -64,7 +64,7 @@ def bucketed_partition(task: tasks.SparkTask, batches: Iterator[Any]) -> Iterato
                 yield from buckets.sent()
         if not tally.problems:
             yield from buckets.sent()
-            proof = tasks.proof_of_records(tally.digest.parts)
+            proof = tasks.proof_of(tally.digest.parts)
             yield from (tasks.row_of(bucket, b"", proof) for bucket in range(tasks.BUCKETS + 1))
     tally.no_person, tally.loss = persons.nobody, persons.loss
     yield tasks.row_of(tasks.NOTE, b"", tally.to_bytes())
@@ -81,7 +81,7 @@ def chosen_partition(task: tasks.SparkTask, batches: Iterator[Any]) -> Iterator[
     tally.loss, seen = Loss.none(), Counter[str]()
 
     def prove() -> bytes:
-        proof = tasks.proof_of_buckets(seen)
+        proof = tasks.proof_of(seen)
         seen.clear()
         return proof
 

@@ -38,7 +38,7 @@ from residua.source.accumulate import PLAIN_WORK, Accumulator, Columns, FlatTabl
 from residua.source.bound import PersonBound
 from residua.source.counting import Buffer, Coded, CountedTables, coded, columns_needed
 from residua.source.digest import Digest
-from residua.source.mixture import Mixture
+from residua.source.mixture import RecordParts
 from residua.source.options import Options, Problems, Tally
 from residua.source.persons import PARTS
 from residua.source.records import Records
@@ -117,13 +117,8 @@ APART = BUCKETS  # the bucket of records without a person that count as persons 
 Parts = tuple[int, int, int]  # of a digest: the number of records, and two sums
 
 
-def proof_of_records(parts: Parts) -> bytes:
-    """The proof of a table that counts the records of a digest."""
-    return json.dumps(parts).encode()
-
-
-def proof_of_buckets(seen: Counter[str]) -> bytes:
-    """The proof of a table that counts buckets: how many, by the fingerprint of the data they saw."""
+def proof_of(seen: Parts | Counter[str]) -> bytes:
+    """The proof of a table: the digest of its records; or how many buckets it counts, by the fingerprint they saw."""
     return json.dumps(seen).encode()
 
 
@@ -131,11 +126,11 @@ def merged(proofs: Sequence[bytes]) -> bytes:
     """The proof of the sum of tables."""
     plain = [json.loads(proof) for proof in proofs]
     if any(isinstance(each, dict) for each in plain):
-        return proof_of_buckets(sum((Counter(each) for each in plain), Counter()))
+        return proof_of(sum((Counter(each) for each in plain), Counter()))
     digest = Digest()
     for parts in plain:
         digest.merge(tuple(parts))
-    return proof_of_records(digest.parts)
+    return proof_of(digest.parts)
 
 
 def proven(proofs: Sequence[bytes], *, bounded: bool) -> str | None:
@@ -251,7 +246,7 @@ def counted_partition(task: SparkTask, batches: Iterator[Any]) -> Iterator[Any]:
         nonlocal proven
         rows, *sums = ((now - then) % 2**64 for now, then in zip(tally.digest.parts, proven, strict=True))
         proven = tally.digest.parts
-        return proof_of_records((rows, sums[0], sums[1]))
+        return proof_of((rows, sums[0], sums[1]))
 
     with noted(tally.problems), pool_of() as pool:
         require_same_version(task.version)
@@ -303,7 +298,7 @@ def require_same_version(version: str) -> None:
 class Whole:
     """All tables in one buffer, sent once at the end."""
 
-    def __init__(self, tables: FlatTables, pool: ThreadPoolExecutor, mixture: Mixture | None) -> None:
+    def __init__(self, tables: FlatTables, pool: ThreadPoolExecutor, mixture: RecordParts | None) -> None:
         self._tables = CountedTables(tables, None, pool, mixture=mixture)
 
     def add(self, codes: Columns, weights: Weights, prove: Prove) -> Iterator[Any]:
@@ -320,7 +315,7 @@ class InBlocks:
     """Codes of rows, held until they fill a buffer and then counted block by block: one block is held at a time."""
 
     def __init__(
-        self, tables: FlatTables, bounds: Sequence[int], pool: ThreadPoolExecutor, mixture: Mixture | None
+        self, tables: FlatTables, bounds: Sequence[int], pool: ThreadPoolExecutor, mixture: RecordParts | None
     ) -> None:
         self._tables, self._bounds, self._pool = tables, bounds, pool
         each = len(tables.sizes) * np.dtype(smallest(int(tables.sizes.max()))).itemsize
@@ -347,8 +342,7 @@ class InBlocks:
 
 def counting_of(task: SparkTask, pool: ThreadPoolExecutor) -> Whole | InBlocks:
     """The way a task counts."""
-    domain = domain_of(task.domain)
-    mixture = Mixture.of(domain) if domain.amounts else None
+    mixture = RecordParts.of(domain_of(task.domain))
     if len(task.bounds) > 2:
         return InBlocks(task.tables, task.bounds, pool, mixture)
     return Whole(task.tables, pool, mixture)

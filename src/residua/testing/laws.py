@@ -24,8 +24,16 @@ from residua.plans.noise import guarantee_like
 from residua.plans.verifier import POINT, composed_cost, priced
 from residua.privacy import AddRemove, Guarantee, Person, PureDP, ReplaceOne, Unit
 from residua.privacy.exact import round_up
-from residua.testing.case import Case, require, require_close, require_refusal
-from residua.testing.measured import changes_of, inverse, measured_by, measured_exactly
+from residua.testing.case import (
+    Case,
+    changes_of,
+    inverse,
+    measured_by,
+    measured_exactly,
+    require,
+    require_close,
+    require_refusal,
+)
 from residua.workload import Workload
 
 # By how much a price may be above the truth: independent noise along a tree is added up in floats.

@@ -18,6 +18,7 @@ from starlette.staticfiles import StaticFiles
 from residua.errors import ResiduaError, SpecError
 from residua.report.page import style
 from residua.ui.documents import Desk, Document, demo, empty, opened
+from residua.ui.drafts import read_draft, write_draft
 from residua.ui.planning import LIMIT, PATIENT, PlanningProcesses, SlowError, SupersededError, TooLongError
 
 _MOST_BESIDE = 3
@@ -51,6 +52,8 @@ class Pages:
             "/stop": self.stop,
             "/open": self.open,
             "/start": self.start,
+            "/draft": self.draft,
+            "/public": self.public,
             "/save": self.save,
             "/download": self.download,
             "/report": self.report,
@@ -74,10 +77,15 @@ class Pages:
             answer = await self.released({})
             return answer if "error" in answer else {"release": answer}
         if which == "first":
-            return self.first()
+            return {**self.first(), "draft": read_draft(self._desk.path)}
         path = self._desk.path
         named = empty() if path is None else empty(path.name, path.parent)
         return self._shown(self._desk.add(demo() if which == "demo" else named))
+
+    async def draft(self, body: Body) -> Body:
+        """Keeps the draft of the page beside the file of the command line, or forgets it."""
+        write_draft(self._desk.path, _table(body, "draft") or None)
+        return {}
 
     async def open(self, body: Body) -> Body:
         """A document from the text of a specification that the user chose."""
@@ -98,6 +106,12 @@ class Pages:
         more["unfinished"] = [body["form"][kind][i].get("name") for kind, i, _ in problems if kind == "attributes"]
         limit = PATIENT if body.get("patient") is True else LIMIT
         return await self._ask("plan", document, content, page=_page(body), limit=limit, **more)
+
+    async def public(self, body: Body) -> Body:
+        """Counts that were published before, of a release or a table that the user chose on the page."""
+        document = self._desk[body.get("document")]
+        content, *_ = document.sound(_table(body, "form"))
+        return await self._ask("public", document, content, files=_table(body, "files"), limit=PATIENT)
 
     async def stop(self, body: Body) -> Body:
         """Lets go whatever the page has asked."""

@@ -147,6 +147,7 @@ class Desk:
         content = text.encode()
         write_atomically(target, content, ours=lambda head: True)
         self._digest = digest_of(content)
+        self._documents[self.first] = opened(content, self.path.name, self.path.parent)  # what a reload shows
 
     def _read(self, path: Path) -> Document:
         if not path.exists():

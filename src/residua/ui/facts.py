@@ -26,6 +26,7 @@ from residua.ui.preview import expected, outlook, preview
 ROWS = 15
 _DELTA = 1e-6
 _MOST_ROWS = 2_000
+_MOST_HEADLINES = 6
 _LISTED = 2**15  # tables among which one can be searched for
 _MOST_QUERIES = 2**22  # beyond, a wish is judged by the mean variance of a table
 
@@ -36,7 +37,8 @@ def facts_of(spec: Spec, options: Mapping[str, Any], beside: Sequence[Spec] = ()
     Args:
         spec: the specification.
         options: `find`, a text that titles must hold; `order`, "asked" or "worst"; `rows`, how many are listed;
-            `people` and `public`, what the user expects (`preview.expected`); `table`, the one to be drawn.
+            `people` and `public`, what the user expects (`preview.expected`); `table`, the one to be drawn;
+            `headlines`, the tables whose errors the curve shows.
         beside: other specifications, whose plans stand beside this one.
     """
     plan = make_plan(spec)
@@ -121,8 +123,16 @@ def _accuracy(
         "spread": errors.spread,
         "rows": rows,
         "matching": len(places),
-        "lines": [_row(one) for one in curves(errors)],
+        "lines": [_row(one) for one in _headlines(errors, options)],
     }
+
+
+def _headlines(errors: Accuracy, options: Mapping[str, Any]) -> list[ListedTable]:
+    """The tables on the curve: those that the user chose, in this order, else some that stand for all."""
+    chosen = options.get("headlines") or []
+    wanted = {str(one.get("title")): i for i, one in enumerate(chosen) if isinstance(one, Mapping)}
+    headlines = sorted((one for one in errors.listed if one.title in wanted), key=lambda one: wanted[one.title])
+    return headlines[:_MOST_HEADLINES] or curves(errors)
 
 
 def _row(one: ListedTable) -> dict[str, Any]:

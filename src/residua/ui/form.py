@@ -14,7 +14,7 @@ from residua.errors import SpecError
 from residua.ui.parts import form_of_attribute, form_of_table, has_wish, settings_of_attribute, settings_of_table
 from residua.ui.typed import Field, filled, number, read_fields, rest_of, rest_text, whole, with_rest, written
 
-KEPT = ("source", "ledger", "session", "plan", "facts")
+KEPT = ("source", "ledger", "session", "plan", "facts", "report")
 _LEAST = "least"
 _RULES = "impossible"
 _CURRENCIES = {"rho": ("rho",), "mu": ("mu",), "approx": ("epsilon", "delta"), "pure": ("epsilon",)}

@@ -17,7 +17,7 @@ from residua.plans.objectives import TotalVariance
 from residua.privacy import AddRemove, Guarantee
 from residua.ui.parts import ALONG
 
-_OPTIONS = ("unknown", "missing", "levels", "clipped", "measured_in")
+_OPTIONS = ("unknown", "missing", "levels", "clipped", "measured_in", "largest")
 _WORDS = ("title", "description", "code", "meanings")
 _MAKE = {
     "values": ("rs.Categories", ("values",)),
@@ -76,8 +76,9 @@ def _cells(spec: Spec, workload: list[Mapping[str, Any]], title: str) -> Iterato
 def _domain(spec: Spec) -> str:
     settings = settings_of_domain(spec.domain)
     rules = settings.pop("impossible", []) if spec.domain.impossible else []
+    language = settings.pop("language") if spec.domain.language else ""
     lines = [f"    {name!r}: {_attribute(declared)},\n" for name, declared in settings.items()]
-    tail = f", impossible={_long(rules)}" if rules else ""
+    tail = (f", impossible={_long(rules)}" if rules else "") + (f", language={language!r}" if language else "")
     return f"domain = rs.Domain({{\n{''.join(lines)}}}{tail})"
 
 

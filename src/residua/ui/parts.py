@@ -78,6 +78,8 @@ def settings_of_attribute(form: Mapping[str, Any]) -> tuple[str, dict[str, Any]]
     if str(kind) not in _ATTRIBUTES:
         raise SpecError(f"{where}: {kind!r} is no kind of attribute; reload the page.")
     settings = read_fields(where, _ATTRIBUTES[str(kind)], form)
+    if kind == "values" and not settings["values"]:
+        raise SpecError(f"{where}: which values can it have? Write them, one per line.")
     read = _TYPES.get(str(form.get("type")))
     if kind == "values" and read is not None:
         settings["values"] = [read(where, one) for one in settings["values"]]

@@ -46,6 +46,7 @@ class PlanningProcesses:
         self._command = command
         self._free: asyncio.Queue[asyncio.subprocess.Process] = asyncio.Queue()
         self._all: set[asyncio.subprocess.Process] = set()
+        self._loading: set[asyncio.Task[None]] = set()
         self._latest: dict[str, int] = {}
         self._turn = asyncio.Lock()
 
@@ -57,6 +58,7 @@ class PlanningProcesses:
         """Ends all processes."""
         for process in list(self._all):
             await self._end(process)
+        await asyncio.gather(*self._loading)
 
     async def ask(self, request: Mapping[str, Any], *, page: str = "", limit: float = LIMIT) -> dict[str, Any]:
         """The answer of a process.
@@ -97,7 +99,7 @@ class PlanningProcesses:
                     break
                 if passed > limit:
                     raise SlowError
-                if passed > _GRACE / 2 and self._free.empty():
+                if passed > _GRACE / 2 and self._free.empty() and not self._loading:
                     await self._begin()  # warm, should this one be ended
                 if passed > _GRACE and self._latest[page] != mine:
                     raise SupersededError
@@ -117,7 +119,7 @@ class PlanningProcesses:
 
     async def _replace(self, process: asyncio.subprocess.Process) -> None:
         await self._end(process)
-        if self._free.empty():
+        if self._free.empty() and not self._loading:
             await self._begin()
 
     async def _begin(self) -> None:
@@ -130,6 +132,14 @@ class PlanningProcesses:
             start_new_session=True,  # so that what it starts ends with it, and Ctrl-C is the server's
         )
         self._all.add(process)
+        loading = asyncio.create_task(self._loaded(process))
+        self._loading.add(loading)
+        loading.add_done_callback(self._loading.discard)
+
+    async def _loaded(self, process: asyncio.subprocess.Process) -> None:
+        """Waits for the line by which a process says that it is there: on a busy machine longer than any limit."""
+        assert process.stdout is not None
+        await process.stdout.readline()
         self._free.put_nowait(process)
 
     async def _end(self, process: asyncio.subprocess.Process) -> None:

@@ -22,7 +22,7 @@ from residua.plans.contract import Plan
 from residua.published.quality import grades, sizes_for
 from residua.published.table import Table
 from residua.report.accuracy import LAPLACE_REACH, NORMAL_REACH, ListedTable
-from residua.report.pictures import picture
+from residua.report.pictures import every_interval, heading_of, picture
 from residua.ui.typed import size
 
 _MOST_CELLS = 2**16
@@ -79,9 +79,7 @@ def expected(domain: Domain, options: Mapping[str, Any]) -> Expected | None:
 
 def _shares(domain: Domain, name: str, pairs: list[Any]) -> Floats:
     """Shares from labels and public counts; what is not listed is not expected."""
-    places = {
-        key: i for i, label in enumerate(domain[name].labels) for key in (str(label), title_of(domain[name], label))
-    }
+    places = places_of(domain, name)
     shares = np.zeros(domain[name].size)
     for pair in pairs:
         label, amount = (str(part).strip() for part in pair)
@@ -91,6 +89,12 @@ def _shares(domain: Domain, name: str, pairs: list[Any]) -> Floats:
     if not shares.sum() > 0:
         raise SpecError(f"{name}: the public counts are all zero; write at least one, or none.")
     return np.asarray(shares / shares.sum())
+
+
+def places_of(domain: Domain, name: str) -> dict[str, int]:
+    """Where each value of an attribute stands, by its label and by its title."""
+    labels = enumerate(domain[name].labels)
+    return {key: i for i, label in labels for key in (str(label), title_of(domain[name], label))}
 
 
 def preview(plan: Plan, guess: Expected | None, wanted: Any) -> dict[str, Any] | None:
@@ -105,15 +109,17 @@ def preview(plan: Plan, guess: Expected | None, wanted: Any) -> dict[str, Any] |
     counts = guess.counts(plan.domain, names)
     reach = LAPLACE_REACH if plan.noise.currency == "epsilon" else NORMAL_REACH
     table = Table(plan.domain, names, counts, stddev, reach)
-    error = float(np.sqrt(np.mean(np.square(stddev))))
+    error, drawn = float(np.sqrt(np.mean(np.square(stddev)))), shown(picture(table))
+    if drawn is not None:  # the page says it in words
+        drawn["caption"] = drawn["caption"].replace(every_interval(reach * error), "").strip()
     return {
         "names": list(names),
-        "title": " × ".join(names) or "total",
+        "title": heading_of(table),
         "stddev": error,
         "margin": reach * error,
         "typical": guess.people / max(counts.size, 1),
         "flags": np.bincount(grades(counts, stddev).ravel(), minlength=3).tolist(),
-        "picture": shown(picture(table)),
+        "picture": drawn,
     }
 
 

@@ -21,10 +21,11 @@ import msgspec
 
 from residua.cli.planning import make_plan
 from residua.cli.spec import Spec, spec_of
-from residua.errors import ResiduaError
+from residua.errors import ResiduaError, SpecError
 from residua.report.contents import report_html
 from residua.ui.facts import facts_of
 from residua.ui.notebook import notebook
+from residua.ui.public import published_counts
 from residua.ui.released import released
 
 Request = Mapping[str, Any]
@@ -77,6 +78,14 @@ def _notebook(request: Request) -> dict[str, Any]:
     return {"text": notebook(_spec(request), request["content"]["workload"], request["title"]).decode()}
 
 
+def _public(request: Request) -> dict[str, Any]:
+    columns = _finished({**request, "content": {**request["content"], "workload": []}})[0]["domain"]
+    if not columns:
+        raise SpecError("no column is finished yet; say what one of them may hold.")
+    spec = _spec(request, {"domain": columns, "workload": [_TOTAL], "privacy": {"rho": 1.0}})
+    return published_counts(spec.domain, request["files"])
+
+
 def _check(request: Request) -> dict[str, Any]:
     _spec(request)
     return {}
@@ -87,6 +96,7 @@ _TASKS: dict[str, Callable[[Request], dict[str, Any]]] = {
     "report": _report,
     "notebook": _notebook,
     "check": _check,
+    "public": _public,
     "released": released,
 }
 
@@ -161,6 +171,8 @@ def main() -> None:
     requests: queue.Queue[Request] = queue.Queue()
     threading.Thread(target=_requests, args=(sys.stdin.buffer, requests), daemon=True).start()
     warm = False
+    out.write(b"ready\n")
+    out.flush()
     while True:
         out.write(msgspec.json.encode(answer(requests.get())) + b"\n")
         out.flush()

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from residua.linalg.arrays import Floats
-from residua.plans.algebra import ElementwiseAlgebra
+from residua.plans.algebra import ElementwiseAlgebra, priced
 from residua.plans.blockwise.facts import BlockRows
 from residua.plans.blockwise.plan import BlockwisePlan
 from residua.plans.combining import register_closed
@@ -63,5 +63,5 @@ def _with_precisions(like: BlockwisePlan, precisions: Floats, workload: Workload
     return like.replaced(precisions=precisions, workload=workload)
 
 
-BLOCKWISE = ElementwiseAlgebra(_aligned, _with_precisions)
+BLOCKWISE = ElementwiseAlgebra(_aligned, priced(_with_precisions))
 register_closed(agree, BLOCKWISE)

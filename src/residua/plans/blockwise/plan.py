@@ -19,11 +19,10 @@ from numpy.typing import NDArray
 from residua.domain import Domain
 from residua.errors import PlanError, VerificationError
 from residua.language import mark
-from residua.linalg.arrays import Floats, Integers
+from residua.linalg.arrays import Floats, Integers, keep_fixed
 from residua.plans.blockwise.bounds import coordinates_of, gap_of_any
-from residua.plans.blockwise.estimator import BlockwiseEstimator
 from residua.plans.blockwise.facts import BlockFacts, BlockRows
-from residua.plans.blockwise.measurements import BlockwiseMeasurements
+from residua.plans.blockwise.measurements import BlockwiseEstimator, BlockwiseMeasurements
 from residua.plans.cells import MOST_COLUMNS, Grouping
 from residua.plans.contract import Plan
 from residua.plans.levels import AttributeLevels, Block, below, rank, table_for
@@ -83,11 +82,9 @@ class BlockwisePlan(Plan):
                 raise PlanError("a block is listed without one below it.")
         if len(self.numbers) != len(listed) or not set(self.numbers) <= set(range(len(self.strategies))):
             raise PlanError("the strategies do not fit the blocks; give one for each.")
-        precisions = np.array(self.precisions, dtype=np.float64)
-        if precisions.shape != (len(listed),) or not (np.isfinite(precisions) & (precisions >= 0)).all():
+        keep_fixed(self, "precisions", dtype=np.float64)
+        if self.precisions.shape != (len(listed),) or not (np.isfinite(self.precisions) & (self.precisions >= 0)).all():
             raise PlanError("precisions must be finite and not negative, one for each block.")
-        precisions.setflags(write=False)
-        object.__setattr__(self, "precisions", precisions)
 
     @property
     def comparison_class(self) -> str:
@@ -164,11 +161,6 @@ class BlockwisePlan(Plan):
         ):
             return math.inf
         return gap_of_any(self.axes, self.workload, self.total_variance(self.workload) * self.pcost)
-
-    @property
-    def advice(self) -> str:
-        """Nothing: what a matrix plan could save at most is `gap_any`, where it is known."""
-        return ""
 
     @property
     def remarks(self) -> tuple[tuple[str, str], ...]:

@@ -267,8 +267,7 @@ def nothing(like: Plan, objective: str) -> MatrixPlan:
 
 def guaranteed(plan: MatrixPlan, like: Plan) -> MatrixPlan:
     """The plan with the guarantee that its integers give, in the currency of another."""
-    cost = float(plan.measurements.price(plan.unit)) if plan.pcost else 0.0
-    return plan.replaced(guarantee=guarantee_like(like.guarantee, cost))
+    return plan.replaced(guarantee=guarantee_like(like.guarantee, plan.unit_pcost))
 
 
 def noisier(plan: MatrixPlan, like: Plan, factor: float) -> MatrixPlan:

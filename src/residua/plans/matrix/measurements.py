@@ -158,6 +158,11 @@ class MatrixMeasurements(Measurements):
         if self.most_records < FEWEST_RECORDS:
             raise VerificationError("a strategy's entries are so large that measurements could overflow; plan again.")
 
+    @property
+    def scales_of_rows(self) -> Floats:
+        """The noise scale of every integer, (rows,)."""
+        return np.full(self.cells, self.scale)
+
     # ---- measuring
 
     @cached_property
@@ -168,10 +173,6 @@ class MatrixMeasurements(Measurements):
     def batches(self) -> Sequence[Batch]:
         """All rows at once."""
         return [Batch(0, np.array([self.scale]), None)]
-
-    def simulated(self, random: np.random.Generator) -> Floats:
-        """Noise like that of the measurements, in floats, (rows,): for forecasts, never for a release."""
-        return self.noise.simulated(np.full(self.cells, self.scale), random)
 
     def integers(self, batch: Batch, tables: Integers) -> Integers:
         """`B x`, from the counts of the cells, (1, rows)."""

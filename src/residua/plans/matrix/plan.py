@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.domain import Domain, Label
+from residua.domain.conditions import code_of
 from residua.errors import PlanError
-from residua.linalg.arrays import Booleans, Floats, Integers
+from residua.linalg.arrays import Booleans, Floats, Integers, keep_fixed
 from residua.plans.cells import Grouping
 from residua.plans.contract import Plan
 from residua.plans.matrix.measurements import MatrixMeasurements, column_sum, some_person
@@ -70,10 +71,7 @@ class MatrixPlan(MeasuredSpace, Plan):
     noise: Noise = NORMAL
 
     def __post_init__(self) -> None:
-        for name in ("columns", "strategy"):
-            array = np.array(getattr(self, name), dtype=np.int64)
-            array.setflags(write=False)
-            object.__setattr__(self, name, array)
+        keep_fixed(self, "columns", "strategy", dtype=np.int64)
         if self.columns.shape != (math.prod(self.shape),):
             raise PlanError(
                 f"columns has shape {self.columns.shape}; give one for each of {math.prod(self.shape)} cells."
@@ -123,15 +121,7 @@ class MatrixPlan(MeasuredSpace, Plan):
         """
         if not isinstance(cell, Mapping) or set(cell) != set(self.names):
             raise PlanError(f"cell must give a value for each of {', '.join(self.names)}.")
-        codes = []
-        for name in self.names:
-            labels = self.domain[name].labels
-            if cell[name] not in labels:
-                raise PlanError(
-                    f"{name}={cell[name]!r} is not a value of the attribute {name!r}; see domain[{name!r}].labels."
-                )
-            codes.append(labels.index(cell[name]))
-        return float(self.profile[tuple(codes)])
+        return float(self.profile[tuple(code_of(name, self.domain[name], cell[name]) for name in self.names)])
 
     def free(self, tolerance: float = 1e-6) -> Booleans:
         """Cells with budget left: more queries on them alone cost nothing, an array with one axis per attribute."""
@@ -177,10 +167,6 @@ class MatrixPlan(MeasuredSpace, Plan):
             sizes, self.attributes, self.columns, self.strategy, self.scale, self.noise, drops, names
         )
 
-    def saved_measurements(self, arrays: Mapping[str, NDArray[Any]]) -> MatrixMeasurements:
-        """The plan's own strategy."""
-        return self.compile()
-
     poses = "a histogram"
 
     def estimator(self, measurements: Measurements, noisy: NDArray[Any]) -> MatrixEstimator:
@@ -198,6 +184,10 @@ class MatrixPlan(MeasuredSpace, Plan):
         """The strategy over its noise scale."""
         if self.noise != NORMAL:
             return super().over_cells()
+        return self._cells, self.strategy / self.scale
+
+    def laplace_rows(self) -> tuple[Grouping, Floats]:
+        """The strategy over its noise scale."""
         return self._cells, self.strategy / self.scale
 
     def scaled(self, factor: float) -> Self:

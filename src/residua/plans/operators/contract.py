@@ -227,8 +227,7 @@ def total_row(n: int) -> csr_array:
 
 def operator_of_body(body: dict[str, Any], attribute: Attribute, axes: Sequence[Any]) -> Operator:
     """The operator that plain values describe."""
-    operator: Operator = Operator.readers[body["kind"]](body, attribute, axes)
-    return operator
+    return Operator.readers[body["kind"]](body, attribute, axes)
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,8 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 
 from residua.errors import PlanError, VerificationError
-from residua.linalg.arrays import Floats, Integers
-from residua.linalg.conductances import Network, nesting_of, star_network
-from residua.linalg.nested_noise import AxisNoise, NestedNoise
+from residua.linalg.arrays import Floats, Integers, keep_fixed
+from residua.linalg.conductances import AxisNoise, NestedNoise, Network, nesting_of, star_network
 from residua.linalg.path import OrderedNoise, Path, ends_path, over_running_sums, prefix_path, range_path
 from residua.machine import csr_array
 from residua.plans.operators.contract import MOST_DENSE, running_rows, total_row
@@ -141,10 +140,7 @@ class Ordered(Strategy):
     weights: Floats
 
     def __post_init__(self) -> None:
-        for name in ("q", "poles", "weights"):
-            values = np.array(getattr(self, name), dtype=np.float64)
-            values.setflags(write=False)
-            object.__setattr__(self, name, values)
+        keep_fixed(self, "q", "poles", "weights", dtype=np.float64)
         if self.q.shape != (self.size,) or self.poles.shape != self.weights.shape or self.poles.ndim != 1:
             raise PlanError("the noise along an axis does not fit it; plan again.")
 

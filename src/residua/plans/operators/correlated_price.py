@@ -21,7 +21,7 @@ import numpy as np
 
 from residua.errors import VerificationError
 from residua.linalg.arrays import Floats
-from residua.linalg.nested_noise import AxisNoise, NestedNoise
+from residua.linalg.conductances import AxisNoise, NestedNoise
 from residua.privacy.exact import round_up
 
 _MOST_PARTS = 32  # poles: each takes its time to be enclosed in fractions, and planners use two dozen at most

@@ -18,7 +18,7 @@ import numpy as np
 from residua.domain import Attribute
 from residua.errors import VerificationError
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.nested_noise import AxisNoise
+from residua.linalg.conductances import AxisNoise
 from residua.machine import csr_array
 from residua.plans.noise import LARGEST_SCALE, ORDERED, Noise
 from residua.plans.operators.contract import (

@@ -27,8 +27,17 @@ from residua.linalg.tree import SolvedTree
 from residua.machine import csr_array
 from residua.plans.noise import LAPLACE, NOISES, NORMAL, Noise
 from residua.plans.operators.contract import Operator
-from residua.plans.operators.nesting import AnyRows, Nesting, Nodes, Runs, TreeRows, branched, nesting_of, tree_rows
-from residua.plans.operators.tree_order import Order
+from residua.plans.operators.nesting import (
+    AnyRows,
+    Nesting,
+    Nodes,
+    Order,
+    Runs,
+    TreeRows,
+    branched,
+    nesting_of,
+    tree_rows,
+)
 from residua.plans.operators.tree_piece import TreePiece, piece_of
 from residua.plans.statements import packed, unpacked
 from residua.plans.tails import known_reaches, mixed_reach, ruled_reach

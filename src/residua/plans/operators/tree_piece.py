@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -57,8 +57,7 @@ class TreePiece(Piece):
     @property
     def nesting(self) -> Nesting:
         """The levels."""
-        nesting: Nesting = self.operator.nesting
-        return nesting
+        return cast("Nesting", self.operator.nesting)
 
     @property
     def start(self) -> int:

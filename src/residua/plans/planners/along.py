@@ -14,7 +14,7 @@ import numpy as np
 
 from residua.domain import Level
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.nested_noise import AxisNoise
+from residua.linalg.conductances import AxisNoise
 from residua.plans.objectives import MaxVariance, of_queries
 from residua.plans.operators.contract import running_rows
 from residua.plans.operators.correlated import Asked, terms_of

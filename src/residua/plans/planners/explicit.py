@@ -12,14 +12,13 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
 from residua.machine import linalg
 from residua.plans.cells import Grouping
-from residua.plans.matrix.integers import LARGEST_ENTRY, direct_integers, integer_strategy
+from residua.plans.matrix.integers import LARGEST_ENTRY, integer_strategy
 from residua.plans.matrix.measurements import limited_square
 from residua.plans.matrix.plan import REFINED, MatrixPlan
 from residua.plans.matrix.space import first_cells
 from residua.plans.noise import guarantee_like
-from residua.plans.objectives import QueryLoss, TotalVariance, described, least_cost, of_single_queries, query_loss
+from residua.plans.objectives import QueryLoss, described, least_cost, of_single_queries, query_loss
 from residua.plans.planners.offers import Task, finished, most_alike, relative_gap
-from residua.plans.solver.approximate import approximate
 from residua.plans.solver.dense_game import DenseGame
 from residua.plans.solver.level import MOST_CELLS, least_replacement
 from residua.plans.solver.queries import Queries, as_intervals, merged_columns, prepare
@@ -245,43 +244,3 @@ def _unit_ratio(task: Task, strategy: Floats, columns: Integers) -> float:
     if worst <= 0:
         raise PlanError("replacing a record changes none of these answers; they can be published without noise.")
     return worst / float(diagonal.max())
-
-
-def plan_biased(task: Task, bias: float) -> MatrixPlan:
-    """The plan of least total variance among those whose answers are off by at most `bias` per record.
-
-    Definition 2.5 allows `RM = F + E` with `‖E‖_{1→2} ≤ α √k`. The plan answers the nearby queries `F + E` without
-    bias; they are its `workload`, under the labels of those asked. On a table of n records the root mean square, over
-    the queries, of what answers are off by systematically is at most n times `plan.bias`.
-
-    Reference: factorization-and-projection, Definition 2.5 and Theorem 2.6.
-    """
-    from scipy.sparse import csr_array
-
-    workload, unit = task.workload, task.unit
-    if task.allowed is None or not isinstance(task.objective, TotalVariance):
-        raise PlanError("bias needs a guarantee and the least total variance; remove targets and minimise.")
-    if isinstance(bias, bool) or not isinstance(bias, int | float) or not 0 < bias < math.inf:
-        raise PlanError(f"bias={bias!r} is not a positive number; leave it out for unbiased answers.")
-    if isinstance(unit, ReplaceOne):
-        raise PlanError("bias is planned for records added or removed; use rs.AddRemove.")
-    if (workload.weights != workload.weights[0]).any():
-        raise PlanError("bias is a root mean square over all queries alike; give all queries the same weight.")
-    solution = approximate(workload.matrix, float(bias), DENSE_TOLERANCE if task.tolerance is None else task.tolerance)
-    if not solution.strategy.any():
-        raise PlanError(f"bias={bias!r} is so large that nothing needs to be measured; lower it.")
-    columns = prepare(workload.matrix, np.ones(workload.queries)).columns
-    pcost = task.allowed * BUDGET_SLACK / float(unit.scaled(1))
-    strategy, scale, step = direct_integers(solution.strategy[:, first_cells(columns)], pcost)
-    answered = (solution.recovery * step) @ strategy  # what the integers answer exactly: F + E, rounding included
-    nearby = np.where(columns >= 0, answered[:, np.maximum(columns, 0)], 0.0)
-    error = nearby - workload.matrix.toarray()
-    plan = MatrixPlan(workload.domain, workload.attributes, columns, strategy, scale, **task.stated)
-    return plan.replaced(
-        workload=Workload.of_matrix(
-            workload.domain, workload.attributes, csr_array(nearby), workload.labels, workload.weights
-        ),
-        objective=f"TotalVariance with bias {bias:g} (at most {np.abs(error).max():.3g} for one query)",
-        gap=solution.gap,
-        bias=float(np.linalg.norm(error, axis=0).max() / math.sqrt(workload.queries)),
-    )

@@ -26,7 +26,7 @@ from contextlib import closing, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -281,8 +281,7 @@ def _unpacked(packed: bytes, shared: Sequence[object]) -> _Message:
     """The message, from our own copy or thread alone."""
     unpickler = pickle.Unpickler(io.BytesIO(packed))
     unpickler.persistent_load = lambda place: shared[place]  # type: ignore[method-assign]
-    message: _Message = unpickler.load()
-    return message
+    return cast("_Message", unpickler.load())
 
 
 def _alone() -> None:

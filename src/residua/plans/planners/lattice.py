@@ -43,7 +43,7 @@ from residua.plans.product.residual_costs import replaced_records, replacement_c
 from residua.plans.saddle import Effort, Solution, Steps
 from residua.plans.search.split import EpsilonSplit, exchanged, families, starts
 from residua.plans.solver.closed_form import MarginalGame
-from residua.plans.solver.patterns import PatternSpending, least_replacing
+from residua.plans.solver.patterns import PatternSpending
 from residua.plans.strategy import Strategy, plain_strategies
 from residua.privacy import ZCDP, ReplaceOne, Unit
 from residua.privacy.costs import by_cells
@@ -165,7 +165,7 @@ def plan_marginals(task: Task) -> ProductPlan:
     game = marginal_game(workload, task.unit)
     if objective.homogeneous:
         solution = objective.solve(workload, game, effort)
-        gap, achieved = relative_gap(solution.loss * _paid(task, solution), _proven(game, solution)), solution.loss
+        gap, achieved = relative_gap(solution.loss * _paid(task, solution), solution.bound), solution.loss
     else:
         if task.allowed is None:
             cost, solution, gap = least_cost(
@@ -175,7 +175,7 @@ def plan_marginals(task: Task) -> ProductPlan:
             cost = task.allowed / _per_unit(task.unit, game)
             solution = objective.solve(workload, replace(game, budget=cost), effort)
             gap = solution.gap
-        gap, achieved = math.inf if _by_blocks(game) else (1 + gap) * _paid(task, solution) - 1, cost * task.loss
+        gap, achieved = (1 + gap) * _paid(task, solution) - 1, cost * task.loss
     if gap > effort.tolerance and not _by_blocks(game):
         warnings.warn(f"the plan is proven optimal only up to {gap:.2g}; raise limit.", GapWarning, stacklevel=3)
     return _with_noise(task, game, solution, achieved, gap)
@@ -220,15 +220,8 @@ def _paid(task: Task, solution: Solution) -> float:
 
 
 def _by_blocks(game: MarginalGame) -> bool:
-    """Whether a replaced record is priced block by block, over too many attributes to try how two can differ."""
+    """Whether a record is replaced by one drawn at random, over too many attributes to try how two can differ."""
     return isinstance(game.spending, PatternSpending) and not game.spending.every
-
-
-def _proven(game: MarginalGame, solution: Solution) -> float:
-    """What no plan's loss is below at cost 1, by nature's weights in a solution."""
-    if not _by_blocks(game):
-        return solution.bound
-    return least_replacing(game.lattice, game.sizes, game.cost, game.cost * game.importance(solution.proof))
 
 
 def independent_marginals(task: Task) -> ProductPlan:
@@ -242,7 +235,7 @@ def independent_marginals(task: Task) -> ProductPlan:
     achieved = float(masses @ game.variances(1.0 / precisions))
     solution = Solution(1.0 / precisions, achieved, game.value(masses), masses)
     plan = _with_noise(task, game, solution, achieved, 0.0)
-    least = _proven(game, solution) * _per_unit(task.unit, game)
+    least = solution.bound * _per_unit(task.unit, game)
     loss = float(masses @ plan.variances(workload, per="term"))
     return plan.replaced(objective="independent noise", gap=relative_gap(loss * plan.unit_pcost, least))
 

@@ -25,6 +25,7 @@ from residua.plans.objectives import (
     of_single_queries,
     query_loss,
 )
+from residua.plans.planners.biased import plan_biased
 from residua.plans.planners.blockwise import too_many_cells
 from residua.plans.planners.explicit import (
     TALL,
@@ -32,7 +33,6 @@ from residua.plans.planners.explicit import (
     given_strategy,
     many_ranges,
     merged_workload,
-    plan_biased,
     plan_explicit,
     plan_replacing,
     solved,
@@ -50,6 +50,7 @@ from residua.privacy import PureDP, ReplaceOne
 from residua.workload import Workload
 
 _MOST_CELLS = 4096  # of a strategy that is searched for
+_MOST_ENTRIES = 2**25  # of queries that are listed unasked
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,8 @@ class Matrix(Planner[MatrixPlan]):
             profile.
         bias: how far off answers may be systematically, per record, as a root mean square over the queries; 0 for
             unbiased answers. See `plan.bias` and `plan.workload` of the result.
+        records: about how many records the table has, from which the bias is chosen for the least error, variance and
+            worst bias together; with many records there is none.
     """
 
     declares = (
@@ -82,6 +85,7 @@ class Matrix(Planner[MatrixPlan]):
 
     refined: bool = False
     bias: float = 0.0
+    records: int | None = None
 
     def offer(self, task: Task) -> Offer | None:
         """For explicit queries, over not too many cells; with Laplace noise, and over few, all but marginals."""
@@ -105,15 +109,14 @@ class Matrix(Planner[MatrixPlan]):
         """
         check_objective(task.objective, task.workload, laplace=task.laplace, matrix=True)
         if task.laplace:
-            if self != Matrix():
-                raise PlanError(
-                    "refined, bias and like are for Gaussian noise; leave them out, or give another guarantee."
-                )
+            if self.refined:
+                raise PlanError("refined is for Gaussian noise; leave it out, or give another guarantee.")
             if not task.requested:
                 require_few_cells(task.workload)
+        if self.bias or self.records is not None:
+            return plan_biased(task, self.bias, self.records, plan_pure if task.laplace else plan_explicit)
+        if task.laplace:
             return plan_pure(task)
-        if self.bias:
-            return plan_biased(task, self.bias)
         if not task.requested and isinstance(task.unit, ReplaceOne):
             plan = plan_replacing(task)
             return plan_explicit(task) if plan is None and not task.workload.tabular else plan
@@ -132,6 +135,7 @@ def _of_few_cells(task: Task) -> bool:
     workload, objective = task.workload, task.objective
     known = isinstance(objective, TotalVariance) or of_queries(objective)
     few = workload.tabular and workload.with_rows and math.prod(workload.shape) <= MOST_CELLS
+    few = few and workload.queries * math.prod(workload.shape) <= _MOST_ENTRIES
     return isinstance(task.unit, ReplaceOne) and not task.laplace and few and known
 
 

@@ -251,18 +251,6 @@ def registered() -> tuple[Planner[Plan], ...]:
     return tuple(_PLANNERS.values())
 
 
-def planner_table() -> str:
-    """What all planners declare, as a table in Markdown."""
-    head = "| form | asked | minimises | noise | proof | time |\n|---|---|---|---|---|---|\n"
-    rows = [
-        f"| `rs.{type(planner).__name__}` | {row.asked} | {row.objectives} | {row.noise} | {row.proof.words} "
-        f"| {row.takes} |\n"
-        for planner in registered()
-        for row in planner.declares
-    ]
-    return head + "".join(rows)
-
-
 # ---- how every planner ends: scaled to the budget, or to the loss that was asked for, with gap and guarantee
 
 

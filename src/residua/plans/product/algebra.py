@@ -26,8 +26,9 @@ import numpy as np
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.linalg.lattice import Set, SetFamily, closure
-from residua.plans.algebra import ElementwiseAlgebra
+from residua.plans.algebra import ElementwiseAlgebra, priced
 from residua.plans.combining import register_closed
+from residua.plans.matrix.integers import nothing
 from residua.plans.operators.contract import Operator
 from residua.plans.product.plan import ProductPlan
 from residua.plans.strategy import Strategy, plain_strategies
@@ -117,8 +118,32 @@ def _trimmed(plan: ProductPlan) -> ProductPlan:
     return plan.replaced(lattice=trimmed, precisions=plan.precisions[renumber(trimmed, lattice)])
 
 
-PRODUCTS = ElementwiseAlgebra(_aligned, _with_precisions)
+PRODUCTS = ElementwiseAlgebra(_aligned, priced(_with_precisions))
 register_closed(agree, PRODUCTS)
+
+
+def _of_tables(plans: Sequence[Any]) -> bool:
+    """Whether all measure whole tables with Laplace noise."""
+    return all(getattr(plan, "shares", None) is not None for plan in plans)
+
+
+def _aligned_tables(plans: Sequence[ProductPlan]) -> tuple[ProductPlan, list[Floats]]:
+    """The first plan on one family, and everyone's `ε_A²`: the precision of independent measurements adds up so."""
+    lattice = reduce(SetFamily.union, (plan.lattice for plan in plans))
+    squares = np.zeros((len(plans), len(lattice)))
+    for own, plan in zip(squares, plans, strict=True):
+        own[renumber(plan.lattice, lattice)] = np.asarray(plan.shares) ** 2
+    like = plans[0].replaced(lattice=lattice, shares=np.sqrt(squares.max(axis=0)), workload=None)
+    return like, list(squares)
+
+
+def _with_squares(like: ProductPlan, squares: Floats, workload: Workload | None) -> Any:
+    if not squares.any():
+        return nothing(like, like.objective)
+    return like.replaced(shares=np.sqrt(squares), workload=workload, candidates=(), lower_bound=0.0)
+
+
+register_closed(_of_tables, ElementwiseAlgebra(_aligned_tables, priced(_with_squares)))
 
 
 def by_residuals(plan: Any) -> ProductPlan:
@@ -140,4 +165,6 @@ def agree_as_residuals(plans: Sequence[Any]) -> bool:
     return any(getattr(plan, "correlated", None) for plan in plans) and agree(_as_residuals(plans))
 
 
-register_closed(agree_as_residuals, ElementwiseAlgebra(lambda plans: _aligned(_as_residuals(plans)), _with_precisions))
+register_closed(
+    agree_as_residuals, ElementwiseAlgebra(lambda plans: _aligned(_as_residuals(plans)), priced(_with_precisions))
+)

@@ -17,7 +17,7 @@ from residua.domain.facts import Fact
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Set, SetFamily, closure, subsets
 from residua.plans.conditional import Conditional
-from residua.plans.equalities import CONTRADICTION, Equality, contradiction
+from residua.plans.estimator import CONTRADICTION, Equality, contradiction
 from residua.plans.operators.nesting import Nesting, Nodes
 from residua.plans.operators.tree import TreeNodes
 from residua.plans.operators.tree_piece import TreePiece

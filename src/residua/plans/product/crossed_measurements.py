@@ -26,8 +26,8 @@ import numpy as np
 from residua.domain import Domain
 from residua.errors import VerificationError
 from residua.linalg.arrays import Booleans, Floats, Integers
+from residua.linalg.conductances import AxisNoise, simulated_along
 from residua.linalg.lattice import Group, SetFamily
-from residua.linalg.nested_noise import AxisNoise, simulated_along
 from residua.plans.measurements import Batch
 from residua.plans.noise import NORMAL, ORDERED, Noise
 from residua.plans.operators.correlated import Ordered

@@ -328,12 +328,8 @@ class ProductUncertainty(Uncertainty):
             return self._variances(first.workload).reshape(first.shape)
         return super()._paired(first, second, crossed)
 
-    def combination_variance(self, combination: Mapping[Sequence[str], ArrayLike]) -> float:
-        """Variance of a linear combination of cells; a PlanError where the plan cannot answer it."""
-        variance = self.facts.of_any.combination(combined(self.domain, combination))
-        if not np.isfinite(variance):
-            raise PlanError("this plan does not answer this combination; plan for a workload that asks for it.")
-        return variance
+    def _combination_variance(self, combination: Mapping[Sequence[str], ArrayLike]) -> float:
+        return self.facts.of_any.combination(combined(self.domain, combination))
 
 
 def family_of(parts: Mapping[Set, Operator], attributes: int) -> tuple[SetFamily, tuple[Operator | None, ...], Floats]:

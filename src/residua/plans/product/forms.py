@@ -102,6 +102,29 @@ def rows_over_cells(plan: Any) -> tuple[Grouping, Floats]:
     return Grouping(attributes, np.arange(cells)), np.vstack(rows)
 
 
+def tables_over_cells(plan: Any) -> tuple[Grouping, Floats]:
+    """The cells of every measured table, times its grid and over its scale, in the order of the measurements.
+
+    Raises:
+        PlanError: too many cells for a matrix.
+    """
+    tables = plan.tables
+    attributes = tuple(sorted({i for group in tables.layout for members in group.members.tolist() for i in members}))
+    sizes = [int(plan.domain.sizes[i]) for i in attributes]
+    if max(math.prod(sizes), tables.cells) > MOST_COLUMNS:
+        raise PlanError(
+            f"tables with Laplace noise that tell {math.prod(sizes):,} cells apart are too large to be combined with "
+            f"others; at most {MOST_COLUMNS:,} can be. Measure them by themselves."
+        )
+    grids, scales = tables.on_lattice
+    rows = []
+    for group in tables.layout:
+        for number, members in zip(group.numbers.tolist(), group.members.tolist(), strict=True):
+            each = [np.eye(n) if i in members else np.ones((1, n)) for i, n in zip(attributes, sizes, strict=True)]
+            rows.append(reduce(np.kron, each, np.full((1, 1), grids[number] / scales[number])))
+    return Grouping(attributes, np.arange(math.prod(sizes))), np.vstack(rows)
+
+
 # ---- files
 
 

@@ -16,11 +16,9 @@ from residua.language import say, say_many
 from residua.linalg.arrays import Floats
 from residua.linalg.lattice import subsets
 from residua.linalg.modes import contrasts
-from residua.machine import csr_array
 from residua.plans.cells import Grouping
 from residua.plans.conditional import widths_beside
-from residua.plans.equalities import Equality
-from residua.plans.estimator import Answerable, Estimator, combined, in_one_table
+from residua.plans.estimator import Answerable, Equality, Estimator, combination_query
 from residua.plans.product.conditional import known_nodes, nodes_added, require_met
 from residua.plans.product.piece_measurements import PieceMeasurements
 from residua.plans.tails import check_confidence
@@ -153,8 +151,7 @@ class PieceEstimator(Estimator):
         if isinstance(asked, tuple):
             asked = marginals(domain, [asked])
         if isinstance(asked, Mapping):
-            members, table = in_one_table(domain, combined(domain, asked))
-            asked = Workload.of_matrix(domain, members, csr_array(table.reshape(1, -1)), ("",), np.ones(1))
+            asked = combination_query(domain, asked)
         reaches = self._listed(asked, chance) if not asked.tabular else self._terms(asked, chance)
         # Each noise is within 1/2 of its Laplace variable; by Cauchy and Schwarz, in standard deviations.
         least = min(float(scales.min()) for _, scales, _ in self.measurements.pieces[0].batches())

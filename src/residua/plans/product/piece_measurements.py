@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from residua.errors import VerificationError
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Layout, layout_of_sets
-from residua.plans.measurements import Batch, Measurements
+from residua.plans.measurements import Batch, Measurements, holding
 from residua.plans.noise import Noise
 from residua.plans.operators.contract import Piece, RecordCosts
 from residua.plans.product.set_price import contributed
@@ -147,28 +147,11 @@ class PieceMeasurements(Measurements):
         """The largest tables that pieces are made from."""
         return layout_of_sets({self._table(piece) for piece in self.pieces}, self.sizes, maximal=True)
 
-    @cached_property
-    def _sources(self) -> tuple[tuple[int, tuple[int, ...]], ...]:
-        """For each piece, where the smallest counted table that holds its own begins, and its attributes."""
-        layout = self.counted
-        held = [
-            (int(start), tuple(row))
-            for group in layout
-            for start, row in zip(layout.starts[group.numbers].tolist(), group.members.tolist(), strict=True)
-        ]
-        cells = {row: int(np.prod([int(self.sizes[i]) for i in row], dtype=np.int64)) for _, row in held}
-        return tuple(
-            min(((at, row) for at, row in held if set(self._table(piece)) <= set(row)), key=lambda one: cells[one[1]])
-            for piece in self.pieces
-        )
-
     def _counts(self, number: int, tables: Integers) -> Integers:
         """The table of a piece, (n_1, …, n_k) or (n_1, …, n_k, n)."""
-        start, row = self._sources[number]
-        shape = [int(self.sizes[i]) for i in row]
-        table = tables[start : start + int(np.prod(shape, dtype=np.int64))].reshape(shape)
         wanted = self._table(self.pieces[number])
-        gone = tuple(axis for axis, i in enumerate(row) if i not in wanted)
+        table, members = holding(self.counted, tables, wanted)
+        gone = tuple(axis for axis, i in enumerate(members) if i not in wanted)
         table = table.sum(axis=gone) if gone else table
         if self.attribute in wanted:
             table = np.moveaxis(table, wanted.index(self.attribute), -1)

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from residua.domain import Domain
 from residua.errors import PlanError
-from residua.linalg.arrays import Floats
+from residua.linalg.arrays import Floats, keep_fixed
 from residua.linalg.lattice import Set, SetFamily
 from residua.plans.cells import Grouping
 from residua.plans.contract import Plan
@@ -94,8 +94,7 @@ class ProductPlan(ProductUncertainty, Plan):
         if [strategy.size for strategy in self.strategies] != self.domain.sizes.tolist():
             raise PlanError("the strategies do not fit the domain; give one for each attribute.")
         if self.shares is not None:
-            object.__setattr__(self, "shares", np.array(self.shares, dtype=np.float64))
-            self.shares.setflags(write=False)
+            keep_fixed(self, "shares", dtype=np.float64)
             object.__setattr__(self, "precisions", self.tables.pooled_precisions)
         if self.attribute >= 0:
             require_operators(self)
@@ -107,8 +106,8 @@ class ProductPlan(ProductUncertainty, Plan):
         if self.attribute < 0 and any(strategy.cost == 0 for strategy in self.strategies):
             precisions[self.costs == 0] = 0.0  # an empty block, of an attribute with one value, is known
         precisions = feasible(self.lattice, precisions, self.strategies) if self.axes else precisions
+        precisions.setflags(write=False)
         object.__setattr__(self, "precisions", precisions)
-        self.precisions.setflags(write=False)
 
     @property
     def name(self) -> str:
@@ -304,6 +303,10 @@ class ProductPlan(ProductUncertainty, Plan):
             PlanError: too many cells for a matrix, or Laplace noise.
         """
         return forms.rows_over_cells(self) if self.noise.gaussian else super().over_cells()
+
+    def laplace_rows(self) -> tuple[Grouping, Floats]:
+        """The cells of every table that is measured as it is."""
+        return forms.tables_over_cells(self) if self.shares is not None else super().laplace_rows()
 
     # ---- what people are shown
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -20,6 +21,7 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import SetFamily
 from residua.plans.operators.correlated import Ordered
+from residua.plans.product.balanced import least_in_common
 from residua.plans.product.crossed_measurements import tells_of, to_measure
 from residua.plans.product.set_price import MOST_ENUMERATED, pairs_of_rows
 from residua.plans.solver.closed_form import Spending
@@ -29,6 +31,7 @@ from residua.privacy import Unit
 from residua.privacy.costs import Reach, by_cells, reach_of
 
 _MOST_GROUPS = 2048
+_BITS = 40  # of costs that are counted
 
 
 def table_prices(
@@ -197,8 +200,9 @@ def replacement_cost(lattice: SetFamily, precisions: Floats, strategies: Sequenc
 def worst_pattern(lattice: SetFamily, costs: Floats, ratios: Floats) -> tuple[float, bool]:
     """`max_E 2 Σ_S cost_S (1 − Π_{i∈S∖E} r_i)` over patterns E of agreement, and whether it is the maximum itself.
 
-    It is up to 16 attributes, or with attributes that are alike, by trying all patterns. Beyond, a safe bound: each
-    set's own worst pattern, `2 cost_S (1 + max_{i∈S} (−r_i)₊)` for S ≠ ∅ (the total does not change).
+    It is up to 19 attributes, or with attributes that are alike, by trying all patterns. Beyond, a safe bound: what two
+    cells have in common at least (`balanced.py`), or each set's own worst pattern, `2 cost_S (1 + max_{i∈S} (−r_i)₊)`
+    for S ≠ ∅ (the total does not change).
 
     Args:
         lattice: the sets.
@@ -206,7 +210,14 @@ def worst_pattern(lattice: SetFamily, costs: Floats, ratios: Floats) -> tuple[fl
         ratios: r_i, from −1 to 1: the least inner product of two values of attribute i, relative to the largest norm.
     """
     spending = replacing(lattice, costs, ratios, np.append(0.0, costs[1:]), most=MOST_ENUMERATED, removable=False)
-    return float(spending.costs(np.ones(len(costs))).max()), spending.every or not costs[1:].any()
+    if spending.every or not costs[1:].any():
+        return float(spending.costs(np.ones(len(costs))).max()), True
+    total, largest = float(costs[1:].sum()), float(costs[1:].max())
+    apart = float(costs[1:] @ np.maximum(lattice.maxima(-ratios)[1:], 0.0))
+    counted = np.ceil(costs * (2.0**_BITS / largest)).tolist()
+    whole = {row: int(cost) for row, cost in zip(lattice, counted, strict=True) if row and cost}
+    least = float(least_in_common(whole, dict(enumerate(map(Fraction, ratios.tolist()))))) * largest / 2.0**_BITS
+    return 2.0 * (total + min(apart, total * 2.0 ** (4 - _BITS) - least)), False
 
 
 def some_person(lattice: SetFamily, precisions: Floats, strategies: Sequence[Strategy], reach: Reach) -> float:

@@ -24,8 +24,7 @@ from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Group, Layout, Set, SetFamily, batches, facets_of, layout_of, rebuild, subsets
 from residua.linalg.modes import along, contrasts
 from residua.plans.cells import Grouping
-from residua.plans.equalities import Equality
-from residua.plans.estimator import Clique, Estimator
+from residua.plans.estimator import Clique, Equality, Estimator
 from residua.plans.product.conditional import with_margins
 from residua.plans.product.crossed_measurements import CrossedMeasurements
 from residua.plans.product.set_measurements import ResidualMeasurements
@@ -288,10 +287,7 @@ class CrossedEstimator(ResidualEstimator):
 
     measurements: CrossedMeasurements
 
-    @property
-    def reconstruction(self) -> None:
-        """Tables are rebuilt one by one."""
-        return None
+    reconstruction = None  # tables are rebuilt one by one
 
     def _block(self, subset: Set) -> Floats:
         """Of all that tell the block, their mean by precision."""

@@ -84,11 +84,6 @@ class SetMeasurements(Measurements):
         return self.layout.cells
 
     @property
-    def in_place(self) -> bool:
-        """A measured table has the shape of the table itself."""
-        return True
-
-    @property
     def by_table(self) -> bool:
         """Where measured tables have their shape."""
         return self.in_place
@@ -120,10 +115,11 @@ class SetMeasurements(Measurements):
         grids[self.measured], scales[self.measured] = self.grids, self.scales
         return grids, scales
 
-    def simulated(self, random: np.random.Generator) -> Floats:
-        """Noise like that of the measurements, in floats, (cells,): for forecasts, never for a release."""
-        scales = [np.repeat(self.on_lattice[1][group.numbers], group.cells) for group in self.layout]
-        return self.noise.simulated(np.concatenate(scales), random)
+    @property
+    def scales_of_rows(self) -> Floats:
+        """The noise scale of every integer, in the order of the layout, (cells,)."""
+        scales = self.on_lattice[1]
+        return np.concatenate([np.repeat(scales[group.numbers], group.cells) for group in self.layout])
 
 
 @dataclass(frozen=True, eq=False)

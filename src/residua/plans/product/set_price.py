@@ -42,6 +42,7 @@ from residua.errors import VerificationError
 from residua.linalg.arrays import Integers, Objects
 from residua.linalg.lattice import Set, subsets
 from residua.linalg.modes import column_norms
+from residua.plans.product.balanced import least_in_common
 from residua.plans.strategy import MOST_VALUES, Strategy
 from residua.plans.verifier import FEWEST_RECORDS, POINT, WORD, require_scales, share
 from residua.privacy.costs import Reach
@@ -192,16 +193,21 @@ def _replacement(strategies: dict[int, Strategy], shares: list[Share]) -> Fracti
     A safe bound: no column is longer than the norm, and the sum is linear in each inner product, so that it is largest
     with each at its least or at the norm. Of attributes that are alike only the number counts that differ: over all
     sets of t of m, d of which differ, `Π r` adds up to `Σ_h C(d, h) C(m−d, t−h) r^h`. With too many patterns to try
-    all, each block's own worst: its inner product is no less than its most negative factor times the norms of the
-    others. The total does not change.
+    all, what two cells have in common at least (`balanced.py`), or each block's own worst: its inner product is no less
+    than its most negative factor times the norms of the others. The total does not change.
     """
     shares = [(row, cost) for row, cost in shares if row and cost]
     ratios = {i: least_ratio(strategy) for i, strategy in strategies.items()}
     classes, costs = _classes(ratios, shares)
     if math.prod(len(each) + 1 for each in classes) > 2**MOST_ENUMERATED:
-        worst = [max(-min(ratios[i] for i in row), Fraction(0)) for row, _ in shares]
-        total = sum((2 * cost * (1 + apart) for (_, cost), apart in zip(shares, worst, strict=True)), Fraction(0))
-        return Fraction(math.ceil(total), POINT)
+        together = dict[Set, int]()
+        for row, cost in shares:
+            together[row] = together.get(row, 0) + cost  # of several measurements
+        worst = sum(
+            (max(-cost * min(ratios[i] for i in row), Fraction(0)) for row, cost in together.items()), Fraction(0)
+        )
+        whole = sum(together.values()) + min(worst, -least_in_common(together, ratios))
+        return Fraction(2 * math.ceil(whole), POINT)
     most = np.array(list(costs), dtype=np.int64).reshape(len(costs), len(classes)).max(axis=0, initial=0).tolist()
     met: Objects = np.zeros([n + 1 for n in most], dtype=object)
     for kind, cost in costs.items():

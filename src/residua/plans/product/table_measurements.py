@@ -39,6 +39,7 @@ class TableMeasurements(SetMeasurements):
     """
 
     noise: ClassVar[Noise] = LAPLACE
+    in_place = True  # a measured table has the shape of the table itself
 
     names: tuple[str, ...] = ()
 

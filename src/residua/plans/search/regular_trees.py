@@ -173,7 +173,7 @@ def _solved(b: Floats, omega: Floats) -> tuple[list[Floats], list[Floats]]:
 
 
 def _means(b: Floats, z: list[Floats], V: list[Floats], n: int, ranges: bool) -> tuple[Floats, Floats, Floats]:
-    """Mean variances of prefixes, ranges (0 unless wanted) and values; a and g as in `operators/tree_order.py`."""
+    """Mean variances of prefixes, ranges (0 unless wanted) and values; a and g as in `operators/nesting.py`."""
     a, g = np.zeros_like(z[0]), np.zeros_like(z[0])
     for level in range(len(b) - 1, -1, -1):
         B, own, above = b[level], z[level], V[level + 1]

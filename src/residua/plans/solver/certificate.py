@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from residua.errors import PlanError
-from residua.linalg.arrays import Floats
+from residua.linalg.arrays import Floats, keep_fixed
 from residua.machine import linalg
 from residua.plans.solver.queries import MatrixQueries, Queries, ScaledQueries, row_blocks, to_matrix, triangle
 
@@ -41,16 +41,14 @@ class Certificate:
     bound: float
 
     def __post_init__(self) -> None:
-        for name in ("query_weights", "cell_weights", "scale"):
-            array = np.array(getattr(self, name), dtype=np.float64)
-            array.flags.writeable = False
-            object.__setattr__(self, name, array)
+        keep_fixed(self, "query_weights", "cell_weights", "scale", dtype=np.float64)
 
 
-def certify(workload: Any, strategy: Floats, certificate: Certificate) -> tuple[float, float]:
+def examine(workload: Any, strategy: Floats, certificate: Certificate) -> tuple[float, float, Floats]:
     """Recomputes both bounds on `max diag Γ` times the loss, from scratch.
 
-    Guarantee: no mechanism has a product below the first number; the mechanism `strategy` has the second.
+    Guarantee: no mechanism has a product below the first number; the mechanism `strategy` has the second times its
+    loss, the largest of the variances or their sum by the certificate's weights.
 
     Args:
         workload: the original matrix (NumPy or SciPy sparse) or structured queries, (m, cells).
@@ -58,17 +56,11 @@ def certify(workload: Any, strategy: Floats, certificate: Certificate) -> tuple[
         certificate: what is to be checked.
 
     Returns:
-        The lower and the upper bound.
+        The lower bound, the largest cost of a cell, and the variance of each scaled query, (m,).
 
     Raises:
         PlanError: a negative weight, or a query that the strategy cannot answer.
     """
-    lower, cost, v = examine(workload, strategy, certificate)
-    return lower, cost * (float(certificate.query_weights @ v) if certificate.total else float(v.max()))
-
-
-def examine(workload: Any, strategy: Floats, certificate: Certificate) -> tuple[float, float, Floats]:
-    """What `certify` finds: the lower bound, the largest cost of a cell, the variance of each scaled query, (m,)."""
     p, y = certificate.query_weights, certificate.cell_weights
     if not (
         np.isfinite(p).all() and np.isfinite(y).all() and (p >= 0).all() and (y >= 0).all() and p.any() and y.any()

@@ -143,11 +143,14 @@ class Spending:
         return noise, best.loss, best.bound
 
 
+_IN_ANY_CASE = 1e-6  # of the budget, for all residuals together
 _SMALLEST_WEIGHT = 1e-100  # relative to the largest; denormal numbers are slow and mean nothing here
 
 
 class _OfPrecisions:
     """Games whose noise is a variance for each block."""
+
+    signed = False
 
     def mixed(self, one: Floats, other: Floats, share: float) -> Floats:
         """Noise with so much of one's precisions and the rest of another's: its cost is no more."""
@@ -194,21 +197,46 @@ class MarginalGame(_OfPrecisions):
         spread[self.numbers] = weights
         return self.lattice.sum_over_supersets(spread, self.dilution)
 
+    @property
+    def signed(self) -> bool:  # type: ignore[override]
+        """Where blocks are paid one by one."""
+        return self.spending is None
+
     def value(self, weights: Floats) -> float:
         """`T²`: the least weighted sum of variances any mechanism reaches at privacy cost 1, over the budget."""
+        if weights.min() < 0 and self.importance(weights).min() < 0:
+            return -np.inf
         if self.spending is not None:
             return self.spending.value(self.cost * self.importance(weights)) / self.budget
         return float(self.cost @ np.sqrt(self.importance(weights))) ** 2 / self.budget
 
     def respond(self, weights: Floats) -> tuple[Floats, Floats, float]:
         """The noise variances of the least weighted sum at privacy cost 1, (sets,), those of cells, and that sum."""
-        importance = np.maximum(self.importance(weights), weights.max() * _SMALLEST_WEIGHT)
+        importance = self.importance(weights)
+        if weights.min() < 0:
+            return self._bounded(weights, importance)
+        importance = np.maximum(importance, weights.max() * _SMALLEST_WEIGHT)
         if self.spending is not None:
             noise, _, bound = self.spending.respond(self.cost * importance)
             return noise, self.variances(noise), bound / self.budget
         root = np.sqrt(importance)
         T = float(self.cost @ root)
         return T / root, self.variances(T / root), T * T / self.budget
+
+    def _bounded(self, weights: Floats, importance: Floats) -> tuple[Floats, Floats, float]:
+        """The same where noise may be wanted: every residual gets a small share of the budget in any case."""
+        root = self.cost * np.sqrt(np.maximum(importance, 0.0))
+        least = np.where(self.cost > 0, _IN_ANY_CASE / len(root), 0.0)
+        shares, free = least, root > 0
+        while free.any():
+            shares = np.where(free, root * ((1.0 - float(least[~free].sum())) / float(root[free].sum())), least)
+            if (shares >= least).all():
+                break
+            free &= shares >= least
+        with np.errstate(divide="ignore", invalid="ignore"):
+            noise = np.where(shares > 0, self.cost / shares, 1.0)
+        variances = self.variances(noise)
+        return noise, variances, float(weights @ variances)
 
 
 _NOTHING = 1e-30  # of the largest importance: a block that matters less is not measured

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
@@ -29,6 +30,8 @@ class DenseGame:
         tolerance: how near to the best a response is.
         budget: at what privacy cost it is played.
     """
+
+    signed: ClassVar[bool] = False  # variances are not linear in Γ
 
     queries: Floats
     tolerance: float

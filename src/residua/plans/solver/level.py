@@ -17,8 +17,8 @@ reference and `x'` the counts of the others, `W x = W' x' + w · n` with `W' = W
 units (pairs with the reference) and their differences. Weights y on pairs make a Laplacian `L(y) = C Cᵀ`, which takes
 the place of diag(y): `A = diag(√p) W' C = Z diag(s) Uᵀ`, `X = C^-ᵀ U diag(s) Uᵀ C⁻¹`, and all else is as in `level`.
 
-Only pairs that bind matter: rounds are made with a few, and those that turn out to cost more are added. A bound from
-some pairs is a bound for all.
+All pairs are weighed in every round, which takes one decomposition; accelerated steps in log-weights (`saddle`) need
+about twenty, whatever the number of cells.
 
 A record may also vanish (a cell nobody asks about, a value that is dropped): then the reference is that empty cell, and
 the number of records is not free.
@@ -34,7 +34,7 @@ import numpy as np
 
 from residua.linalg.arrays import Floats
 from residua.machine import linalg
-from residua.plans.saddle import Solution, simplices
+from residua.plans.saddle import POWER, Acceleration, Answer, Solution, ascend, simplices
 from residua.plans.solver.dense_response import CholeskySystem, Responder, Response, curvature
 from residua.plans.solver.queries import MatrixQueries, Problem
 
@@ -217,13 +217,13 @@ def _written(best: Solution) -> Solution:
 # ---- records that are replaced
 
 
-MOST_CELLS = 96  # five seconds or so
+MOST_CELLS = 1024  # a minute
 _TALL = 8  # times as many queries as cells: too many to weigh one by one
 _FREE = 2.0**10  # how much stronger than the rest the number of records is measured, where that is free
+_POWERS = {True: 5.0, False: POWER}  # of a step in which pairs alone are weighed, or queries too
+_LEAST = 1e-9  # of an even share, so that no pair is lost
+_ROUNDS = 1000
 _SQUARABLE = 1e-11  # as in `response`
-_FEW = 400  # pairs that are all taken at once
-_OUTER = 20
-_ROUNDS = 40
 
 
 def least_replacement(W: Floats, tolerance: float, *, total: bool, removable: bool) -> Solution | None:
@@ -240,13 +240,20 @@ def least_replacement(W: Floats, tolerance: float, *, total: bool, removable: bo
     """
     m, cells = W.shape
     relative = W if removable else W[:, 1:] - W[:, :1]
+    if cells > MOST_CELLS or not relative.shape[1]:
+        return None
     if total and m > cells:
         relative = np.asarray(np.linalg.qr(relative, mode="r"), dtype=np.float64)
-    if cells > MOST_CELLS or len(relative) > _TALL * cells or not relative.shape[1]:
+    if len(relative) > _TALL * cells or np.linalg.matrix_rank(relative, rtol=1e-9) < relative.shape[1]:
         return None
-    if np.linalg.matrix_rank(relative, rtol=1e-9) < relative.shape[1]:
-        return None
-    best = _Pairs(relative, total).solve(tolerance)
+    pairs = _Pairs(relative, total)
+    weights, parts = np.sqrt(pairs.of(relative.T @ relative)), [len(pairs.i)]
+    if not total:
+        weights, parts = np.append(weights, np.linalg.norm(relative, axis=1)), [*parts, len(relative)]
+    normalised = simplices(parts, _LEAST / parts[0])
+    power, memory = _POWERS[total], Acceleration()
+    best = ascend(pairs.respond, normalised(weights), normalised, tolerance, _ROUNDS, power=power, memory=memory)
+    best.plan = pairs.strategy(best.plan)
     if not removable:
         free = np.full((1, cells), _FREE * float(np.abs(best.plan).max()))
         best.plan = np.vstack([np.hstack([np.zeros((len(best.plan), 1)), best.plan]), free])
@@ -254,74 +261,48 @@ def least_replacement(W: Floats, tolerance: float, *, total: bool, removable: bo
 
 
 class _Pairs:
-    """Rounds over a working set of pairs (i, j) of n + 1 cells, the last being the reference; pairs with it first."""
+    """All pairs (i, j) of n + 1 cells, the last being the reference, and the best mechanism for weights on them."""
 
     def __init__(self, W: Floats, total: bool) -> None:
         self.W, self.total, self.n = W, total, W.shape[1]
         self.gram = W.T @ W
-        self.i, self.j = np.arange(self.n), np.full(self.n, self.n)
+        self.i, self.j = np.triu_indices(self.n + 1, 1)
 
-    def solve(self, tolerance: float) -> Solution:
-        """The strategy on the n cells, (rows, n); its loss is times its largest cost."""
-        apart = np.sqrt(_differences(self.gram))
-        self._add(apart, max(_FEW, 3 * self.n))
-        theta = apart[self.i, self.j]
+    def respond(self, theta: Floats) -> Answer:
+        """The best mechanism for weights on pairs and, where the largest variance counts, on queries."""
+        s, C, U = self._decomposed(theta)
+        f, worst = float(s.sum()), 1.0
+        units = self._units(C, U) * np.sqrt(s / f)
+        levels = self.of(units @ units.T)
         if not self.total:
-            theta = np.concatenate([theta, np.linalg.norm(self.W, axis=1)])
-        solution, beyond = Solution(), 0.1  # by how much pairs left out cost more
-        for _ in range(_OUTER):
-            best = climb(self.at, theta, len(self.i), max(0.5 * tolerance, 0.2 * beyond), _ROUNDS)
-            now, root = best.plan.at, best.plan.root
-            rows = now.cells[: self.n] * np.sqrt(now.f)
-            strategy = (rows if root is None else rows @ root).T
-            costs = _differences(strategy.T @ strategy)
-            seen = float(costs[self.i, self.j].max())
-            beyond = float(costs.max()) / seen - 1.0
-            solution.offer(best.loss * (1.0 + beyond), strategy)
-            solution.prove(best.bound, best.proof)
-            if solution.gap <= tolerance:
-                break
-            guarded = len(now.cells)
-            fresh = self._add(np.where(costs > seen, costs, 0.0), 6 * self.n)
-            theta = np.concatenate([now.theta[:guarded], np.full(fresh, 0.1 / guarded), now.theta[guarded:]])
-        return solution
+            variances = np.square(self.W @ (C @ U) / np.sqrt(s * f)).sum(axis=1)
+            worst, levels = float(variances.max()), np.append(levels, variances)
+        return Answer(f * f, f * f * float(levels[: len(self.i)].max()) * worst, levels, theta)
 
-    def _add(self, costs: Floats, most: int) -> int:
-        """Adds the most expensive pairs that are not in yet, and says how many."""
-        open_ = np.triu(np.ones_like(costs, dtype=bool), 1)
-        open_[np.minimum(self.i, self.j), np.maximum(self.i, self.j)] = False
-        i, j = np.nonzero(open_ & (costs > 0))
-        costliest = np.argsort(-costs[i, j], kind="stable")[:most]
-        self.i, self.j = np.concatenate([self.i, i[costliest]]), np.concatenate([self.j, j[costliest]])
-        return len(costliest)
+    def strategy(self, theta: Floats) -> Floats:
+        """The mechanism for these weights, (n, n), at some scale."""
+        s, C, U = self._decomposed(theta)
+        return np.asarray((self._units(C, U) * np.sqrt(s)).T)
 
-    def at(self, theta: Floats) -> Round:
-        """The best mechanism for these weights."""
-        n, guarded = self.n, len(self.i)
-        C = np.linalg.cholesky(self._laplacian(theta[:guarded]))
-        image = (self.W if self.total else np.sqrt(theta[guarded:, None]) * self.W) @ C
-        energies, U = np.linalg.eigh(image.T @ image)
-        if energies[0] < _SQUARABLE * energies[-1]:
-            _, s, Ut = np.linalg.svd(image, full_matrices=False)
-            energies, U = s**2, Ut.T
-        s = np.sqrt(energies)
-        f = float(s.sum())
-        units = np.zeros((n + 1, n))
-        units[:n] = linalg.solve_triangular(C, U, trans=1, lower=True, check_finite=False) * np.sqrt(s / f)
-        # Of a total only the sum of squares of the answers counts, and in these coordinates it is that of √(s/f).
-        answers = np.diag(np.sqrt(s / f)) if self.total else self.W @ (C @ U) / np.sqrt(s * f)
-        return Round(units[self.i] - units[self.j], answers, s, theta, self.total)
+    def of(self, gram: Floats) -> Floats:
+        """`‖S_i − S_j‖²` for all pairs from Sᵀ S, the reference's column being zero, (pairs,)."""
+        padded = np.pad(gram, (0, 1))
+        diagonal = np.diagonal(padded)
+        return np.maximum((diagonal[:, None] + diagonal - 2.0 * padded)[self.i, self.j], 0.0)
 
-    def _laplacian(self, y: Floats) -> Floats:
-        """`Σ y_k u_k u_kᵀ` over the pairs' vectors, without the reference, (n, n)."""
+    def _decomposed(self, theta: Floats) -> tuple[Floats, Floats, Floats]:
+        y, p = np.split(theta, [len(self.i)])
         A = np.zeros((self.n + 1, self.n + 1))
         A[self.i, self.j] = y
-        A = A + A.T
-        return np.asarray((np.diag(A.sum(axis=1)) - A)[: self.n, : self.n])
+        A += A.T
+        C = np.linalg.cholesky((np.diag(A.sum(axis=1)) - A)[: self.n, : self.n])
+        image = (self.W if self.total else np.sqrt(p)[:, None] * self.W) @ C
+        energies, U = linalg.eigh(image.T @ image, check_finite=False, driver="evd")
+        if energies[0] < _SQUARABLE * energies[-1]:
+            _, s, Ut = np.linalg.svd(image, full_matrices=False)
+            return s, C, Ut.T
+        return np.sqrt(energies), C, U
 
-
-def _differences(gram: Floats) -> Floats:
-    """`‖S_i − S_j‖²` for all pairs of cells and the reference, whose column is zero, from Sᵀ S, (n + 1, n + 1)."""
-    padded = np.pad(gram, (0, 1))
-    diagonal = np.diagonal(padded)
-    return np.asarray(np.maximum(diagonal[:, None] + diagonal - 2.0 * padded, 0.0))
+    def _units(self, C: Floats, U: Floats) -> Floats:
+        """`C^-ᵀ U`, (n, n)."""
+        return np.asarray(linalg.solve_triangular(C, U, trans=1, lower=True, check_finite=False))

@@ -42,8 +42,7 @@ from typing import NamedTuple
 import numpy as np
 
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.conductances import IntervalTree, Network, nesting_of, star_network
-from residua.linalg.nested_noise import NestedNoise
+from residua.linalg.conductances import IntervalTree, NestedNoise, Network, nesting_of, star_network
 from residua.linalg.path import OrderedNoise, Path, prefix_path, range_path
 from residua.linalg.roots import InverseRoot, inverse_root
 from residua.plans.operators.correlated import Asked, Ordered

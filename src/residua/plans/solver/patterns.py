@@ -15,8 +15,9 @@ precisely than all else.
 Attributes that are alike (as many values, and as important: `alike`) count by how many of them differ, so that k
 attributes in a few classes of m_c have `Π (m_c + 1)` patterns, not 2^k. Of all sets with t of m such attributes, d of
 which differ, the product of the ratios is on average `Σ_h C(d, h) C(m−d, t−h) r^h / C(m, t)`; sums over all patterns
-are one pass per class. Where patterns are too many even so, each block has one price, its own worst; what is proven
-then is about pairs of cells in which every attribute differs with some probability.
+are one pass per class. Where patterns are too many even so, they are not weighed: two cells that are drawn at random
+have nothing in common on average, so that block S ≠ ∅ costs `2 c_S τ_S`. That bounds every plan; the worst pattern
+costs little more where attributes are many (`product/balanced.py`).
 """
 
 from __future__ import annotations
@@ -37,7 +38,6 @@ _FEW, _OUTER = 120, 40  # changes that are all weighed at once; rounds of adding
 _NEARLY = 1e-3  # of the cost: what a change lacks that may bind
 _FREE, _FELT = 2.0**14, 1e-5  # how much more precise than all else a total is that is free; of the loss: what it adds
 _SUMS_ALIKE, _ALIKE = 1e-9, 2.0**-43  # weights, and sums of them, that differ by less, relatively, are the same
-_PROBABILITIES = np.linspace(0.05, 1.0, 39)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +50,7 @@ class PatternSpending:
         changes: how many there are.
         paid: what is paid for each kind ↦ what each change costs, (kinds,) ↦ (changes,).
         rows: some changes ↦ which share of each kind's prices they cost, (some,) ↦ (some, kinds).
-        every: whether these are all changes that there are.
+        every: whether these are all changes that there are, not one drawn at random.
     """
 
     prices: Floats
@@ -161,7 +161,7 @@ def replacing(
     shape = [len(each) + 1 for each in classes]
     patterns = math.prod(shape)
     if patterns > 2**most:
-        rows = np.append(0.0, 1.0 + np.maximum(lattice.maxima(-ratios)[1:], 0.0))[None]
+        rows = np.append(0.0, np.ones(len(costs) - 1))[None]
         rows = np.vstack([rows, np.full(len(costs), 0.5)]) if removable else rows
         each = np.arange(len(costs))
         return PatternSpending(prices, each, len(rows), lambda paid: rows @ paid, lambda some: rows[some], False)
@@ -258,12 +258,3 @@ def _passes(values: Floats, factors: Sequence[Floats]) -> Floats:
     for factor in factors:
         values = (factor @ values.reshape(factor.shape[1], -1)).T.ravel()
     return values
-
-
-def least_replacing(lattice: SetFamily, sizes: Integers, costs: Floats, u: Floats) -> float:
-    """No plan of residuals whose replaced record costs 1 has a smaller `Σ u/τ`: every attribute differs by chance."""
-    bounds, ratios = [], -1.0 / np.maximum(sizes - 1.0, 1.0)
-    for chance in _PROBABILITIES.tolist():
-        mean = 2.0 * costs * (1.0 - lattice.products(1.0 - chance + chance * ratios))
-        bounds.append(float(np.sqrt(np.maximum(mean * u, 0.0)).sum()) ** 2)
-    return max(bounds)

@@ -32,19 +32,15 @@ class Queries(Protocol):
     @property
     def shape(self) -> tuple[int, int]:
         """How many queries, over how many cells."""
-        ...
 
     def gram(self, weights: Floats) -> Floats:
         """`Wᵀ diag(weights) W`, (d, d), for `weights` (m,) of any sign."""
-        ...
 
     def diagonal(self, matrix: Floats) -> Floats:
         """`diag(W matrix Wᵀ)`, (m,), for a symmetric `matrix` (d, d)."""
-        ...
 
     def block(self, start: int, stop: int) -> Floats:
         """Rows `start` to `stop` of W, written out."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)

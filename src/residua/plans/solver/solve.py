@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from residua.errors import GapWarning, PlanError, WorkloadError
-from residua.linalg.arrays import Floats, Integers
+from residua.linalg.arrays import Floats, Integers, keep_fixed
 from residua.plans.saddle import POWER, Acceleration, Answer, Solution, ascend, simplices
 from residua.plans.solver import interior, level
 from residua.plans.solver.certificate import Certificate, examine
@@ -59,10 +59,7 @@ class DenseSolution:
     method: str
 
     def __post_init__(self) -> None:
-        for name in ("strategy", "recovery", "columns", "variances"):
-            array = np.array(getattr(self, name))
-            array.flags.writeable = False
-            object.__setattr__(self, name, array)
+        keep_fixed(self, "strategy", "recovery", "columns", "variances")
 
     @property
     def gap(self) -> float:
@@ -248,7 +245,6 @@ def finish(
             GapWarning,
             stacklevel=3,
         )
-    certificate = Certificate(claim.query_weights, claim.cell_weights, scale, claim.total, lower)
     factor = upper / cost if weights is None else 1.0 / cost  # on Γ: up to the targets, or down to cost 1
     return DenseSolution(
         strategy * np.sqrt(factor),
@@ -257,7 +253,7 @@ def finish(
         v / scale**2 / factor,
         upper,
         lower,
-        certificate,
+        replace(claim, bound=lower),
         best.rounds,
         problem.rank,
         best.method,

@@ -139,10 +139,8 @@ def chosen_of(
             labels = group if isinstance(group, tuple) else (group,)
             if len(labels) != len(by) or any(label not in known for label, known in zip(labels, codes, strict=True)):
                 raise PlanError(f"{group!r} is no group of {', '.join(by)}; give a label for each, as a tuple.")
-            place = 0
-            for label, known, size in zip(labels, codes, shape, strict=True):
-                place = place * size + known[label]
-            numbers[place] = _number(name, number)
+            place = tuple(known[label] for label, known in zip(labels, codes, strict=True))
+            numbers[np.ravel_multi_index(place, shape)] = _number(name, number)
     else:
         listed = list(chosen)
         if isinstance(chosen, str) or len(listed) != len(numbers):

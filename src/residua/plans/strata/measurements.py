@@ -25,7 +25,7 @@ from residua.linalg.arrays import Integers
 from residua.linalg.lattice import Layout, batches, layout_of_sets
 from residua.plans.cells import Grouping
 from residua.plans.contract import Plan
-from residua.plans.measurements import Batch, Measurements, Portion
+from residua.plans.measurements import Batch, Measurements, Portion, holding
 from residua.plans.verifier import Profile, even, price
 from residua.privacy import AddRemove, ReplaceOne
 from residua.privacy.costs import Reach
@@ -172,15 +172,6 @@ class StrataMeasurements(Measurements):
         sets = {tuple(sorted({*self.by, *rows.attributes})) for member in used for rows in member.tables}
         return layout_of_sets(sets, self.sizes, maximal=True)
 
-    @cached_property
-    def _sums(self) -> dict[tuple[int, ...], tuple[int, ...]]:
-        """The counted table that each table within a group is summed from: the smallest that holds it."""
-        held = [tuple(row) for group in self.counted for row in group.members.tolist()]
-        held.sort(key=lambda row: math.prod(int(self.sizes[i]) for i in row))
-        used = {rows.attributes for member in self.members for rows in member.tables}
-        smallest = {each: next((row for row in held if {*self.by, *each} <= {*row}), None) for each in used}
-        return {each: row for each, row in smallest.items() if row is not None}
-
     def batches(self) -> Sequence[Batch]:
         """One table of one member, some groups at a time."""
         some_batches = []
@@ -200,10 +191,7 @@ class StrataMeasurements(Measurements):
 
     def _tables(self, tables: Integers, attributes: tuple[int, ...], groups: Integers) -> Integers:
         """The true tables of some groups, (groups, n_1, …, n_k)."""
-        members = self._sums[attributes]
-        number = self.counted.lattice.find(np.array([members], dtype=np.int32))[0]
-        start, shape = int(self.counted.starts[number]), [int(self.sizes[i]) for i in members]
-        table = tables[start : start + math.prod(shape)].reshape(shape)
+        table, members = holding(self.counted, tables, tuple(sorted({*self.by, *attributes})))
         summed = [i for i in members if i not in self.by and i not in attributes]
         grouped = table.transpose([members.index(i) for i in (*self.by, *attributes, *summed)])
         chosen = grouped[np.unravel_index(groups, [int(self.sizes[i]) for i in self.by])]

@@ -1,7 +1,7 @@
 // Step 3: who is protected, how accurate is good enough, and what that costs: questions, with figures as answers.
 
 import { Area, Button, Choice, Fold, h, html, Radios, Text, useRef } from "./parts.js";
-import { asNumber, number, percent, shortened, significant, upward } from "./words.js";
+import { asNumber, percent, shortened, significant, upward, whole } from "./words.js";
 
 const CURRENCIES = [
   ["rho", "rho (zCDP)"],
@@ -116,16 +116,22 @@ function Price({ last }) {
 }
 
 // Odds of a guess against the relative error of headline numbers: where on these curves is the plan to stand?
-const W = 560, H = 260, LEFT = 52, RIGHT = 14, TOP = 14, FOOT = 44;
+const W = 560, H = 260, LEFT = 58, RIGHT = 14, TOP = 14, FOOT = 48;
+const MOST_LINES = 6;
 
 function Curve({ last, work, edit }) {
   const svg = useRef();
-  const curve = last?.curve, people = last?.preview && last.preview.typical;
+  const { curve } = last ?? {};
   if (!curve) return null;
   const lines = headlines(last, work);
-  const most = 0.5, least = 0.001;
+  const keep = (all) => edit((work) => void (work.view.headlines = all.map(({ title, count }) => ({ title, count }))), "headlines");
+  const errors = lines.flatMap((one) => curve.points.slice(4, -4).map(([, , factor]) => one.error * factor)).filter((one) => one > 0 && one < 1e6);
+  const low = Math.floor(Math.log10(Math.min(0.1, ...errors)));
+  const high = Math.max(low + 1, Math.min(0, Math.ceil(Math.log10(Math.max(0.1, ...errors)))));
+  const decades = Array.from({ length: high - low + 1 }, (_, i) => 10 ** (low + i));
   const x = (odds) => LEFT + ((W - LEFT - RIGHT) * (odds - 50)) / 50;
-  const y = (error) => H - FOOT - ((H - FOOT - TOP) * Math.log(Math.min(Math.max(error, least), most) / least)) / Math.log(most / least);
+  const y = (error) => H - FOOT - ((H - FOOT - TOP) * (Math.log10(error) - low)) / (high - low);
+  const within = (error) => error <= 10 ** high && error >= 10 ** low;
   const now = Math.min(Math.max(Number(last.guess) || 50, 50), 100);
   const choose = (e) => {
     const box = svg.current.getBoundingClientRect();
@@ -134,29 +140,34 @@ function Curve({ last, work, edit }) {
     edit((all) => Object.assign(all.form.privacy, { by: "budget", currency: curve.currency, value: significant(budget, 3), delta: "" }), "curve");
   };
   const name = `How often a guess about a person is right against relative errors. At ${last.guess} of 100: ${lines.map((one) => `${one.title} ${percent(one.error)}`).join(", ")}.`;
-  return html`<figure class="curve"><figcaption>Accuracy against privacy<small class="hint">${people ? "Relative error (one standard error) of a typical number of each table. Click to choose." : "Say how many people there are to see relative errors; until then, of a count of 1,000."}</small></figcaption>
+  const others = last.rows.map((row) => row.title).filter((title) => !lines.some((one) => one.title === title));
+  return html`<figure class="curve"><figcaption>Accuracy against privacy<small class="hint">The relative error (one standard error) of your headline numbers, by how often a guess about a person is right. Click to choose.</small></figcaption>
     <svg ref=${svg} viewBox=${`0 0 ${W} ${H}`} role="img" aria-label=${name} onClick=${choose}>
-      ${[0.001, 0.01, 0.1, 0.5].map((each) => html`<line class="grid" x1=${LEFT} x2=${W - RIGHT} y1=${y(each)} y2=${y(each)} /><text class="tick" x=${LEFT - 7} y=${y(each) + 4} text-anchor="end">${each === 0.001 ? "0.1 %" : percent(each)}</text>`)}
-      ${[50, 60, 70, 80, 90, 100].map((each) => html`<line class="grid" x1=${x(each)} x2=${x(each)} y1=${TOP} y2=${H - FOOT} /><text class="tick" x=${x(each)} y=${H - FOOT + 17} text-anchor="middle">${each}</text>`)}
-      <text class="tick" x=${(LEFT + W - RIGHT) / 2} y=${H - 8} text-anchor="middle">guesses about a person that are right, of 100</text>
-      ${lines.map((one, i) => h("polyline", { class: `curve stroke${i + 1}`, fill: "none", points: curve.points.map(([odds, , factor]) => `${x(odds).toFixed(1)},${y(one.error * factor).toFixed(1)}`).join(" ") }))}
+      ${decades.map((each) => html`<line class="grid" x1=${LEFT} x2=${W - RIGHT} y1=${y(each)} y2=${y(each)} /><text class="tick" x=${LEFT - 7} y=${y(each) + 5} text-anchor="end">${significant(100 * each)} %</text>`)}
+      ${[50, 60, 70, 80, 90, 100].map((each) => html`<line class="grid" x1=${x(each)} x2=${x(each)} y1=${TOP} y2=${H - FOOT} /><text class="tick" x=${x(each)} y=${H - FOOT + 19} text-anchor="middle">${each}</text>`)}
+      <text class="tick" x=${(LEFT + W - RIGHT) / 2} y=${H - 6} text-anchor="middle">right guesses about a person, of 100</text>
+      ${lines.map((one, i) => h("polyline", { class: `curve stroke${i + 1}`, fill: "none", points: curve.points.filter(([, , factor]) => within(one.error * factor)).map(([odds, , factor]) => `${x(odds).toFixed(1)},${y(one.error * factor).toFixed(1)}`).join(" ") }))}
       <line class="now" x1=${x(now)} x2=${x(now)} y1=${TOP} y2=${H - FOOT} />
-      ${lines.map((one) => html`<circle class="point" cx=${x(now)} cy=${y(one.error)} r="4.5" />`)}
+      ${lines.map((one) => within(one.error) && html`<circle class="point" cx=${x(now)} cy=${y(one.error)} r="4.5" />`)}
     </svg>
-    <ul class="key">${lines.map((one, i) => html`<li><svg viewBox="0 0 30 8" aria-hidden="true"><line class=${`curve stroke${i + 1}`} x1="0" x2="30" y1="4" y2="4" /></svg><span>${shortened(one.title, 34)}</span> <b>${percent(one.error)}</b></li>`)}</ul>
+    <div class="heads" aria-hidden="true"><span>headline number</span><span>count</span><span>error</span></div>
+    <ul class="key" id="headlines">${lines.map((one, i) => html`<li key=${one.title}><svg viewBox="0 0 30 8" aria-hidden="true"><line class=${`curve stroke${i + 1}`} x1="0" x2="30" y1="4" y2="4" /></svg><span>${shortened(one.title, 34)}</span>
+      <input type="text" inputmode="numeric" aria-label=${`Count of ${one.title}`} value=${one.count || whole(Math.round(one.size))} onInput=${(e) => keep(lines.map((each) => (each === one ? { ...one, count: e.target.value } : each)))} /><b>${percent(one.error)}</b><${Button} kind="close" aria-label=${`Remove ${one.title} from the curve`} words="×" disabled=${lines.length === 1} told=${() => keep(lines.filter((each) => each !== one))} /></li>`)}</ul>
+    ${lines.length < MOST_LINES && others.length > 0 && html`<${Choice} label="Add a headline number" id="headline" value="" options=${[["", "choose its table …"], ...others.map((title) => [title, shortened(title, 60)])]} told=${(title) => title && keep([...lines, { title, count: "" }])} />`}
   </figure>`;
 }
 
-// The table that is shown, then tables that stand for all: the most accurate, the least, and some between.
+// What the user chose; else the table that is shown, and tables that stand for all. A count is typed, or a typical one.
 function headlines(last, work) {
-  const size = last.preview ? last.preview.typical * cells(last.preview) : null;
-  const known = last.lines.map((one) => ({ title: one.title, stddev: one.stddev, count: size ? size / one.numbers : 1000 }));
-  const shown = last.preview && { title: last.preview.title, stddev: last.preview.stddev, count: last.preview.typical };
-  const all = shown ? [shown, ...known.filter((one) => one.title !== shown.title)] : known;
-  return all.slice(0, 4).map((one) => ({ ...one, error: one.stddev / one.count }));
+  const people = last.preview && last.preview.typical * last.preview.flags.reduce((sum, each) => sum + each, 0);
+  const chosen = new Map((work.view.headlines ?? []).map((one) => [one.title, one.count]));
+  const shown = last.preview && { ...last.preview, numbers: people / last.preview.typical };
+  const all = chosen.size || !shown ? last.lines : [shown, ...last.lines.filter((one) => one.title !== shown.title)].slice(0, 4);
+  return all.map(({ title, stddev, numbers }) => {
+    const count = chosen.get(title) ?? "", size = people ? people / numbers : 1000;
+    return { title, count, size, error: stddev / (asNumber(count.replace(/[,.\s](?=\d{3}\b)/g, "")) || size) };
+  });
 }
-
-const cells = (preview) => preview.flags.reduce((sum, each) => sum + each, 0);
 
 function Further({ work, edit }) {
   const { objective: aim, privacy: money, tables } = work.form;

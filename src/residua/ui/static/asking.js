@@ -1,11 +1,12 @@
 // Speaking with the server: one question at a time, the newest wins, and a server that is gone is noticed.
 
 const page = crypto.randomUUID();
-const PAUSE = 120; // milliseconds after the last change
+const SLOW = 300; // milliseconds: an answer that takes longer is not waited for when there is a newer question
 const LOOK = 4000; // milliseconds between two looks whether the server is there
 
-let waiting = null;
+let next = null;
 let asking = null;
+let since = 0;
 let gone = () => {};
 let back = () => {};
 
@@ -26,18 +27,20 @@ export async function look() {
   }
 }
 
-export async function post(path, body, signal) {
+export async function post(path, body, signal, last = false) {
+  const text = JSON.stringify({ page, ...body });
   try {
     const answer = await fetch(`.${path}`, { // below the page, wherever a proxy puts it
       method: "POST",
       headers: { "content-type": "application/json" },
-      body: JSON.stringify({ page, ...body }),
+      body: text,
       signal,
+      keepalive: last && text.length < 60000, // what a page says while it is closed; browsers allow that much
     });
-    const text = await answer.text(); // which can be broken off, too
+    const found = await answer.text(); // which can be broken off, too
     if (answer.status === 403) gone();
     else back();
-    return answer.ok ? JSON.parse(text) : { error: text || "The planner did not answer." };
+    return answer.ok ? JSON.parse(found) : { error: found || "The planner did not answer." };
   } catch (problem) {
     if (signal?.aborted) return { superseded: true };
     gone();
@@ -45,23 +48,33 @@ export async function post(path, body, signal) {
   }
 }
 
-// The plan of what `body` returns when its turn comes; only the newest question is answered.
-export function soon(body, told, pause = PAUSE) {
-  clearTimeout(waiting);
-  waiting = setTimeout(async () => {
-    asking?.abort();
-    const mine = (asking = new AbortController());
+// The plan of what `body` returns when its turn comes: at once, or after the one that is being made; only the newest waits.
+export function soon(body, told) {
+  next = { body, told };
+  if (!asking) return follow();
+  if (performance.now() - since > SLOW) asking.abort();
+}
+
+async function follow() {
+  while (next) {
+    const { body, told } = next;
+    [next, asking, since] = [null, new AbortController(), performance.now()];
     told.began();
-    const found = await post("/plan", body(), mine.signal);
-    if (mine !== asking || found.superseded) return;
-    asking = null;
-    told.ended(found);
-  }, pause);
+    const found = await post("/plan", body(), asking.signal);
+    if (!found.superseded) told.ended(found);
+    else await new Promise((go) => setTimeout(go, SLOW)); // whoever types on meanwhile is answered once
+  }
+  asking = null;
+}
+
+// Nothing that was asked is answered any more, as when another document is opened.
+export function drop() {
+  next = null;
+  asking?.abort();
 }
 
 export async function stop() {
-  asking?.abort();
-  asking = null;
+  drop();
   await post("/stop", {});
 }
 

@@ -59,15 +59,15 @@ export function Start({ read, paste, open, demo, busy }) {
   </section>`;
 }
 
-export function Columns({ work, edit, problems, sizes, next, rules }) {
+export function Columns({ work, edit, problems, sizes, next, rules, fresh }) {
   const { attributes } = work.form;
-  const [open, setOpen] = useState(null);
+  const [open, setOpen] = useState(fresh ? 0 : null);
   const [sought, seek] = useState("");
   const wrong = (i) => problems.find(([kind, place]) => kind === "attributes" && place === i)?.[2];
   const unfinished = attributes.filter((_, i) => wrong(i)).length;
   const known = useRef(attributes.length);
   useEffect(() => {
-    if (attributes.length === known.current + 1) setOpen(attributes.length - 1);
+    if (attributes.length > known.current) setOpen(known.current); // the first of what was added
     known.current = attributes.length;
   }, [attributes.length]);
   const add = () =>
@@ -80,11 +80,11 @@ export function Columns({ work, edit, problems, sizes, next, rules }) {
   const nextOpen = attributes.findIndex((_, i) => i !== open && wrong(i));
   return html`<section aria-labelledby="h-columns">
     <h2 id="h-columns">What may each column hold?</h2>
-    <p class="hint">From a questionnaire or a code list, never from the data: values learned from the data reveal who is in it. Leave out columns that no table needs, such as names and numbers of people.</p>
-    ${unfinished > 0 && html`<p class="todo" id="todo"><strong>${plural(unfinished, "column")} to finish.</strong> They are left out of the picture until then. ${nextOpen >= 0 && html`<${Button} kind="quiet" words="Show the next" told=${() => setOpen(nextOpen)} />`}</p>`}
+    <p class="hint">From a questionnaire or a code list, never from the data: values learned from the data reveal who is in it. Leave out columns that no table needs, such as names and identifiers.</p>
+    ${unfinished > 0 && html`<p class="todo" id="todo"><strong>${plural(unfinished, "column")} to finish.</strong> They are left out of the picture until then.${open === null && nextOpen >= 0 && html` <${Button} kind="quiet" words="Show the next" told=${() => setOpen(nextOpen)} />`}</p>`}
     ${attributes.length > 15 && html`<${Text} label="Find a column" type="search" id="seek" value=${sought} told=${seek} />`}
     <ul id="attributes" class="cards">
-      ${attributes.map((one, i) => html`<${Card} key=${i} one=${one} hidden=${!one.name.toLowerCase().includes(sought.toLowerCase())} size=${sizes?.[one.name]} wrong=${wrong(i)} open=${open === i} toggle=${(on) => setOpen(on ? i : null)} change=${change(edit, i)} remove=${() => (setOpen(null), edit((all) => all.form.attributes.splice(i, 1)))} move=${(by) => move(edit, i, by, setOpen)} />`)}
+      ${attributes.map((one, i) => html`<${Card} key=${i} one=${one} hidden=${!one.name.toLowerCase().includes(sought.toLowerCase())} size=${sizes?.[one.name]} wrong=${wrong(i)} open=${open === i} toggle=${(on) => setOpen(on ? i : null)} change=${change(edit, i)} remove=${() => (setOpen(null), edit((all) => all.form.attributes.splice(i, 1)))} move=${(by) => move(edit, i, by, setOpen)} onward=${nextOpen >= 0 && (() => setOpen(nextOpen))} />`)}
     </ul>
     <div class="row"><${Button} id="add-attribute" told=${add} words="Add a column" /></div>
     <${Fold} summary="Combinations that cannot be">${() => html`<${Area} label="Structural zeros, as TOML" id="rules" value=${work.form.rules} told=${rules} placeholder=${'[[impossible]]\nage = { low = 0, high = 14 }\nmarried = "yes"'} />`}<//>
@@ -121,7 +121,7 @@ function move(edit, i, by, setOpen) {
   });
 }
 
-function Card({ one, size, wrong, open, toggle, change, remove, move, hidden }) {
+function Card({ one, size, wrong, open, toggle, change, remove, move, hidden, onward }) {
   const set = (key) => (value) => change(key, value);
   return html`<li class=${wrong ? "card unfinished" : "card"} hidden=${hidden}>
     <details open=${open}>
@@ -130,7 +130,7 @@ function Card({ one, size, wrong, open, toggle, change, remove, move, hidden }) 
         ${wrong && html`<p class="wrong" role="status">${wrong}</p>`}
         <div class="pair"><${Text} label="Name" value=${one.name} told=${set("name")} /><${Choice} label="It holds" value=${one.kind} options=${KINDS} told=${set("kind")} /></div>
         <${Kind} one=${one} set=${set} />
-        <div class="row small"><${Button} kind="quiet" words="Move up" told=${() => move(-1)} /><${Button} kind="quiet" words="Move down" told=${() => move(1)} /><${Button} kind="quiet danger" words="Leave out" told=${remove} /></div>
+        <div class="row small">${onward && html`<${Button} words="Next column" told=${onward} />`}<${Button} kind="quiet" words="Move up" told=${() => move(-1)} /><${Button} kind="quiet" words="Move down" told=${() => move(1)} /><${Button} kind="quiet danger" words="Leave out" told=${remove} /></div>
       </div>`}
     </details></li>`;
 }

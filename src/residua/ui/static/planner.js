@@ -14,7 +14,6 @@ import { plural } from "./words.js";
 
 const MOST_KEPT = 3;
 const MOST_UNDONE = 200;
-const DRAFT = "residua-draft";
 const STEPS = [["columns", "Columns"], ["tables", "Tables"], ["accuracy", "Accuracy"], ["publish", "Publish"]];
 // Public counts of the whole Adult dataset, of which the bundled example is a part, from the page of its repository.
 const EXAMPLE = {
@@ -26,7 +25,7 @@ const EXAMPLE = {
   },
   table: ["education"],
 };
-const view = () => ({ people: "", public: {}, table: null });
+const view = () => ({ people: "", public: {}, table: null, headlines: [] });
 
 // `work` is what can be undone; everything else is about the page.
 const state = {
@@ -79,17 +78,15 @@ function redo() {
 let keeping = null;
 function keepDraft() {
   clearTimeout(keeping);
-  keeping = setTimeout(writeDraft, 300);
+  keeping = setTimeout(() => writeDraft(), 300);
 }
 
-function writeDraft() {
-  try {
-    if (unsaved()) localStorage.setItem(DRAFT, JSON.stringify({ ...pageFile(), base: state.saved }));
-    else localStorage.removeItem(DRAFT);
-    state.drafted = true;
-  } catch {
-    state.drafted = false; // storage is full or forbidden: leaving the page then asks
-  }
+// The draft lies beside the server, where a page at another port finds it; if it cannot, leaving the page asks.
+async function writeDraft(last = false) {
+  clearTimeout(keeping);
+  keeping = null;
+  const answer = await asking.post("/draft", { draft: unsaved() ? { ...pageFile(), base: state.saved } : null }, null, last);
+  state.drafted = !answer.error && !answer.gone;
 }
 
 const pageFile = () => ({ kind: "residua draft", name: state.name, form: state.work.form, view: state.work.view, kept: state.kept.map(({ label, form }) => ({ label, form })) });
@@ -113,15 +110,16 @@ function show(opened, change) {
   if (opened.error) return say(opened.error, "error");
   if (opened.gone) return null;
   if (opened.release) return set({ release: opened.release, alert: null });
+  asking.drop();
   const work = { form: opened.form, view: view() };
   const base = JSON.stringify(work.form);
   if (change) change(work);
   Object.assign(state, { document: opened.document, name: opened.name, person: opened.person, saves: opened.saves, demo: opened.demo, sections: opened.kept, saved: base, past: [], future: [], last: null, problems: [], alert: null, status: "", release: null, step: work.form.attributes.length && !change ? "tables" : "columns" });
   if (opened.demo) Object.assign(work.view, structuredClone(EXAMPLE));
   state.work = work;
-  keepDraft();
+  if (!opened.draft) keepDraft(); // an older one waits until it is opened or overwritten
   draw();
-  return ask(0);
+  return ask();
 }
 
 const start = async (which) => show(await asking.post("/start", { which }));
@@ -165,7 +163,26 @@ function restore(text, status = "Opened the page as it was kept.") {
   edit((work) => Object.assign(work, { form, view: { ...view(), ...page.view } }));
   const kept = (page.kept ?? []).slice(0, MOST_KEPT).map((one) => ({ ...one, document: state.document, changes: [] }));
   set({ status, kept, labels: kept.length, alert: null, step: form.attributes.length ? "tables" : "columns" });
-  return ask(0);
+  return ask();
+}
+
+// ---- what was published before: a release's folder; nothing else that lies in it is sent
+
+const encoded = (file) => new Promise((read, fail) => {
+  const reader = Object.assign(new FileReader(), { onload: () => read(reader.result.split(",")[1] ?? ""), onerror: fail });
+  reader.readAsDataURL(file);
+});
+
+async function published(chosen) {
+  const files = chosen.filter((file) => /^[^/]*\/[\w-]+\.(json|npy|toml|md)$/.test(file.webkitRelativePath));
+  if (!files.some((file) => file.name === "release.json")) return say("This is not the folder of a release.", "error");
+  if (files.reduce((sum, file) => sum + file.size, 0) > 6e6) return say("This release has more than 6 MB; copy the counts that you need from its tables.", "error");
+  const sent = Object.fromEntries(await Promise.all(files.map(async (file) => [file.name, await encoded(file)])));
+  const answer = await asking.post("/public", { document: state.document, form: state.work.form, files: sent });
+  if (answer.error) return say(answer.error, "error");
+  if (!answer.public) return null;
+  edit((work) => Object.assign(work.view, { people: answer.people, public: { ...work.view.public, ...answer.public } }));
+  return set({ alert: null, status: `Public counts of ${plural(Object.keys(answer.public).length, "column")}${answer.left ? `; ${plural(answer.left, "value")} not declared here left out` : ""}.` });
 }
 
 // ---- links: the page, packed into the part of the address that no server sees
@@ -197,8 +214,9 @@ async function copied(text, status = "Copied.") {
 
 // ---- planning
 
-function ask(pause) {
+function ask() {
   if (!state.work.form.attributes.length) {
+    asking.drop();
     Object.assign(state, { last: null, problems: [], problem: null, busy: false });
     return draw();
   }
@@ -210,7 +228,7 @@ function ask(pause) {
     beside: state.kept.map(({ document, form }) => ({ document, form })),
   });
   state.busy = true;
-  return asking.soon(body, { began, ended }, pause);
+  return asking.soon(body, { began, ended });
 }
 
 function began() {
@@ -236,7 +254,7 @@ function ended(answer) {
   clearInterval(clock);
   Object.assign(state, { busy: false, problems: answer.problems ?? [] });
   if (answer.gone) return draw();
-  if (answer.slow) return note(html`<p>There is no plan within ${answer.slow} seconds. Ask for less, or <${Button} kind="quiet" told=${() => (set({ patient: true }), ask(0))} words="let it run for up to five minutes" /></p>`, "warn");
+  if (answer.slow) return note(html`<p>There is no plan within ${answer.slow} seconds. Ask for less, or <${Button} kind="quiet" told=${() => (set({ patient: true }), ask())} words="let it run for up to five minutes" /></p>`, "warn");
   if (answer.error) return Object.assign(state, { old: true }), note(html`<p>${answer.error}</p>`, "warn");
   if (answer.nothing) return Object.assign(state, { last: null, old: false }), note(html`<p>${state.problems.length ? "Finish one column, and the picture appears here." : "Add a table, and the picture appears here."}</p>`);
   for (const one of state.kept) one.changes = changes(one.form, state.work.form);
@@ -278,14 +296,14 @@ function keepPlan() {
   const label = String.fromCharCode(65 + state.labels++);
   state.kept.push({ label, document: state.document, form: structuredClone(state.work.form), changes: ["nothing"] });
   set({ status: `Kept as ${label}.` });
-  ask(0);
+  ask();
 }
 
 function forget(one) {
   state.kept = state.kept.filter((each) => each !== one);
   if (!state.kept.length) state.labels = 0;
   draw();
-  ask(0);
+  ask();
 }
 
 // ---- the page
@@ -310,7 +328,7 @@ function Step() {
   const given = { work, edit, problems, last };
   switch (state.step) {
     case "columns":
-      return html`<${Columns} ...${given} sizes=${last?.sizes} next=${next("tables", "Next: choose tables")} rules=${(text) => edit((all) => void (all.form.rules = text), "rules")} />`;
+      return html`<${Columns} ...${given} fresh=${!last} sizes=${last?.sizes} next=${next("tables", "Next: choose tables")} rules=${(text) => edit((all) => void (all.form.rules = text), "rules")} />`;
     case "tables":
       return html`<${Tables} ...${given} next=${next("accuracy", "Next: how accurate")} />`;
     case "accuracy":
@@ -349,7 +367,7 @@ function Page() {
     <p id="status" role="status">${state.status || (state.busy || !state.last ? "" : `Planned in ${Math.max(1, Math.round(1000 * state.last.seconds))} ms.`)}</p>
     <main class=${begun ? `desk ${state.side}` : "desk blank"}>
       ${begun
-        ? html`<div class="ask" id="ask"><${Step} /></div><div class="see" id="see"><${See} work=${work} edit=${edit} last=${state.last} busy=${state.busy} old=${state.old || state.away} problem=${state.problem} asked=${state.asked} ask=${(more) => (Object.assign(state.asked, more), draw(), ask())} /></div>`
+        ? html`<div class="ask" id="ask"><${Step} /></div><div class="see" id="see"><${See} work=${work} edit=${edit} last=${state.last} busy=${state.busy} old=${state.old || state.away} problem=${state.problem} published=${published} asked=${state.asked} ask=${(more) => (Object.assign(state.asked, more), draw(), ask())} /></div>`
         : html`<${Start} read=${read} paste=${(text) => declare(columnsOfText(text), "")} open=${() => document.getElementById("chosen").click()} demo=${demo} busy=${false} />`}
     </main>
     ${begun && html`<nav class="sides" aria-label="Show">${[["ask", "Questions"], ["see", "Picture"]].map(([key, name]) => html`<button type="button" aria-pressed=${state.side === key ? "true" : "false"} onClick=${() => (set({ side: key }), window.scrollTo({ top: 0 }))}>${name}</button>`)}</nav>`}
@@ -377,12 +395,12 @@ asking.whenGone(
   () => {
     if (!state.away) return;
     set({ away: false, alert: null });
-    if (state.work) ask(0);
+    if (state.work) ask();
   },
 );
 
 window.addEventListener("beforeunload", (event) => unsaved() && !state.drafted && event.preventDefault());
-window.addEventListener("pagehide", () => state.work && writeDraft());
+window.addEventListener("pagehide", () => keeping && writeDraft(true));
 window.addEventListener("keydown", (event) => {
   if (!(event.ctrlKey || event.metaKey) || event.altKey || event.target.matches?.("input[type=text], input[type=search], textarea")) return;
   const act = { z: event.shiftKey ? redo : undo, y: redo, s: state.saves ? save : download }[event.key.toLowerCase()];
@@ -396,14 +414,9 @@ for (const kind of ["dragover", "drop"])
   });
 
 // What is opened first: a page in the address, else the file of the command line, with a draft of it where there is one.
-await start("first");
-const draft = (() => {
-  try {
-    return JSON.parse(localStorage.getItem(DRAFT));
-  } catch {
-    return null;
-  }
-})();
+const first = await asking.post("/start", { which: "first" });
+const { draft } = first;
+await show(first);
 if (location.hash.startsWith("#page=")) {
   try {
     const text = await unpacked(location.hash.slice(6));
@@ -412,7 +425,7 @@ if (location.hash.startsWith("#page=")) {
   } catch {
     say("The page in this link is not whole.", "error");
   }
-} else if (draft && state.work && draft.form && JSON.stringify(draft.form) !== content()) {
+} else if (draft?.form && state.work && JSON.stringify(draft.form) !== content()) {
   const go = () => restore(JSON.stringify(draft), "");
   if (draft.base === state.saved) {
     go();

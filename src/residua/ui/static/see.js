@@ -3,11 +3,11 @@
 import { Button, Choice, Figures, Flags, Fold, html, Picture, Text, Written } from "./parts.js";
 import { number, percent, plural, shortened, whole } from "./words.js";
 
-export function See({ work, edit, last, busy, old, problem, asked, ask }) {
+export function See({ work, edit, last, busy, old, problem, published, asked, ask }) {
   return html`<div id="answer" class=${old ? "old" : ""} aria-busy=${busy ? "true" : "false"}>
     <h2 class="unseen">How it would look</h2>
     <div id="problem" class=${problem ? `note ${problem.kind}` : ""}>${problem?.inside}</div>
-    ${last && html`<${Protection} last=${last} /><${Preview} work=${work} edit=${edit} last=${last} asked=${asked} /><${Listing} last=${last} asked=${asked} ask=${ask} show=${(names) => edit((all) => void (all.view.table = names), "shown")} />`}
+    ${last && html`<${Protection} last=${last} /><${Preview} work=${work} edit=${edit} last=${last} published=${published} /><${Listing} last=${last} asked=${asked} ask=${ask} show=${(names) => edit((all) => void (all.view.table = names), "shown")} />`}
   </div>`;
 }
 
@@ -20,28 +20,29 @@ function Protection({ last }) {
   </dl>`;
 }
 
-function Preview({ work, edit, last }) {
+function Preview({ work, edit, last, published }) {
   const { view } = work;
-  const people = html`<${Text} label="About how many people are in the data?" id="people" inputmode="numeric" placeholder="20,000" value=${view.people} told=${(value) => edit((all) => void (all.view.people = value), "people")} />`;
-  if (!last.preview)
-    return html`<div class="preview empty"><p class="asked">How would it look?</p>${people}<p class="hint">${view.people ? "This table is too large for a picture, or the plan does not answer it; choose another below." : "A rough number from public knowledge draws the tables with their error bars. It is never taken from the data."}</p></div>`;
   const { preview } = last;
+  const people = html`<${Text} label="How many people?" id="people" inputmode="numeric" placeholder="about 20,000" value=${view.people} told=${(value) => edit((all) => void (all.view.people = value), "people")} />`;
+  const known = html`<${Public} work=${work} edit=${edit} names=${preview?.names ?? []} published=${published} />`;
+  if (!preview)
+    return html`<div class="preview empty"><p class="asked">How would it look?</p>${people}${known}<p class="hint">${view.people ? "This table is too large for a picture, or the plan does not answer it; choose another below." : "A rough number from public knowledge draws the tables with their error bars. It is never taken from the data."}</p></div>`;
   const tables = last.rows.filter((row) => row.names).map((row) => [JSON.stringify(row.names), shortened(row.title, 60)]);
   const now = JSON.stringify(preview.names);
   if (!tables.some(([key]) => key === now)) tables.unshift([now, preview.title]);
   return html`<section class="preview" aria-labelledby="h-preview">
     <header><h3 id="h-preview">${shortened(preview.title, 60)} <small>as it would look</small></h3>
-      <${Choice} label="Table" id="shown" value=${now} options=${tables} told=${(value) => edit((all) => void (all.view.table = JSON.parse(value)), "shown")} /></header>
+      <${Choice} label="Table" id="shown" value=${now} options=${tables} told=${(value) => edit((all) => void (all.view.table = JSON.parse(value)), "shown")} />${people}</header>
     ${preview.picture ? html`<${Picture} picture=${preview.picture} name=${`Picture: ${preview.title} as it would look`} />` : html`<p class="hint">This table is too large for a picture.</p>`}
-    <p class="reads">Each number is within <strong>±${number(preview.margin)}</strong> in 95 of 100 cases; a typical one of ${whole(Math.round(preview.typical))} is off by ${percent(preview.stddev / preview.typical)} (one standard error).</p>
+    <p class="reads">Each number is within <strong>±${number(preview.margin)}</strong> in 95 of 100 cases. A typical one, ${whole(Math.round(preview.typical))}, is off by ${percent(preview.stddev / preview.typical)} (one standard error).</p>
     <${Flags} flags=${preview.flags} />
-    <div class="expects">${people}<${Public} work=${work} edit=${edit} names=${preview.names} /></div>
+    <div class="expects">${known}</div>
     <p class="hint">Drawn from the numbers you type, never from data: ${Object.keys(view.public).some((name) => preview.names.includes(name)) ? "public counts where you gave them, else " : ""}everybody spread evenly, columns independent.</p>
   </section>`;
 }
 
-// Public counts of a column's values: last year's table, a register, a census.
-function Public({ work, edit, names }) {
+// Public counts of a column's values: last year's release, a register, a census; read from files, or typed.
+function Public({ work, edit, names, published }) {
   const read = (text) =>
     text.split("\n").flatMap((line) => {
       const pair = line.match(/^(.*?)[\t;:=,]\s*([\d][\d.,' \u00a0]*)%?\s*$/) ?? line.match(/^(.*\S)\s+([\d][\d.,']*)%?\s*$/);
@@ -52,7 +53,7 @@ function Public({ work, edit, names }) {
       if (pairs.length) all.view.public[name] = pairs;
       else delete all.view.public[name];
     }, `public ${name}`);
-  return html`<${Fold} summary="Add public counts, such as last year's table">${() => html`<div class="fields">${names.map((name) => html`<${Written} key=${name} label=${`${name}: value, count`} area="4" value=${work.view.public[name] ?? []} read=${read} write=${(pairs) => pairs.map((pair) => pair.join(", ")).join("\n")} told=${told(name)} placeholder=${"Female, 10200\nMale, 9800"} />`)}</div>`}<//>`;
+  return html`<${Fold} summary="Add public counts, such as last year's release" id="public">${() => html`<div class="fields"><div><input type="file" id="public-release" webkitdirectory hidden tabindex="-1" aria-label="Folder of a release" onChange=${(e) => (published([...e.target.files]), (e.target.value = ""))} /><${Button} words="Read them from a release …" told=${() => document.getElementById("public-release").click()} /></div>${names.map((name) => html`<${Written} key=${name} label=${`${name}: value, count`} area="4" value=${work.view.public[name] ?? []} read=${read} write=${(pairs) => pairs.map((pair) => pair.join(", ")).join("\n")} told=${told(name)} placeholder=${"Female, 10200\nMale, 9800"} />`)}</div>`}<//>`;
 }
 
 function Listing({ last, asked, ask, show }) {

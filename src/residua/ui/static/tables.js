@@ -44,10 +44,10 @@ export function Tables({ work, edit, problems, next }) {
     <h2 id="h-tables">Which tables will be published?</h2>
     <p class="hint">Every number of them gets an error bar. More tables share the same budget, so ask for what will be used.</p>
     <ol id="tables" class="cards">
-      ${tables.map((one, i) => html`<li key=${i} class=${wrong(i) ? "card entry unfinished" : "card entry"} draggable=${dragged === i} onDragOver=${(e) => dragged !== null && e.preventDefault()} onDrop=${(e) => (e.preventDefault(), place(dragged, i), drag(null))} onDragEnd=${() => drag(null)}>
+      ${tables.map((one, i) => html`<li key=${i} class=${wrong(i) ? "card entry unfinished" : "card entry"} onDragOver=${(e) => dragged !== null && e.preventDefault()} onDrop=${(e) => (e.preventDefault(), place(dragged, i), drag(null))}>
         <${Entry} one=${one} form=${work.form} change=${change(i)} wrong=${wrong(i)} wished=${wished} />
         <div class="row small">
-          ${tables.length > 1 && html`<span class="grip" aria-hidden="true" title="Drag to order" onPointerDown=${() => drag(i)} onPointerUp=${() => drag(null)}>⠿</span>
+          ${tables.length > 1 && html`<span class="grip" aria-hidden="true" title="Drag to order" draggable="true" onDragStart=${(e) => (drag(i), e.dataTransfer.setData("text/plain", ""), e.dataTransfer.setDragImage(e.target.closest("li"), 0, 0))} onDragEnd=${() => drag(null)}>⠿</span>
             <${Button} kind="quiet" words="Up" aria-label=${`Entry ${i + 1} up`} told=${() => place(i, i - 1)} disabled=${i === 0} /><${Button} kind="quiet" words="Down" aria-label=${`Entry ${i + 1} down`} told=${() => place(i, i + 1)} disabled=${i === tables.length - 1} />`}
           <${Button} kind="quiet danger" words="Remove" told=${() => edit((all) => all.form.tables.splice(i, 1))} />
         </div></li>`)}

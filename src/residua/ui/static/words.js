@@ -21,7 +21,7 @@ export function upward(value, digits = 4) {
   return significant(Number((Math.ceil(value * power * (1 - 1e-12)) / power).toPrecision(digits)), digits);
 }
 
-export const percent = (share) => (share >= 10 ? "over 1,000 %" : `${significant(100 * share, share >= 0.1 ? 3 : 2)} %`);
+export const percent = (share) => (share >= 10 ? "over 1,000\u00a0%" : `${significant(100 * share, share >= 0.1 ? 3 : 2)}\u00a0%`);
 
 export const plural = (n, one, many = `${one}s`) => `${whole(n)} ${n === 1 ? one : many}`;
 
