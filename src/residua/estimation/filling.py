@@ -26,7 +26,7 @@ MOST_CELLS = 200_000  # of a table that is raked to
 
 
 @dataclass(frozen=True, eq=False)
-class Conditional:
+class GivenShares:
     """The shares of an attribute's values given the values of others.
 
     Args:
@@ -46,11 +46,11 @@ class Conditional:
         return np.asarray(np.ravel_multi_index([codes[j] for j in self.others], self.shape), dtype=np.int64)
 
     @property
-    def normalised(self) -> Conditional:
+    def normalised(self) -> GivenShares:
         """The same with rows of sum 1, where they are not of zeros."""
         sums = self.shares.sum(axis=1, keepdims=True)
         shares = np.divide(self.shares, sums, out=np.zeros_like(self.shares), where=sums > 0)
-        return Conditional(self.others, self.shape, shares)
+        return GivenShares(self.others, self.shape, shares)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,26 +81,25 @@ class Step:
 
     attribute: int
     single: Floats
-    givens: tuple[Conditional, ...]
+    givens: tuple[GivenShares, ...]
     near: Members
     bans: tuple[Ban, ...]
-    public: Conditional | None
+    public: GivenShares | None
 
 
 def information(fitted: Fitted) -> Floats:
     """How much each pair of attributes tells of each other, in nats, (attributes, attributes)."""
-    starts = fitted.values.starts
-    p = fitted.pairs / max(fitted.total, 1e-300)
-    singles = fitted.singles / max(fitted.total, 1e-300)
-    each = rel_entr(p, np.outer(singles, singles))
-    each = np.where(np.isfinite(each), each, 0.0)
-    return np.maximum(np.add.reduceat(np.add.reduceat(each, starts, axis=0), starts, axis=1), 0.0)
+    d, total = len(fitted.values.sizes), max(fitted.total, 1e-300)
+    shared = np.zeros((d, d))
+    for i, j in combinations(range(d), 2):
+        each = rel_entr(fitted.pair(i, j) / total, np.outer(fitted.single(i), fitted.single(j)) / total**2)
+        shared[i, j] = shared[j, i] = max(float(each[np.isfinite(each)].sum()), 0.0)
+    return shared
 
 
 def steps_of(tables: EstimatedTables, wanted: Sequence[int]) -> list[Step]:
     """The attributes (positions) in the order in which rows get them, and what each rests on."""
     information_of = information(tables.fitted)
-    np.fill_diagonal(information_of, 0.0)
     order = _order(tables.public, information_of, wanted)
     return [_step(tables, information_of, tuple(order[:number]), i) for number, i in enumerate(order)]
 
@@ -108,13 +107,19 @@ def steps_of(tables: EstimatedTables, wanted: Sequence[int]) -> list[Step]:
 def _order(public: Public, shared: Floats, wanted: Sequence[int]) -> list[int]:
     """Attributes of public tables and of rules first; then always the one that those before it tell most of."""
     left = list(wanted)
+    alone = {i for fact in public.facts for i in fact.members}
     first = {i for fact in public.facts for i in fact.members if len(fact.members) > 1}
     ruled = {i for rule in public.domain.impossible for i in public.domain.positions(rule.names)}
     order: list[int] = []
     while left:
         best = max(
             left,
-            key=lambda i: (i in first, i in ruled, shared[i, order].sum() if order else shared[i, list(wanted)].sum()),
+            key=lambda i: (
+                i in first,
+                i in ruled,
+                i in alone,
+                shared[i, order].sum() if order else shared[i, list(wanted)].sum(),
+            ),
         )
         order.append(best)
         left.remove(best)
@@ -135,7 +140,7 @@ def _step(tables: EstimatedTables, shared: Floats, before: Members, i: int) -> S
     return Step(i, single, tuple(givens), near, _bans(public, before, i), known)
 
 
-def _public(public: Public, before: Members, i: int) -> Conditional | None:
+def _public(public: Public, before: Members, i: int) -> GivenShares | None:
     """The largest public table of this attribute and of some before it, in counts."""
     parts = [
         (tuple(j for j in fact.members if j == i or j in before), fact) for fact in public.facts if i in fact.members
@@ -144,7 +149,7 @@ def _public(public: Public, before: Members, i: int) -> Conditional | None:
         return None
     members, fact = max(parts, key=lambda one: len(one[0]))
     counts = np.moveaxis(fact.margin(members), members.index(i), -1)
-    return Conditional(
+    return GivenShares(
         tuple(j for j in members if j != i), counts.shape[:-1], np.array(counts.reshape(-1, counts.shape[-1]))
     )
 
@@ -153,13 +158,13 @@ def _cells(tables: EstimatedTables, members: Sequence[int]) -> int:
     return int(np.prod([int(tables.fitted.values.sizes[j]) for j in members]))
 
 
-def _given(tables: EstimatedTables, i: int, others: Members) -> Conditional:
+def _given(tables: EstimatedTables, i: int, others: Members) -> GivenShares:
     """The shares of an attribute's values given others, from the table of all of them."""
     members = tuple(sorted((i, *others)))
     table = np.moveaxis(tables.table(members), members.index(i), -1)
     inside = sorted(others)
     table = table.transpose([*(inside.index(j) for j in others), len(others)])
-    return Conditional(others, table.shape[:-1], table.reshape(-1, table.shape[-1])).normalised
+    return GivenShares(others, table.shape[:-1], table.reshape(-1, table.shape[-1])).normalised
 
 
 def _bans(public: Public, before: Members, i: int) -> tuple[Ban, ...]:
@@ -182,6 +187,7 @@ Codes = NDArray[np.int32]
 _PART, _FEWEST, _MOST_CHANCES = 65_536, 4_096, 2**24
 _ROUNDS, _LATER = 25, 4  # of raking: in the first part, and in the others, which begin where it ended
 _TILT = 4.0  # how strongly debts decide: a value that is owed one row is e^4 times as likely
+_LEAST = 1e-100  # a chance that no tilt makes likely
 _CLOSE = 2e-3  # of the rows: raking stops when all tables are this near
 
 
@@ -214,7 +220,7 @@ class _Column:
         self.step = step
         self.factors = [np.ones_like(given.shares) for given in step.givens]
         # What quotas are about: a public table, or the attribute alone.
-        self.table = Conditional((), (), step.single[None, :]) if step.public is None else step.public
+        self.table = GivenShares((), (), step.single[None, :]) if step.public is None else step.public
         self.quotas: Integers | None = None
         self.rows = rows
         self.first = True
@@ -257,6 +263,7 @@ class _Column:
             for j, named in ban.others:
                 hit &= named[codes[j]]
             chances[np.ix_(hit, ban.values)] = 0.0
+        possible = chances > 0 if step.public is not None else None
         groups = [given.groups(codes) for given in step.givens]
         if not self.first:
             for group, factors in zip(groups, self.factors, strict=True):
@@ -271,7 +278,10 @@ class _Column:
             if max(apart, default=0.0) <= _CLOSE * n:
                 break
         sums = chances.sum(axis=1, keepdims=True)
-        return np.asarray(np.divide(chances, sums, out=chances, where=sums > 0))
+        np.divide(chances, sums, out=chances, where=sums > 0)
+        if possible is not None:  # what is public is met, even where an estimate says that nobody is
+            np.maximum(chances, _LEAST, out=chances, where=possible)
+        return chances
 
     def _quotas(self, groups: Integers, *, last: bool) -> Integers:
         """How many rows of the part get each value, in each group of a public table (or in all), (groups, values)."""
