@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -20,6 +21,16 @@ def commands(group: object, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]
 @pytest.mark.parametrize("path", commands(typer.main.get_command(app)), ids=" ".join)
 def test_every_command_takes_json(path: tuple[str, ...], tmp_path: Path) -> None:
     assert "--json" in inside(*path, "--help", cwd=tmp_path).out
+
+
+@pytest.mark.parametrize("path", commands(typer.main.get_command(app)), ids=" ".join)
+def test_every_argument_and_option_says_what_it_is(path: tuple[str, ...]) -> None:
+    command: Any = typer.main.get_command(app)
+    for name in path:
+        command = command.commands[name]
+    assert command.help
+    assert "Args" not in command.help
+    assert not [one.name for one in command.params if not one.help]
 
 
 @pytest.mark.parametrize(

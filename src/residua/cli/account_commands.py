@@ -1,53 +1,53 @@
 """The commands of whoever runs it: what was spent, what can be trusted, what works here, and the planner page."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
 from residua import cli
-from residua.cli.options import AsJson, Host, Port, RootPath, ShowValues, SpecPath, writing
+from residua.cli.options import AsJson, Host, Port, RootPath, ShowValues, SpecPath, command
 
 app = typer.Typer()
 
 
-@app.command()
-def audit(
-    subject: Annotated[Path, typer.Argument(metavar="PLAN|DIR", help="A saved plan, or a release folder.")],
-    json: AsJson = False,
-) -> None:
+@command(app)
+def audit(subject: Path, *, json: AsJson = False) -> None:
     """Price what a plan or release measures.
 
     For every unit, beside the guarantee it states; exits with 1 if that does not cover the price. Reads no data.
+
+    Args:
+        subject (PLAN|DIR): A saved plan, or a release folder.
     """
     if not cli.auditing.print_audit(subject, as_json=json):
         raise typer.Exit(1)
 
 
-@app.command()
-def verify(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A release folder.")],
-    ledger: Annotated[Path | None, typer.Option(help="The ledger that must have paid for it.")] = None,
-    key: Annotated[Path | None, typer.Option(help="The public key (PEM) that must have signed it.")] = None,
-    json: AsJson = False,
-) -> None:
+@command(app)
+def verify(folder: Path, *, ledger: Path | None = None, key: Path | None = None, json: AsJson = False) -> None:
     """Verify that a release is what it says.
 
     Whole, priced as stated, and, where asked, paid for by a ledger and signed; exits with 1 if not. Reads no data.
+
+    Args:
+        folder (DIR): A release folder.
+        ledger: The ledger that must have paid for it.
+        key: The public key (PEM) that must have signed it.
     """
     if not cli.auditing.print_verified(folder, ledger, key, as_json=json):
         raise typer.Exit(1)
 
 
-@writing(app)
-def sign(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A release folder.")],
-    key: Annotated[Path, typer.Option(help="Your private key: Ed25519, as PEM.")],
-) -> None:
-    """Sign a release, so that a forged one is noticed."""
+@command(app, writes=True)
+def sign(folder: Path, *, key: Path) -> None:
+    """Sign a release, so that a forged one is noticed.
+
+    Args:
+        folder (DIR): A release folder.
+        key: Your private key: Ed25519, as PEM.
+    """
     from residua.release.signing import sign as sign_release
 
     sign_release(folder, key)
@@ -56,8 +56,8 @@ def sign(
     )
 
 
-@app.command()
-def doctor(json: AsJson = False) -> None:
+@command(app)
+def doctor(*, json: AsJson = False) -> None:
     """Say what is installed and what works here.
 
     Exits with 1 if something that is needed does not. Reads no data and sends nothing.
@@ -66,13 +66,11 @@ def doctor(json: AsJson = False) -> None:
         raise typer.Exit(1)
 
 
-@app.command()
+@command(app)
 def ui(
-    spec: Annotated[
-        Path | None,
-        typer.Argument(metavar="SPEC.toml", help="Opened, and saved to; or the folder of a release, to look at."),
-    ] = None,
-    browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
+    spec: Path | None = None,
+    *,
+    browser: bool = True,
     host: Host = "127.0.0.1",
     port: Port = 0,
     root_path: RootPath = "",
@@ -82,6 +80,10 @@ def ui(
 
     Begin with the header of a file, answer questions, and see the tables you will publish with their error bars. With
     the folder of a release: its tables, charts and quoted numbers. On this machine only, unless told so.
+
+    Args:
+        spec (SPEC.toml): Opened, and saved to; or the folder of a release, to look at.
+        browser: Open the page in the browser.
     """
     from residua.ui.serve import serve
 
@@ -89,19 +91,26 @@ def ui(
     serve(spec, browser=browser, say=say, host=host, port=port, root=root_path)
 
 
-@app.command()
+@command(app)
 def persons(
     spec: SpecPath,
-    rho: Annotated[float | None, typer.Option(help="Spend this on counts with noise, which may be published.")] = None,
-    epsilon: Annotated[float | None, typer.Option(help="The same with Laplace noise.")] = None,
-    most: Annotated[int, typer.Option(help="Persons with so many records or more are counted together.")] = 1024,
-    share: Annotated[float, typer.Option(help="The share of records that a recommended bound should count.")] = 0.9,
+    *,
+    rho: float | None = None,
+    epsilon: float | None = None,
+    most: int = 1024,
+    share: float = 0.9,
     json: AsJson = False,
     show_values: ShowValues = False,
 ) -> None:
     """Show how many records people have, to bound them.
 
     With --rho or --epsilon: with noise, paid for. Without: exactly, on a terminal, for the curator's eyes only.
+
+    Args:
+        rho: Spend this on counts with noise, which may be published.
+        epsilon: The same with Laplace noise.
+        most: Persons with so many records or more are counted together.
+        share: The share of records that a recommended bound should count.
     """
     read = cli.spec.read_spec(spec)
     if rho is None and epsilon is None:
@@ -110,24 +119,33 @@ def persons(
         cli.persons.print_looked(read, rho, epsilon, most, share, as_json=json, show_values=show_values)
 
 
-@app.command()
+@command(app)
 def discover(
-    spec: Annotated[Path, typer.Argument(metavar="SPEC.toml", help="A specification, or a draft of one.")],
-    column: Annotated[str, typer.Argument(metavar="COLUMN", help="The column to find out about.")],
-    rho: Annotated[float | None, typer.Option(help="What to spend, in rho.")] = None,
-    mu: Annotated[float | None, typer.Option(help="The same as mu.")] = None,
-    epsilon: Annotated[float | None, typer.Option(help="The same as epsilon, in a ledger of pure DP.")] = None,
-    delta: Annotated[float | None, typer.Option(help="The probability that nothing is promised, such as 1e-9.")] = None,
-    kind: Annotated[str, typer.Option(help="values, 'whole numbers' or numbers: which values, or which range.")] = (
-        "values"
-    ),
-    values_per_person: Annotated[int | None, typer.Option(help="How many different values of a person count.")] = None,
+    spec: Path,
+    column: str,
+    *,
+    rho: float | None = None,
+    mu: float | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    kind: str = "values",
+    values_per_person: int | None = None,
     show_values: ShowValues = False,
     json: AsJson = False,
 ) -> None:
     """Find out privately which values a column holds.
 
     Or which range its numbers have. Writes them into the specification; the ledger pays, and adds up delta.
+
+    Args:
+        spec (SPEC.toml): A specification, or a draft of one.
+        column (COLUMN): The column to find out about.
+        rho: What to spend, in rho.
+        mu: The same as mu.
+        epsilon: The same as epsilon, in a ledger of pure DP.
+        delta: The probability that nothing is promised, such as 1e-9.
+        kind: values, 'whole numbers' or numbers: which values, or which range.
+        values_per_person: How many different values of a person count.
     """
     amounts: dict[str, Any] = {"rho": rho, "mu": mu, "epsilon": epsilon}
     how: dict[str, Any] = {"delta": delta, "kind": kind, "values_per_person": values_per_person}
@@ -147,36 +165,47 @@ ledgers = typer.Typer(cls=ShowByDefault, no_args_is_help=True, rich_markup_mode=
 app.add_typer(ledgers, name="ledger", help="Show what was spent of a budget; make a ledger.")
 
 
-@ledgers.command()
-def create(
-    spec: SpecPath,
-    population: Annotated[str | None, typer.Option(help="Who the people are, in words that may be public.")] = None,
-    json: AsJson = False,
-) -> None:
+@command(ledgers)
+def create(spec: SpecPath, *, population: str | None = None, json: AsJson = False) -> None:
     """Make the ledger that a specification names, with its budget.
 
     The budget is that of [ledger], or of [privacy] where [ledger] states none. One that is there stays as it is.
+
+    Args:
+        population: Who the people are, in words that may be public.
     """
     ledger = cli.steps.create_ledger(cli.discovering.read_for_ledger(spec), population)
     cli.accounts.print_made(ledger, "; nothing is spent", as_json=json)
 
 
-@ledgers.command()
+@command(ledgers)
 def allot(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The ledger that has the whole budget.")],
-    new: Annotated[Path, typer.Argument(metavar="NEW", help="The ledger to make, for a team.")],
-    rho: Annotated[float | None, typer.Option(help="How much, in the currency of the whole.")] = None,
-    mu: Annotated[float | None, typer.Option(help="The same as mu.")] = None,
-    epsilon: Annotated[float | None, typer.Option(help="The same as epsilon, with --delta if that has one.")] = None,
-    delta: Annotated[float | None, typer.Option(help="With --epsilon.")] = None,
-    purpose: Annotated[str | None, typer.Option(help="Whom it is for, in words that may be public.")] = None,
-    discovery_delta: Annotated[float | None, typer.Option(help="How much of the whole's, to discover values.")] = None,
-    witness: Annotated[Path | None, typer.Option(help="Its witness; beside the whole's, if that has one.")] = None,
+    file: Path,
+    new: Path,
+    *,
+    rho: float | None = None,
+    mu: float | None = None,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    purpose: str | None = None,
+    discovery_delta: float | None = None,
+    witness: Path | None = None,
     json: AsJson = False,
 ) -> None:
     """Move a part of a budget into a ledger of its own.
 
     A team can then spend that much and no more; for the whole it is spent already, and is not given back.
+
+    Args:
+        file (FILE): The ledger that has the whole budget.
+        new (NEW): The ledger to make, for a team.
+        rho: How much, in the currency of the whole.
+        mu: The same as mu.
+        epsilon: The same as epsilon, with --delta if that has one.
+        delta: With --epsilon.
+        purpose: Whom it is for, in words that may be public.
+        discovery_delta: How much of the whole's, to discover values.
+        witness: Its witness; beside the whole's, if that has one.
     """
     asked = {"rho": rho, "mu": mu, "epsilon": epsilon, "delta": delta}
     how = {"purpose": purpose, "discovery_delta": discovery_delta, "witness": witness}
@@ -184,19 +213,16 @@ def allot(
     cli.accounts.print_made(ledger, f", of the budget of {file}", as_json=json)
 
 
-@ledgers.command()
-def show(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A ledger file.")],
-    json: AsJson = False,
-    accept: Annotated[
-        Path | None,
-        typer.Option(metavar="SPEC.toml", help="Declare that the data of this specification holds the same people."),
-    ] = None,
-    why: Annotated[str | None, typer.Option(help="Why it is another dataset, such as: corrected codes.")] = None,
-) -> None:
+@command(ledgers)
+def show(file: Path, *, json: AsJson = False, accept: Path | None = None, why: str | None = None) -> None:
     """Show what was spent of a budget, and what is left.
 
     With --accept: corrected data of the same people is put on record.
+
+    Args:
+        file (FILE): A ledger file.
+        accept (SPEC.toml): Declare that the data of this specification holds the same people.
+        why: Why it is another dataset, such as: corrected codes.
     """
     if accept is not None or why is not None:
         cli.accounts.accept_data(file, accept, why)

@@ -1,7 +1,5 @@
 """The command `residua`: one function per command, errors as one sentence and an exit code by their kind."""
 
-from __future__ import annotations
-
 import sys
 import traceback
 import warnings
@@ -34,8 +32,7 @@ from residua.cli.options import (
     Spreadsheet,
     Suppress,
     WhatIf,
-    grouped,
-    writing,
+    command,
 )
 from residua.errors import FileError, GapWarning, ResiduaError, VerificationError
 
@@ -64,37 +61,38 @@ def common(
     """Publish tables of counts under differential privacy."""
 
 
-@writing(app)
-def demo(out: Annotated[Path | None, typer.Option(help="Folder to write; residua-demo by default.")] = None) -> None:
-    """Do the whole job on bundled data, and show it."""
+@command(app, writes=True)
+def demo(*, out: Path | None = None) -> None:
+    """Do the whole job on bundled data, and show it.
+
+    Args:
+        out: Folder to write; residua-demo by default.
+    """
     cli.starting.run_demo(out)
 
 
-@writing(app)
-def init(
-    data: Annotated[str, typer.Argument(metavar="DATA.csv", help="A CSV file or its URI; only its header is read.")],
-    out: Annotated[Path, typer.Option(help="The specification to write.")] = Path("spec.toml"),
-    domain: Annotated[
-        Path | None, typer.Option(help="What describes the columns: a Data Package, DDI codebook or SDMX structure.")
-    ] = None,
-) -> None:
-    """Draft a specification from the names of the columns. You declare what each may hold."""
+@command(app, writes=True)
+def init(data: str, *, out: Path = Path("spec.toml"), domain: Path | None = None) -> None:
+    """Draft a specification from the names of the columns. You declare what each may hold.
+
+    Args:
+        data (DATA.csv): A CSV file or its URI; only its header is read.
+        out: The specification to write.
+        domain: What describes the columns: a Data Package, DDI codebook or SDMX structure.
+    """
     cli.starting.write_draft(data, out, domain)
 
 
-@app.command()
-@grouped
+@command(app)
 def plan(
-    spec: SpecPath,
-    json: AsJson = False,
-    everything: Everything = False,
-    save: Annotated[Path | None, typer.Option(help="Also save the plan to this file.")] = None,
-    *,
-    what_if: WhatIf,
+    spec: SpecPath, *, json: AsJson = False, everything: Everything = False, save: Path | None = None, what_if: WhatIf
 ) -> None:
     """Show the best plan, its errors and its privacy. Reads no data.
 
     With a what-if the specification stays as it is; --save keeps the plan, and residua release --plan measures it.
+
+    Args:
+        save: Also save the plan to this file.
     """
     if save is not None:
         cli.opening.require_plan_or_free(save)
@@ -105,17 +103,23 @@ def plan(
         cli.planning.print_plan(best, as_json=json, everything=everything)
 
 
-@app.command()
+@command(app)
 def release(
     spec: SpecPath,
-    out: Annotated[Path, typer.Option(help="The release folder to write; it must not exist.")],
+    *,
+    out: Path,
     plan: MeasuredPlan = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only check all that would be refused.")] = False,
+    dry_run: bool = False,
     json: AsJson = False,
     show_values: ShowValues = False,
     on_executors: OnExecutors = False,
 ) -> None:
-    """Measure the data once and write the release. Debits the ledger first."""
+    """Measure the data once and write the release. Debits the ledger first.
+
+    Args:
+        out: The release folder to write; it must not exist.
+        dry_run: Only check all that would be refused.
+    """
     read = cli.spec.read_spec(spec)
     if dry_run:
         cli.steps.check_release(read, out, plan, show_values=show_values, as_json=json)
@@ -123,8 +127,8 @@ def release(
         cli.steps.run_release(read, out, plan, show_values=show_values, on_executors=on_executors, as_json=json)
 
 
-@app.command()
-def check(spec: SpecPath, plan: MeasuredPlan = None, json: AsJson = False, show_values: ShowValues = False) -> None:
+@command(app)
+def check(spec: SpecPath, *, plan: MeasuredPlan = None, json: AsJson = False, show_values: ShowValues = False) -> None:
     """Check all that a release would refuse. Spends nothing.
 
     The specification, the ledger and what is left of its budget, and every record against the domain.
@@ -135,38 +139,33 @@ def check(spec: SpecPath, plan: MeasuredPlan = None, json: AsJson = False, show_
 # ---- a release: its tables and answers, what is made from it alone, and one that grows
 
 
-@app.command()
-@grouped
+@command(app)
 def table(
     folder: ReleasePath,
-    attributes: Annotated[
-        list[str] | None,
-        typer.Argument(help="The table's attributes, or age=prefixes, age=ranges, county=LEVEL; none for the total."),
-    ] = None,
+    attributes: list[str] | None = None,
+    *,
     confidence: Confidence = None,
     simultaneous: Simultaneous = None,
     known: Known = None,
     rounded: Rounded = False,
-    *,
     form: OutputForm,
 ) -> None:
-    """Show one table, of a release with error bars."""
+    """Show one table, of a release with error bars.
+
+    Args:
+        attributes: The table's attributes, or age=prefixes, age=ranges, county=LEVEL; none for the total.
+    """
     asked = {"confidence": confidence, "simultaneous": simultaneous, "known": known}
     cli.tables.print_marginal(folder, attributes or [], form, rounded=rounded, **asked)
 
 
-@writing(app)
+@command(app, writes=True)
 def tables(
     folder: ReleasePath,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Also write them into this folder, as CSV by default; it must not exist; usually ./tables."),
-    ] = None,
-    format: Annotated[
-        str | None,
-        typer.Option(help="csv, parquet, long, long-csv, xlsx, jsonstat, px, sdmx, datapackage, csvw. [default: csv]"),
-    ] = None,
-    title: Annotated[str | None, typer.Option(help="What the whole is called, in its metadata.")] = None,
+    *,
+    out: Path | None = None,
+    format: str | None = None,
+    title: str | None = None,
     language: Language = None,
     confidence: Confidence = None,
     known: Known = None,
@@ -176,20 +175,24 @@ def tables(
     full: Full = False,
     on_executors: OnExecutors = False,
 ) -> None:
-    """List or write all tables that were asked for. Of a hierarchy there is one per level."""
+    """List or write all tables that were asked for. Of a hierarchy there is one per level.
+
+    Args:
+        out: Also write them into this folder, as CSV by default; it must not exist; usually ./tables.
+        format: csv, parquet, long, long-csv, xlsx, jsonstat, px, sdmx, datapackage, csvw. [default: csv]
+        title: What the whole is called, in its metadata.
+    """
     cli.exporting.write_tables(
         folder, out, format, confidence, on_executors=on_executors, spreadsheet=spreadsheet, full=full, known=known,
         title=title, language=language, rounded=rounded, suppress=suppress,
     )  # fmt: skip
 
 
-@app.command()
+@command(app)
 def count(
     folder: ReleasePath,
-    condition: Annotated[
-        str | None,
-        typer.Argument(help="SQL over the attributes, such as \"hour <= 8 and origin = 'EWR'\"; the total without."),
-    ] = None,
+    condition: str | None = None,
+    *,
     confidence: Confidence = None,
     known: Known = None,
     json: AsJson = False,
@@ -198,136 +201,132 @@ def count(
     """Count records by a condition, with an interval.
 
     Of a projection: without.
+
+    Args:
+        condition: SQL over the attributes, such as "hour <= 8 and origin = 'EWR'"; the total without.
     """
     cli.tables.print_count(folder, condition, language, as_json=json, confidence=confidence, known=known)
 
 
-@app.command()
-@grouped
+@command(app)
 def answers(
-    folder: ReleasePath, confidence: Confidence = None, simultaneous: Simultaneous = None, *, form: OutputForm
+    folder: ReleasePath, *, confidence: Confidence = None, simultaneous: Simultaneous = None, form: OutputForm
 ) -> None:
     """Show the answers to all that was asked."""
     cli.tables.print_answers(folder, form, confidence=confidence, simultaneous=simultaneous)
 
 
-@writing(app)
+@command(app, writes=True)
 def project(
     folder: ReleasePath,
-    out: Annotated[Path, typer.Option(help="The projection folder to write; it must not exist.")],
-    total: Annotated[
-        str | None,
-        typer.Option(
-            help="A public total to meet exactly; 'released' keeps the release's own, usual if clear; or 'free'."
-        ),
-    ] = None,
+    *,
+    out: Path,
+    total: str | None = None,
     known: Known = None,
-    metric: Annotated[
-        str | None,
-        typer.Option(
-            help="In which sense nearest: 'margins' (usual for tables: small ones weigh more), 'covariance' or 'plain'."
-        ),
-    ] = None,
-    shrink: Annotated[
-        bool | None,
-        typer.Option(help="Shrink interactions by their noise first; usually if noise is large beside the total."),
-    ] = None,
-    simulate: Annotated[
-        int | None,
-        typer.Option(
-            help="Simulate this many releases to indicate the error; usually 1 if no bound can be given.", min=0
-        ),
-    ] = None,
+    metric: str | None = None,
+    shrink: bool | None = None,
+    simulate: Annotated[int | None, typer.Option(min=0)] = None,
 ) -> None:
-    """Make tables non-negative, meeting public facts. Touches no data and costs nothing."""
+    """Make tables non-negative, meeting public facts. Touches no data and costs nothing.
+
+    Args:
+        out: The projection folder to write; it must not exist.
+        total: A public total to meet exactly; 'released' keeps the release's own, usual if clear; or 'free'.
+        metric: In which sense nearest: 'margins' (usual for tables: small ones weigh more), 'covariance' or 'plain'.
+        shrink: Shrink interactions by their noise first; usually if noise is large beside the total.
+        simulate: Simulate this many releases to indicate the error; usually 1 if no bound can be given.
+    """
     cli.deriving.run_projection(folder, out, total, known or [], metric=metric, shrink=shrink, simulations=simulate)
 
 
-@writing(app)
-def estimate(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A release folder.")],
-    out: Annotated[Path, typer.Option(help="The folder of estimates to write; it must not exist.")],
-    total: Annotated[str | None, typer.Option(help="A public total to meet exactly; else it is estimated.")] = None,
-    known: Known = None,
-) -> None:
+@command(app, writes=True)
+def estimate(folder: Path, *, out: Path, total: str | None = None, known: Known = None) -> None:
     """Estimate tables of any attributes, by a model.
 
     They may be measured or not; the model is of everything measured. Costs nothing.
+
+    Args:
+        folder (DIR): A release folder.
+        out: The folder of estimates to write; it must not exist.
+        total: A public total to meet exactly; else it is estimated.
     """
     cli.deriving.run_estimation(folder, out, total, known or [])
 
 
-@writing(app)
-def replicates(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A projection, from residua project.")],
-    out: Annotated[Path, typer.Option(help="The Parquet file to write; it must not exist.")],
-    n: Annotated[int, typer.Option("-n", "--replicates", help="How many.", min=1)] = 50,
-) -> None:
+@command(app, writes=True)
+def replicates(folder: Path, *, out: Path, n: Annotated[int, typer.Option("-n", "--replicates", min=1)] = 50) -> None:
     """Simulate tables as other noise would have made them.
 
     Writes one long Parquet file: a row for each cell of each table of each replicate. Costs nothing.
+
+    Args:
+        folder (DIR): A projection, from residua project.
+        out: The Parquet file to write; it must not exist.
+        n: How many.
     """
     cli.deriving.write_replicates(folder, out, n)
 
 
-@writing(app)
+@command(app, writes=True)
 def rows(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of estimates, from residua estimate.")],
-    out: Annotated[Path, typer.Option(help="The file to write: .parquet or .csv. It must not exist.")],
-    n: Annotated[
-        int | None, typer.Option("-n", "--rows", help="How many rows; the estimated total by default.")
-    ] = None,
-    attributes: Annotated[
-        list[str] | None, typer.Option("--attribute", help="A column; all by default. Repeatable.")
-    ] = None,
+    folder: Path,
+    *,
+    out: Path,
+    n: Annotated[int | None, typer.Option("-n", "--rows")] = None,
+    attributes: Annotated[list[str] | None, typer.Option("--attribute")] = None,
 ) -> None:
     """Make synthetic rows from estimates.
 
     Their tables are near the estimated ones. No row is a person's record. Touches no data and costs nothing.
+
+    Args:
+        folder (DIR): A folder of estimates, from residua estimate.
+        out: The file to write: .parquet or .csv. It must not exist.
+        n: How many rows; the estimated total by default.
+        attributes: A column; all by default. Repeatable.
     """
     cli.deriving.write_rows(folder, out, n, attributes)
 
 
-@app.command()
+@command(app)
 def continual(
-    folder: Annotated[Path, typer.Argument(help="The folder of the continual release.")],
-    ledger: Annotated[Path, typer.Option(help="Its ledger; made with the plan's budget if it is not there.")],
-    plan: Annotated[
-        Path | None, typer.Option(help="Begin: a saved plan of prefixes of one attribute, paid for all its periods.")
-    ] = None,
-    append: Annotated[
-        Path | None, typer.Option(help="Data with the records of the next period; those of others are not counted.")
-    ] = None,
-    period: Annotated[
-        str | None, typer.Option(help="With --append: the period that is meant; any other than the next is refused.")
-    ] = None,
+    folder: Path,
+    *,
+    ledger: Path,
+    plan: Path | None = None,
+    append: Path | None = None,
+    period: str | None = None,
     json: AsJson = False,
 ) -> None:
     """Release a time axis as it grows, paid once.
 
     One period after the other is appended. Prints how many records there were up to each, with error bars.
     The folder, with its noise, is confidential.
+
+    Args:
+        folder: The folder of the continual release.
+        ledger: Its ledger; made with the plan's budget if it is not there.
+        plan: Begin: a saved plan of prefixes of one attribute, paid for all its periods.
+        append: Data with the records of the next period; those of others are not counted.
+        period: With --append: the period that is meant; any other than the next is refused.
     """
     cli.steps.run_continual(folder, ledger, plan, append, period, as_json=json)
 
 
-quoting_commands.add_commands(app)
+app.registered_commands += quoting_commands.app.registered_commands  # where help lists them
 
 
 # ---- plans and releases side by side, persons, ledgers, and the page
 
 
-@writing(app)
+@command(app, writes=True)
 def report(
-    subject: Annotated[
-        Path, typer.Argument(metavar="DIR", help="A release or projection folder, a saved plan, or a specification.")
-    ],
-    beside: Annotated[
-        Path | None, typer.Argument(metavar="PLAN", help="Another plan or specification, to see two side by side.")
-    ] = None,
+    subject: Path,
+    beside: Path | None = None,
+    *,
     out: ReportPath = Path("report.html"),
     title: ReportTitle = None,
-    since: Annotated[Path | None, typer.Option(metavar="DIR", help="An earlier release, to see what changed.")] = None,
+    since: Path | None = None,
     map: ReportMap = None,
     theme: ReportTheme = None,
     language: Language = None,
@@ -335,24 +334,24 @@ def report(
     """Write one page for people.
 
     A headline, charts, all tables, methods and the guarantee. Reads no data, loads nothing and costs nothing.
+
+    Args:
+        subject (DIR): A release or projection folder, a saved plan, or a specification.
+        beside (PLAN): Another plan or specification, to see two side by side.
+        since (DIR): An earlier release, to see what changed.
     """
-    cli.comparing.write_report_of(
-        subject, beside, out, title, since=since, map=map, theme=theme, language=language
-    )  # fmt: skip
+    cli.comparing.write_report_of(subject, beside, out, title, since=since, map=map, theme=theme, language=language)
 
 
-@app.command()
-def compare(
-    first: Annotated[Path, typer.Argument(metavar="A", help="A specification; or a saved plan, beside another.")],
-    second: Annotated[
-        Path | None, typer.Argument(metavar="B", help="A specification or a saved plan, to see the two side by side.")
-    ] = None,
-    json: AsJson = False,
-    everything: Everything = False,
-) -> None:
+@command(app)
+def compare(first: Path, second: Path | None = None, *, json: AsJson = False, everything: Everything = False) -> None:
     """Show two plans side by side.
 
     For one specification: the best plans beside what people use today.
+
+    Args:
+        first (A): A specification; or a saved plan, beside another.
+        second (B): A specification or a saved plan, to see the two side by side.
     """
     if second is not None:
         cli.comparing.print_side_by_side(first, second, as_json=json, everything=everything)

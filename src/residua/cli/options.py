@@ -1,19 +1,26 @@
-"""The arguments and options that several commands share, each declared once; and how several make one argument."""
+"""Commands from functions: a signature says which arguments and options there are, a docstring what each is.
 
-from __future__ import annotations
+Parameters by position are arguments, those by name alone are options, and of one that is a dataclass every field is
+one. What each is stands under Args, `name: words`, or `name (WORD): words` with the word that help shows for it.
+Options that several commands have are declared here once.
+"""
+# Here and in the modules of commands annotations are not postponed: options are made from them.
 
 import inspect
+import re
 from collections.abc import Callable, Iterable
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import update_wrapper
 from inspect import Parameter
+from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, cast, get_type_hints
+from typing import Annotated, Any, TypeVar, get_origin
 
 import typer
 
 from residua import cli
 
+_ENTRY = re.compile(r"^    (\w+)(?: \((\S+)\))?: (.+(?:\n     +.+)*)", re.MULTILINE)  # name (WORD): words
 Command = TypeVar("Command", bound=Callable[..., None])
 SpecPath = Annotated[Path, typer.Argument(metavar="SPEC.toml", help="The specification file.")]
 ReleasePath = Annotated[Path, typer.Argument(metavar="DIR", help="A release folder (or a projection's).")]
@@ -60,13 +67,18 @@ ReportMap = Annotated[Path | None, typer.Option(help="GeoJSON with a region for 
 ReportTheme = Annotated[Path | None, typer.Option(help="TOML: an office's name, logo, colours and fonts.")]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class OutputForm:
-    """How a table is wanted: as text for people, CSV or JSON; `spreadsheet` and `full` are as for `Columns.to_csv`."""
+    """How a table is wanted: as text for people, CSV or JSON; `spreadsheet` and `full` are as for `Columns.to_csv`.
 
-    quality: Annotated[bool, typer.Option("--quality", help="Flag numbers by coefficient of variation.")] = False
+    Args:
+        quality: Flag numbers by coefficient of variation.
+        csv: Print CSV.
+    """
+
+    quality: bool = False
     suppress: Suppress = None
-    csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False
+    csv: bool = False
     json: AsJson = False
     everything: Everything = False
     spreadsheet: Spreadsheet = False
@@ -74,85 +86,86 @@ class OutputForm:
     language: Language = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class WhatIf:
     """What to change. Each means what the key of this name means in a specification; None leaves it as it is.
 
+    A budget is in place of all that [privacy] spends (a delta alone goes with the file's epsilon, and an epsilon alone
+    with the file's delta); a target is of every query, in place of all targets of the file and, unless one is given
+    too, of its budget.
+
     Args:
-        rho: in place of all that [privacy] spends; so are mu, epsilon and delta (a delta alone goes with the file's
-            epsilon, and an epsilon alone with the file's delta).
-        records: the most records a person has.
-        minimise: what is minimised, without targets.
-        stddev: a target for every query in place of all targets of the file and, unless one is given too, of its
-            budget; so is margin, at this confidence.
+        rho: What if: this budget, in place of [privacy]'s.
+        mu: What if: this budget.
+        epsilon: What if: this budget, with --delta (or the file's); without one, Laplace noise.
+        delta: What if: with --epsilon (or the file's).
+        records: What if: a person has at most this many records.
+        minimise: What if: 'total', 'max', 'largest' or 'p-norm'.
+        stddev: What if: the least privacy at which every number has this stddev.
+        margin: What if: the least privacy at which every number has this margin of error.
+        confidence: Of --margin. [default: 0.95]
     """
 
-    rho: Annotated[float | None, typer.Option(help="What if: this budget, in place of [privacy]'s.")] = None
-    mu: Annotated[float | None, typer.Option(help="What if: this budget.")] = None
-    epsilon: Annotated[
-        float | None,
-        typer.Option(help="What if: this budget, with --delta (or the file's); without one, Laplace noise."),
-    ] = None
-    delta: Annotated[float | None, typer.Option(help="What if: with --epsilon (or the file's).")] = None
-    records: Annotated[int | None, typer.Option(help="What if: a person has at most this many records.")] = None
-    minimise: Annotated[str | None, typer.Option(help="What if: 'total', 'max', 'largest' or 'p-norm'.")] = None
-    stddev: Annotated[
-        float | None, typer.Option(help="What if: the least privacy at which every number has this stddev.")
-    ] = None
-    margin: Annotated[
-        float | None, typer.Option(help="What if: the least privacy at which every number has this margin of error.")
-    ] = None
-    confidence: Annotated[float | None, typer.Option(help="Of --margin. [default: 0.95]")] = None
+    rho: float | None = None
+    mu: float | None = None
+    epsilon: float | None = None
+    delta: float | None = None
+    records: int | None = None
+    minimise: str | None = None
+    stddev: float | None = None
+    margin: float | None = None
+    confidence: float | None = None
 
 
-def grouped(command: Command) -> Command:
-    """A command with an option for every field, in place of an argument that is a dataclass."""
-    own = inspect.signature(command, eval_str=True).parameters.values()
-    groups: dict[str, Any] = {one.name: one.annotation for one in own if is_dataclass(one.annotation)}
+def command(app: typer.Typer, name: str | None = None, *, writes: bool = False) -> Callable[[Command], Command]:
+    """Makes a function a command; one that writes says in lines what it wrote, with --json in one JSON document."""
 
-    def run(**given: Any) -> None:
-        for key, kind in groups.items():
-            given[key] = kind(**{one.name: given.pop(one.name) for one in fields(kind)})
-        command(**given)
+    def added(function: Command) -> Command:
+        own = inspect.signature(function).parameters
+        groups: dict[str, Any] = {key: each.annotation for key, each in own.items() if is_dataclass(each.annotation)}
 
-    options = [one for each in own for one in (options_of(each.annotation) if each.name in groups else [each])]
-    return declared(cast("Command", update_wrapper(run, command)), options)
+        def run(**given: Any) -> None:
+            as_json = given.pop("json") if writes else False
+            for key, kind in groups.items():
+                given[key] = kind(**{each.name: given.pop(each.name) for each in fields(kind)})
+            with cli.show.gathered(as_json):
+                function(**given)
 
+        several = (declared(groups[each.name]) if each.name in groups else [each] for each in declared(function))
+        more = [Parameter("json", Parameter.KEYWORD_ONLY, annotation=AsJson, default=False)] if writes else []
+        app.command(name)(called_with(update_wrapper(run, function), [*chain(*several), *more]))
+        return function
 
-def options_of(kind: Any) -> list[Parameter]:
-    """The options that a dataclass declares, those with defaults and those without."""
-    hints = get_type_hints(kind, include_extras=True)
-    return [
-        Parameter(
-            one.name,
-            Parameter.KEYWORD_ONLY,
-            annotation=hints[one.name],
-            default=Parameter.empty if one.default is MISSING else one.default,
-        )
-        for one in fields(kind)
-    ]
+    return added
 
 
-def declared(command: Command, parameters: Iterable[Parameter]) -> Command:
-    """A command that Typer sees with these parameters; it calls it by their names."""
+def called_with(command: Callable[..., None], parameters: Iterable[Parameter]) -> Callable[..., None]:
+    """A function that Typer calls with these parameters, by their names; its Args are no part of the help."""
     alike = [one.replace(kind=Parameter.KEYWORD_ONLY) for one in parameters]
     command.__signature__ = inspect.Signature(alike)  # type: ignore[attr-defined]
     command.__annotations__ = {one.name: one.annotation for one in alike}
+    command.__doc__ = said(command)[0]
     return command
 
 
-def writing(app: typer.Typer) -> Callable[[Command], Command]:
-    """A command that says in lines what it wrote; with --json the lines are one JSON document."""
+def declared(documented: Any) -> list[Parameter]:
+    """The parameters of a function or a dataclass as arguments and options, with their words."""
+    entries = _ENTRY.findall(said(documented)[1])
+    words, parameters = {name: (word or None, " ".join(text.split())) for name, word, text in entries}, []
+    for each in inspect.signature(documented).parameters.values():
+        word, text = words.get(each.name, (None, None))
+        if get_origin(each.annotation) is Annotated:  # with a name or a range of its own, if not with its words
+            (info,) = each.annotation.__metadata__
+            info.help = info.help or text
+        else:
+            made: Any = typer.Option if each.kind == Parameter.KEYWORD_ONLY else typer.Argument
+            flag = [f"--{each.name.replace('_', '-')}"] if each.default is False else []  # and no --no-…
+            each = each.replace(annotation=Annotated[each.annotation, made(*flag, metavar=word, help=text)])
+        parameters.append(each)
+    return parameters
 
-    def added(command: Command) -> Command:
-        own = inspect.signature(command, eval_str=True).parameters.values()
 
-        def run(json: bool, **given: Any) -> None:
-            with cli.show.gathered(json):
-                command(**given)
-
-        as_json = Parameter("json", Parameter.KEYWORD_ONLY, annotation=AsJson, default=False)
-        app.command()(declared(cast("Command", update_wrapper(run, command)), [*own, as_json]))
-        return command
-
-    return added
+def said(documented: Any) -> tuple[str, str]:
+    """A docstring without its Args, and these."""
+    what, _, arguments = (inspect.getdoc(documented) or "").partition("\n\nArgs:")
+    return what, arguments

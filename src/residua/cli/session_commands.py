@@ -1,14 +1,12 @@
 """The commands `residua session …`: one function per command."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from residua import cli
-from residua.cli.options import AsJson, ReportMap, ReportPath, ReportTheme, ReportTitle, ShowValues, writing
+from residua.cli.options import AsJson, ReportMap, ReportPath, ReportTheme, ReportTitle, ShowValues, command
 
 app = typer.Typer(
     help="Look before you choose, and top up what was released.", no_args_is_help=True, rich_markup_mode=None
@@ -28,27 +26,33 @@ Groups = Annotated[
 By = Annotated[str, typer.Option(help="Recommend by the 'estimate', or its 'lower' or 'upper' bound.")]
 
 
-@app.command("open")
-def open_(spec: PlansPath, json: AsJson = False) -> None:
+@command(app, "open")
+def open_(spec: PlansPath, *, json: AsJson = False) -> None:
     """Make the session and its ledger, or check that they are there. Spends nothing."""
     with cli.sessions.opened(cli.sessions.read_session_spec(spec), create=True) as session:
         pass
     cli.sessions.print_status(session, as_json=json)
 
 
-@app.command()
+@command(app)
 def look(
     spec: PlansPath,
-    names: Annotated[list[str] | None, typer.Argument(help="The candidates, in order; all plans if left out.")] = None,
+    names: list[str] | None = None,
+    *,
     share: Share = None,
     snr: Snr = None,
     by: By = "estimate",
     json: AsJson = False,
-    price: Annotated[bool, typer.Option("--price", help="Only say what the look would cost. Spends nothing.")] = False,
+    price: bool = False,
     verdicts: Verdicts = None,
     show_values: ShowValues = False,
 ) -> None:
-    """Measure what the candidates have in common, and show what each would make of it."""
+    """Measure what the candidates have in common, and show what each would make of it.
+
+    Args:
+        names: The candidates, in order; all plans if left out.
+        price: Only say what the look would cost. Spends nothing.
+    """
     rule = cli.looking.asked_rule(share, snr, by)
     read = cli.sessions.read_session_spec(spec)
     cli.looking.require_groups(read, rule, verdicts)
@@ -62,9 +66,10 @@ def look(
     cli.looking.print_choice(session, choice, rule, as_json=json, verdicts=verdicts)
 
 
-@app.command()
+@command(app)
 def step(
     spec: PlansPath,
+    *,
     share: Share = None,
     snr: Snr = None,
     by: By = "estimate",
@@ -87,17 +92,21 @@ def step(
     cli.looking.print_choice(session, following, rule, as_json=json, verdicts=verdicts)
 
 
-@writing(app)
+@command(app, writes=True)
 def finish(
     spec: PlansPath,
-    name: Annotated[str | None, typer.Argument(help="The candidate; left out with --groups.")] = None,
+    name: str | None = None,
     *,
     out: Out,
     number: Number = None,
     groups: Groups = None,
     show_values: ShowValues = False,
 ) -> None:
-    """Pay what is left of a candidate of the open choice (with --groups, of each group's) and write the release."""
+    """Pay what is left of a candidate of the open choice (with --groups, of each group's) and write the release.
+
+    Args:
+        name: The candidate; left out with --groups.
+    """
     read = cli.sessions.read_session_spec(spec, out)
     with cli.sessions.opened(read, show_values=show_values) as session:
         choice = cli.looking.open_choice(session, number)
@@ -106,19 +115,21 @@ def finish(
     cli.sessions.write_release(session, finished, out)
 
 
-@app.command()
-def stop(spec: PlansPath, number: Number = None, json: AsJson = False) -> None:
+@command(app)
+def stop(spec: PlansPath, *, number: Number = None, json: AsJson = False) -> None:
     """Close the open choice without finishing a candidate. Spends nothing more."""
     with cli.sessions.opened(cli.sessions.read_session_spec(spec)) as session:
         cli.looking.open_choice(session, number).stop()
     cli.sessions.print_status(session, as_json=json)
 
 
-@writing(app)
-def release(
-    spec: PlansPath, name: Annotated[str, typer.Argument(help="The plan.")], out: Out, show_values: ShowValues = False
-) -> None:
-    """Measure what is missing of a plan, and write the release. What is answered already costs nothing."""
+@command(app, writes=True)
+def release(spec: PlansPath, name: str, *, out: Out, show_values: ShowValues = False) -> None:
+    """Measure what is missing of a plan, and write the release. What is answered already costs nothing.
+
+    Args:
+        name: The plan.
+    """
     read = cli.sessions.read_session_spec(spec, out)
     cli.steps.checked_source(read.any)
     [plan] = cli.sessions.plans_of(read, [name]).values()
@@ -127,33 +138,42 @@ def release(
     cli.sessions.write_release(session, released, out)
 
 
-@writing(app)
+@command(app, writes=True)
 def adapt(
     spec: PlansPath,
-    name: Annotated[str, typer.Argument(help="The plan whose tables and budget are meant.")],
+    name: str,
+    *,
     out: Out,
-    estimates: Annotated[Path | None, typer.Option(help="A folder of estimates to write, too.")] = None,
-    look: Annotated[float, typer.Option(help="Which share of the budget the look gets.")] = 0.5,
-    scores: Annotated[float, typer.Option(help="Which share scores of larger tables get; 0: none.")] = 0.02,
+    estimates: Path | None = None,
+    look: float = 0.5,
+    scores: float = 0.02,
     show_values: ShowValues = False,
 ) -> None:
-    """Look, learn how strong interactions are, spend the rest where it helps estimates most. Goes on after a crash."""
+    """Look, learn how strong interactions are, spend the rest where it helps estimates most. Goes on after a crash.
+
+    Args:
+        name: The plan whose tables and budget are meant.
+        estimates: A folder of estimates to write, too.
+        look: Which share of the budget the look gets.
+        scores: Which share scores of larger tables get; 0: none.
+    """
     cli.sessions.run_adaptation(
         cli.sessions.read_session_spec(spec), name, out, estimates, look=look, scores=scores, show_values=show_values
     )
 
 
-@app.command()
-def status(spec: PlansPath, json: AsJson = False) -> None:
+@command(app)
+def status(spec: PlansPath, *, json: AsJson = False) -> None:
     """Show what the session has measured and spent, and what is being chosen."""
     with cli.sessions.opened(cli.sessions.read_session_spec(spec)) as session:
         pass
     cli.sessions.print_status(session, as_json=json)
 
 
-@writing(app)
+@command(app, writes=True)
 def report(
     spec: PlansPath,
+    *,
     out: ReportPath = Path("report.html"),
     title: ReportTitle = None,
     map: ReportMap = None,
