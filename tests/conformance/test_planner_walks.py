@@ -11,6 +11,8 @@ import json
 import os
 import re
 import struct
+import subprocess
+import sys
 import zipfile
 import zlib
 from io import BytesIO
@@ -63,7 +65,7 @@ def look(page: Page, side: str) -> None:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_five_tasks(page: Page, server, width: int) -> None:
+def test_five_tasks(page: Page, server, width: int, tmp_path: Path) -> None:
     page.route(
         "**/report.css", lambda route: route.fulfill(body=f"{route.fetch().text()}{FONTS}", content_type="text/css")
     )
@@ -73,14 +75,18 @@ def test_five_tasks(page: Page, server, width: int) -> None:
     for task in tasks:
         task(page)
         check(page, width, task.__name__)
+    reopen(page, server)
+    publish(page, tmp_path)
+    check(page, width, "publish")
     page.unroute("**/report.css")
-    publish(page, server)
+
+
+DATA = b"region;sex;age\nnorth;F;31\nsouth;M;64\n"
 
 
 def declare_from_a_file(page: Page) -> None:
     page.get_by_role("button", name="New").click()
-    data = b"region;sex;age\nnorth;F;31\nsouth;M;64\n"
-    page.set_input_files("#data", {"name": "people.csv", "mimeType": "text/csv", "buffer": data})
+    page.set_input_files("#data", {"name": "people.csv", "mimeType": "text/csv", "buffer": DATA})
     expect(page.locator("#todo")).to_contain_text("3 columns to finish")
     assert "north" not in page.content(), "a record of the file"
     page.get_by_label("Values, one per line").fill("north\nsouth\neast\nwest")
@@ -137,8 +143,21 @@ def compare(page: Page) -> None:
     planned(page)
 
 
-def publish(page: Page, server) -> None:
-    expect(page.locator("#command")).to_have_text("residua release survey.toml --out release")
+def publish(page: Page, folder: Path) -> None:
+    """What is downloaded, put beside the data, and the commands that stand there: nothing else has to be known."""
+    step(page, "publish")
+    (folder / "survey.toml").write_text(downloaded(page, "#download"))
+    (folder / "people.csv").write_bytes(DATA)
+    for command in page.locator("#command").inner_text().splitlines():
+        name, *more = command.split()
+        assert name == "residua"
+        done = subprocess.run([sys.executable, "-m", "residua", *more], cwd=folder, capture_output=True, text=True)
+        assert done.returncode == 0, (command, done.stderr)
+    assert "each number ± 50.0" in (folder / "report.html").read_text(encoding="utf-8")
+    expect(page.locator("#places")).to_contain_text('path = "people.csv"\ndelimiter = ";"')
+
+
+def reopen(page: Page, server) -> None:
     kept = json.loads(downloaded(page, "#page-file"))
     assert kept["view"]["people"] == "20,000"
     selectors = [".top", "#ask", "#see", ".preview", ".all", "#errors table", "#facts"]

@@ -56,7 +56,8 @@ def draw_bars(series: Series, name: str, span: Span | None = None) -> Markup:
     scale = scale_over(series.span if span is None else span, 0.0, 1.0)
     rows = [_bar_row(series, i, label, scale) for i, label in enumerate(series.labels[0])]
     head = element("caption", name, class_="hush")
-    return element("div", element("table", head, element("tbody", *rows), class_="bars"), class_="chart")
+    kind = "bars short" if max(map(len, series.labels[0])) <= _HEADS else "bars"
+    return element("div", element("table", head, element("tbody", *rows), class_=kind), class_="chart")
 
 
 def _bar_row(series: Series, i: int, label: str, scale: Scale) -> Markup:
@@ -185,12 +186,18 @@ def rooms(words: Sequence[str], x: np.ndarray, margin: float) -> dict[int, int]:
         >>> months = [f"2024-{month:02}" for month in range(1, 13)]
         >>> rooms(months, np.linspace(0, 1, 12), 60.0)
         {0: 0, 3: 1, 6: 0, 9: 1}
+        >>> ages = rooms([str(age) for age in range(17, 33)], np.linspace(0, 1, 16), 60.0)
+        >>> [17 + place for place, room in ages.items() if room == 0]
+        [20, 30]
     """
     ending, steps = next(
         (each for form, each in _CALENDAR.items() if re.fullmatch(form, words[0])),
         ("", [factor * 10**power for power in range(9) for factor in (1, 2, 5)]),
     )
     first = next((i for i, label in enumerate(words) if ending and label.endswith(ending)), 0)
+    whole = [int(label) for label in words[:2] if re.fullmatch(r"-?\d+", label)]
+    if np.diff(whole).tolist() == [1]:
+        first = -whole[0]  # 20, 30, 40 rather than 17, 27, 37
     widths = np.array([wide(label) for label in words])
     reach = np.where((x > 0.97) & (len(x) > 1), widths, widths / 2)  # a label at the right end stands left of its place
     shown: dict[int, int] = {}

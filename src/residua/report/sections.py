@@ -37,7 +37,11 @@ def tables_section(listed: Sequence[Listed], asked: Workload | None) -> Section 
     count = max(len(listed), len(tables) if tables is not None and tables.plain else 0)
     said = say_many("One table.", "{n} tables.", count)
     if large := sum(not one.whole for one in listed):
-        said += " " + say("Too large for this page: {large}. Each of them says how to get its numbers.", large=large)
+        said += " " + say_many(
+            "One is too large for this page; it says how to get its numbers.",
+            "{n} are too large for this page; each says how to get its numbers.",
+            large,
+        )
     return section("tables", say("All tables"), said=said, tables=listed, more=count - len(listed))
 
 

@@ -239,8 +239,8 @@ class BlockwiseEstimator(Estimator):
         measurements, workload = self.measurements, self.plan.workload
         queries = 0 if workload is None else workload.queries
         words = mark(
-            "{blocks} blocks of integer combinations over {attributes} attributes, each by a strategy of its own, "
-            "{cells} noisy integers in all; {queries} queries were asked."
+            "{queries} queries were asked for. What was measured: {cells} noisy integers in {blocks} blocks over "
+            "{attributes} attributes, each by a strategy of its own."
         )
         figures = {"blocks": len(measurements.measured), "attributes": len(self.plan.domain)}
         return say(words, **figures, cells=measurements.cells, queries=queries)

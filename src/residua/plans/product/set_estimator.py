@@ -227,20 +227,15 @@ class ResidualEstimator(FamilyEstimator):
         measurements, workload = self.measurements, self.plan.workload
         asked, queries = (0, 0) if workload is None else (len(workload), workload.queries)
         if measurements.plain:
-            figures = {"cells": measurements.cells, "attributes": len(self.plan.domain)}
-            read = say_many(
-                "{cells} noisy integers (1 residual of marginals over {attributes} attributes).",
-                "{cells} noisy integers ({n} residuals of marginals over {attributes} attributes).",
-                len(measurements.measured), **figures,
-            )  # fmt: skip
-            wanted = say_many("1 table was asked for, read off ", "{n} tables were asked for, read off ", asked)
-            return f"{wanted if asked else ''}{read}{self.beside}"
+            wanted = say_many("1 table was asked for.", "{n} tables were asked for.", asked) + " "
+            measured = say("What was measured: {cells} noisy integers.", cells=measurements.cells)
+            return f"{wanted if asked else ''}{measured}{self.beside}"
         shaped = [
             name for name, one in zip(self.plan.domain.names, measurements.strategies, strict=True) if not one.plain
         ]
         words = mark(
-            "{blocks} blocks of integer combinations over {attributes} attributes (with strategies of their own on "
-            "{names}), {cells} noisy integers in all; {asked} terms with {queries:,.0f} queries were asked for."
+            "{asked} terms with {queries:,.0f} queries were asked for. What was measured: {cells} noisy integers in "
+            "{blocks} blocks over {attributes} attributes, with strategies of their own on {names}."
         )
         figures = {"blocks": len(measurements.measured), "attributes": len(self.plan.domain), "asked": asked}
         return say(words, **figures, names=", ".join(shaped), cells=measurements.cells, queries=queries) + self.beside

@@ -40,7 +40,7 @@ function Protected({ work, edit, person }) {
   return html`<div class="question"><${Radios} question="Who is protected?" value=${chosen} told=${unit} options=${[
       ["one", "Each person; everybody has one record"],
       ["many", "Each person; some have several records"],
-      ["replace", "What each record says; that it is there may be known"],
+      ["replace", "What each record says, not that it is there"],
     ]} />${chosen === "many" && many}</div>`;
 }
 
@@ -58,12 +58,12 @@ function Enough({ work, edit }) {
     });
   const amount = wish((one, value) => Object.assign(one, { wish: value ? one.wish || "margin" : "", amount: value, weight: value ? "" : one.weight }));
   return html`<div class="question"><${Radios} question="How accurate is good enough?" value=${privacy.by} told=${by} options=${[
-      ["wishes", "I know how accurate the numbers must be", "The least privacy that gives it is found."],
+      ["wishes", "I know how accurate the numbers must be", "The smallest budget that gives it is found."],
       ["budget", "I have a privacy budget", "The most accurate tables within it are found."],
     ]} />
     ${(privacy.by === "wishes" || first) && html`<div class="enough">
       ${same
-        ? html`<div class="pair"><${Text} label=${`Every number within ±`} id="within" inputmode="decimal" value=${first?.amount ?? ""} told=${amount} /><${Choice} label="meaning" value=${first?.wish ?? "margin"} options=${[["margin", "in 95 of 100 cases"], ["stddev", "a standard error"], ["variance", "a variance"]]} told=${wish((one, value) => Object.assign(one, { wish: value, amount: one.amount || "25" }))} /></div>`
+        ? html`<div class="pair"><${Text} label=${`Every number within ±`} id="within" inputmode="decimal" value=${first?.amount ?? ""} told=${amount} /><${Choice} label="meaning" value=${first?.wish ?? "margin"} options=${[["margin", "95 times in 100"], ["stddev", "a standard error"], ["variance", "a variance"]]} told=${wish((one, value) => Object.assign(one, { wish: value, amount: one.amount || "25" }))} /></div>`
         : null}
       ${tables.length > 1 && html`<${Fold} summary="Another accuracy for each entry" open=${!same}>${() => html`<div class="fields">${tables.map((one, i) => html`<${Wish} one=${one} i=${i} edit=${edit} />`)}</div>`}<//>`}
       ${privacy.by === "budget" && html`<${Button} kind="quiet" words="Ask for no accuracy" told=${wish((one) => Object.assign(one, { wish: "", amount: "", confidence: "" }))} />`}

@@ -5,7 +5,7 @@ import { lines, listed, plural, shortened } from "./words.js";
 
 const KINDS = [
   ["values", "Categories"],
-  ["range", "Whole numbers, each counted"],
+  ["range", "Whole numbers"],
   ["bins", "Numbers, in classes"],
   ["dates", "Dates"],
   ["codes", "Codes 0, 1, 2, …"],

@@ -11,7 +11,8 @@ const refuse = (words) => {
   throw new HeaderError(words);
 };
 
-// → [{ name, type: "text" | "whole" | "number" | "date" | "truth" | "", values?: [[value, label]], title?: "" }]
+// → { columns: [{ name, type: "text" | "whole" | "number" | "date" | "truth" | "", values?: [[value, label]], title?: "" }],
+//     mark: what separates the columns of text }
 export async function columnsOf(file) {
   const ending = file.name.toLowerCase().split(".").pop();
   const read = { csv, tsv: csv, txt: csv, parquet, xlsx, xlsm: xlsx, sav, zsav: sav }[ending];
@@ -24,7 +25,7 @@ export async function columnsOf(file) {
     refuse(`The header of ${file.name} cannot be read. Paste the names of its columns instead.`);
   }
   const named = columns.filter((one) => one.name.trim());
-  return named.length ? named : refuse(`${file.name} has no names of columns in its header. Paste them instead.`);
+  return named.length ? { columns: named, mark: columns.mark } : refuse(`${file.name} has no names of columns in its header. Paste them instead.`);
 }
 
 // Names as people paste them: one per line, or one line as it stands at the top of a file.
@@ -42,12 +43,17 @@ async function csv(file) {
   const first = new TextDecoder().decode(await bytes(file, 0, Math.min(FIRST, file.size)));
   let end = 0;
   for (let quoted = false; end < first.length && (quoted || !"\r\n".includes(first[end])); end += 1) if (first[end] === '"') quoted = !quoted;
-  return splitLine(first.slice(0, end)).map((name) => ({ name, type: "" }));
+  const line = first.slice(0, end);
+  return Object.assign(splitLine(line).map((name) => ({ name, type: "" })), { mark: markOf(line) });
+}
+
+function markOf(line) {
+  const bare = line.replaceAll(/"[^"]*"/g, "");
+  return [",", ";", "\t", "|"].sort((a, b) => bare.split(b).length - bare.split(a).length)[0];
 }
 
 function splitLine(line) {
-  const bare = line.replace(/^\uFEFF/, "").replaceAll(/"[^"]*"/g, "");
-  const mark = [",", ";", "\t", "|"].sort((a, b) => bare.split(b).length - bare.split(a).length)[0];
+  const mark = markOf(line);
   const names = [];
   let name = "", quoted = false;
   for (const letter of line.replace(/^\uFEFF/, "")) {

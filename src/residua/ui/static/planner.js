@@ -5,7 +5,7 @@ import { Accuracy } from "./accuracy.js";
 import { Columns, drafted, Start } from "./columns.js";
 import { columnsOf, columnsOfText, HeaderError } from "./header.js";
 import { Button, html, Question } from "./parts.js";
-import { changes, Publish } from "./publish.js";
+import { changes, places, Publish } from "./publish.js";
 import { Released } from "./released.js";
 import { See } from "./see.js";
 import { Tables } from "./tables.js";
@@ -30,7 +30,7 @@ const view = () => ({ people: "", public: {}, table: null, headlines: [] });
 // `work` is what can be undone; everything else is about the page.
 const state = {
   document: null, work: null, saved: "", past: [], future: [], step: "columns", side: "ask", kept: [], labels: 0,
-  asked: { find: "", order: "asked", rows: 15 }, last: null, problems: [], old: false, busy: false, problem: null, alert: null, question: null, status: "", away: false, patient: false, release: null,
+  asked: { find: "", order: "asked", rows: 15 }, last: null, problems: [], old: false, busy: false, problem: null, alert: null, question: null, status: "", away: false, patient: false, release: null, source: null,
 };
 let clock = null;
 
@@ -114,7 +114,7 @@ function show(opened, change) {
   const work = { form: opened.form, view: view() };
   const base = JSON.stringify(work.form);
   if (change) change(work);
-  Object.assign(state, { document: opened.document, name: opened.name, person: opened.person, saves: opened.saves, demo: opened.demo, sections: opened.kept, saved: base, past: [], future: [], last: null, problems: [], alert: null, status: "", release: null, step: work.form.attributes.length && !change ? "tables" : "columns" });
+  Object.assign(state, { document: opened.document, name: opened.name, person: opened.person, saves: opened.saves, demo: opened.demo, sections: opened.kept, saved: base, past: [], future: [], last: null, problems: [], alert: null, status: "", release: null, source: null, step: work.form.attributes.length && !change ? "tables" : "columns" });
   if (opened.demo) Object.assign(work.view, structuredClone(EXAMPLE));
   state.work = work;
   if (!opened.draft) keepDraft(); // an older one waits until it is opened or overwritten
@@ -128,7 +128,8 @@ const demo = () => replacing(() => start("demo"));
 async function read(file) {
   if (/\.(toml|json)$/i.test(file.name)) return replacing(() => open(file));
   try {
-    const columns = await columnsOf(file);
+    const { columns, mark } = await columnsOf(file);
+    state.source = { name: file.name, mark }; // for what is downloaded; no server is told
     return declare(columns, `${plural(columns.length, "column")} of ${file.name}: only the header was read.`, file.name);
   } catch (problem) {
     if (!(problem instanceof HeaderError)) throw problem;
@@ -263,7 +264,7 @@ function ended(answer) {
 
 // ---- files
 
-async function fetched(path, type, more = {}) {
+async function fetched(path, type, more = {}, add = "") {
   set({ busy: true });
   const answer = await asking.post(path, { document: state.document, form: state.work.form, ...more });
   set({ busy: false });
@@ -271,7 +272,7 @@ async function fetched(path, type, more = {}) {
   if (answer.slow) return say(`It was not ready within ${answer.slow} seconds.`, "error"), null;
   if (answer.gone) return null;
   set({ alert: null });
-  asking.keep(answer.name, answer.text, type);
+  asking.keep(answer.name, answer.text + add, type);
   return answer;
 }
 
@@ -286,7 +287,7 @@ async function save() {
 
 async function download() {
   const now = content();
-  if (await fetched("/download", "application/toml")) set({ saved: now, status: "Downloaded the specification." }), writeDraft();
+  if (await fetched("/download", "application/toml", {}, places(state))) set({ saved: now, status: "Downloaded the specification." }), writeDraft();
 }
 
 const savePage = () => asking.keep(`${(state.name ?? "plan").replace(/\.toml$/, "")}-page.json`, JSON.stringify(pageFile()), "application/json");
@@ -334,7 +335,7 @@ function Step() {
     case "accuracy":
       return html`<${Accuracy} ...${given} person=${state.person} next=${next("publish", "Next: publish")} />`;
     default:
-      return html`<${Publish} name=${state.name} saves=${state.saves} saved=${!unsaved()} save=${save} download=${download} report=${report} notebook=${() => fetched("/notebook", "application/x-ipynb+json")} page=${savePage} link=${link} copied=${copied} keep=${keepPlan} kept=${state.kept} full=${state.kept.length >= MOST_KEPT} last=${last} remove=${forget} />`;
+      return html`<${Publish} name=${state.name} saves=${state.saves} lines=${places(state)} saved=${!unsaved()} save=${save} download=${download} report=${report} notebook=${() => fetched("/notebook", "application/x-ipynb+json")} page=${savePage} link=${link} copied=${copied} keep=${keepPlan} kept=${state.kept} full=${state.kept.length >= MOST_KEPT} last=${last} remove=${forget} />`;
   }
 }
 

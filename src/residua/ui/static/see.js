@@ -6,7 +6,7 @@ import { number, percent, plural, shortened, whole } from "./words.js";
 export function See({ work, edit, last, busy, old, problem, published, asked, ask }) {
   return html`<div id="answer" class=${old ? "old" : ""} aria-busy=${busy ? "true" : "false"}>
     <h2 class="unseen">How it would look</h2>
-    <div id="problem" class=${problem ? `note ${problem.kind}` : ""}>${problem?.inside}</div>
+    <div id="problem" class=${problem ? `note ${problem.kind}` : ""}>${problem?.inside ?? (!last && html`<p>The table that you will publish appears here.</p>`)}</div>
     ${last && html`<${Protection} last=${last} /><${Preview} work=${work} edit=${edit} last=${last} published=${published} /><${Listing} last=${last} asked=${asked} ask=${ask} show=${(names) => edit((all) => void (all.view.table = names), "shown")} />`}
   </div>`;
 }

@@ -42,7 +42,7 @@ export function Tables({ work, edit, problems, next }) {
     });
   return html`<section aria-labelledby="h-tables">
     <h2 id="h-tables">Which tables will be published?</h2>
-    <p class="hint">Every number of them gets an error bar. More tables share the same budget, so ask for what will be used.</p>
+    <p class="hint">Every number gets an error bar. All tables share one budget, so ask only for those that will be used.</p>
     <ol id="tables" class="cards">
       ${tables.map((one, i) => html`<li key=${i} class=${wrong(i) ? "card entry unfinished" : "card entry"} onDragOver=${(e) => dragged !== null && e.preventDefault()} onDrop=${(e) => (e.preventDefault(), place(dragged, i), drag(null))}>
         <${Entry} one=${one} form=${work.form} change=${change(i)} wrong=${wrong(i)} wished=${wished} />
