@@ -123,4 +123,4 @@ def test_no_table_is_left_out_silently():
     assert "data:image/png;base64," in listed["sex × minute"].drawn
     text = report_html(release)
     assert "residua table DIR sex minute" in text
-    assert "Too large for this page: 1." in text
+    assert "One is too large for this page; it says how to get its numbers." in text
