@@ -18,25 +18,54 @@ A message is one sentence or two: what is wrong, which argument, and the remedy.
 
 import re
 import sys
+from contextlib import suppress
 from types import FrameType
+from typing import Any
 
 _LONGEST = 1_500
-_ARRAY = re.compile(r"array\(\[.*\](?:, dtype=[^)]*)?\)", re.DOTALL)
+_FEW = 8  # texts or numbers, that may be shown together: a set of attributes, a range
+_QUOTED = re.compile(r"'([^']*)'")
+_FOREIGN = ("__array__", "__arrow_c_stream__", "__arrow_c_array__", "__dataframe__", "as_py")
 
 
 def _without_data(text: str, frame: FrameType | None) -> str:
-    """A sentence in which arrays and frames are named, not shown: they may be data, given where something else belongs.
+    """A sentence that names collections, and shows nothing of them: they may be data, given where others belong.
 
-    NumPy's arrays are known by how they are written. Frames and series of other libraries are written over several
-    lines, as no sentence of ours is: whichever variable of the callers is written so is named by its type.
+    Whichever argument or variable of ours was written into the sentence is named by its type, and so is a value that
+    stands in an array, a column or a frame. Text and numbers alone are shown, and tuples of a few: they were typed.
     """
-    text = _ARRAY.sub("an array", text)
-    while frame is not None and "\n" in text:
-        for value in list(frame.f_locals.values()):
-            if hasattr(value, "__arrow_c_stream__") or hasattr(value, "__array__"):
-                for written in (repr(value), str(value)):
-                    text = text.replace(written, f"a {type(value).__name__}") if "\n" in written else text
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith("residua"):
+            for value in [*frame.f_locals.values()]:
+                with suppress(Exception):  # what is too deep or damaged to be written is in no sentence
+                    if isinstance(value, list | tuple | dict | set | frozenset):
+                        text = _without_collection(text, value)
+                    elif not isinstance(value, type) and any(hasattr(value, name) for name in _FOREIGN):
+                        text = _without_column(text, value)
         frame = frame.f_back
+    return text
+
+
+def _without_collection(text: str, value: Any) -> str:
+    """Flat tuples of text and whatever holds numbers alone are shown, if they are short."""
+    held = [*value.values()] if isinstance(value, dict) else [*value]
+    typed = int | float | str if isinstance(value, tuple) else int | float
+    if (len(held) <= _FEW and all(isinstance(each, typed) for each in held)) or repr(next(iter(value))) not in text:
+        return text
+    return text.replace(repr(value), f"a {type(value).__name__}")
+
+
+def _without_column(text: str, value: Any) -> str:
+    kind = type(value).__name__
+    if "\n" in text or kind in text or "array(" in text:
+        for written in (repr(value), str(value), repr(str(value))[1:-1]):
+            text = text.replace(written, f"a {kind}") if not written.isalnum() else text
+    quoted = {*_QUOTED.findall(text)}
+    if not quoted or getattr(getattr(value, "dtype", None), "kind", "O") not in "OUSV":
+        return text
+    listed = next((getattr(value, name) for name in ("tolist", "to_list", "to_pylist") if hasattr(value, name)), list)
+    for cell in quoted & {each for each in listed() if isinstance(each, str)}:
+        text = re.sub(rf"(?:np\.str_\()?{re.escape(repr(cell))}\)?", "a value", text)
     return text
 
 

@@ -19,6 +19,14 @@ DATA = {
     "arrow": pa.table(NAMES),
     "array": np.array(NAMES["name"]),
     "objects": np.array([["Anna Schmidt", "F32.1"]], dtype=object),
+    "index": pd.Index(NAMES["name"]),
+    "batch": pa.RecordBatch.from_pydict(NAMES),
+    "structured": np.array([("Anna Schmidt", 3)], dtype=[("name", "U20"), ("n", int)]),
+    "rows": [{"name": "Anna Schmidt"}],
+    "dictionary": {"name": ["Anna Schmidt"]},
+    "frames": [pd.DataFrame(NAMES)],
+    "nested": {"name": {0: "Anna Schmidt"}},
+    "pairs": [("Anna Schmidt", "F32.1"), ("Bob", "X")],
 }
 CALLS = {
     "domain": rs.Domain,
@@ -33,6 +41,10 @@ CALLS = {
     "measured": lambda given: rs.measure(given, given, ledger=given),
     "projected": rs.project,
     "variances": lambda given: rs.plan(ASKED, rs.ZCDP(0.5)).variances(given),
+    "low": lambda given: rs.Integers(given, 3),
+    "first": lambda given: rs.Dates(given, "2024-01-01"),
+    "ways": lambda given: rs.marginals(DOMAIN, ways=given),
+    "person": lambda given: rs.Source.frame(pa.table(NAMES), person=given),
 }
 
 

@@ -15,7 +15,7 @@ import pytest
 
 import residua as rs
 from residua.errors import DomainError, ResiduaError
-from tests.laws.test_errors_hold_no_data import CALLS, NAMES
+from tests.laws.test_errors_hold_no_data import NAMES
 from tests.saved import saved
 
 LETTERS = ["a", "b", "c"]
@@ -66,14 +66,6 @@ def test_a_column_of_records_is_refused_and_not_quoted() -> None:
             with pytest.raises(DomainError, match="listed twice") as caught:
                 call(column)
             assert "Anna" not in str(caught.value)
-
-
-@pytest.mark.parametrize("call", ["domain", "workload", "plan"])
-@pytest.mark.parametrize("given", [[{"name": "Anna Schmidt"}], {"name": {0: "Anna Schmidt"}}, [["Anna Schmidt"]]])
-def test_records_in_plain_lists_are_not_quoted_where_a_domain_or_a_workload_belongs(call: str, given: Any) -> None:
-    with pytest.raises(ResiduaError) as caught:
-        CALLS[call](given)
-    assert "Anna" not in str(caught.value)
 
 
 def test_a_name_alone_stands_for_a_list_of_it() -> None:
