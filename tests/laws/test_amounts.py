@@ -421,12 +421,19 @@ def test_every_format_says_what_sums_are_measured_in_and_what_was_clipped(tmp_pa
     """The Euro stands in every format, at the sums alone; and both verifiers accept the release."""
     domain = rs.Domain(CELLS | {"pay": rs.Amount(0, 30, unit=10, measured_in="EUR")})
     release, _ = _measured(tmp_path, domain, out=tmp_path / "release")
-    for name in ("csv", "csvw", "px", "sdmx", "jsonstat"):
-        written = release.export(tmp_path / name, name)
+    for name in ("csv", "csvw", "px", "sdmx", "jsonstat", "parquet"):
+        written = release.export(tmp_path / name, name, language="de")
         sums = [path for path in written if "sum" in path.name]
         assert len(sums) == 3, name  # in all, by sex and by region
-        text = "".join(path.read_text() for path in sorted((tmp_path / name).iterdir()))
-        assert text.count("EUR") >= 3, name
+        files = {path: path.read_bytes().decode("utf-8", "replace") for path in (tmp_path / name).iterdir()}
+        text = "".join(files.values())
+        assert text.count("EUR") >= 3 or name == "parquet", name
+        assert "Summe" in text, name
+        for path in written if name in ("px", "jsonstat", "parquet") else ():  # each file says what it estimates
+            kinds = ("eine Anzahl,", "eine Summe gekappter Beträge,")
+            assert [kind in files[path].replace('"\n"', "") for kind in kinds] == [path not in sums, path in sums], path
+    for listing in ("csv/datapackage.json", "csvw/csv-metadata.json"):
+        assert (tmp_path / listing).read_text().count("für eine Summe gekappter Beträge,") == len(sums)
     [book] = set(release.export(tmp_path / "xlsx", "xlsx"))
     sheets = openpyxl.load_workbook(book)
     assert any("Unit: EUR" in str(sheet["A2"].value) for sheet in sheets)

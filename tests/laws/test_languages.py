@@ -95,15 +95,16 @@ def unmarked(text: str) -> set[str]:
 
 
 @cache
-def published() -> rs.Release:
+def published(*, sums: bool = False) -> rs.Release:
     """Two attributes that have titles, bins, a rest, and a person with several records: all that pages speak of."""
     domain = rs.Domain(
         {
             "qsex": rs.Categories(["q1", "q2"]).described({"de": "Qgeschlecht", "fr": "Qsexe"}),
-            "qincome": rs.Bins([0, 1000, 5000, float("inf")], missing="other"),
+            "qincome": rs.Amount(0, 5000) if sums else rs.Bins([0, 1000, 5000, float("inf")], missing="other"),
         }
     )
-    plan = rs.plan(rs.marginals(domain, ways=[0, 1, 2]), rs.ZCDP(0.5), unit=rs.Person(2))
+    asked = rs.marginals(domain, ways=[0, 1, 2])
+    plan = rs.plan(asked, rs.ZCDP(0.5), unit=rs.Person(2))
     data = pa.table({"qsex": ["q1", "q2"] * 50, "qincome": list(range(0, 10000, 100)), "id": list(range(100))})
     ledger = rs.Ledger(Path(mkdtemp()) / "a.ledger", rs.ZCDP(1), unit=rs.Person(2))
     return rs.measure(plan, rs.Source.frame(data, person="id"), ledger=ledger)
@@ -115,11 +116,11 @@ OWN |= {"weight", "delta", "residua", "Person", "records", "Projected", "json"} 
 
 def page_of(kind: str) -> str:
     """A page of this kind in a language that is not English."""
-    release = published()
+    release = published(sums=kind == "sums")
     if kind == "plan":
         half = rs.plan(release.planned.workload, rs.ZCDP(0.25), unit=rs.Person(2))
         return report_html(release.planned, beside=half, language="de")
-    make = {"release": lambda: release, "projection": lambda: rs.project(release, simulations=1)}
+    make = {"release": lambda: release, "sums": lambda: release, "projection": lambda: rs.project(release, simulations=1)}
     return report_html(make.get(kind, lambda: rs.estimate(release))(), language="de")
 
 
@@ -155,7 +156,7 @@ def test_no_sentence_beside_quoted_numbers_is_left_unmarked(name, monkeypatch):
         assert unmarked(note) - OWN - {"inf", "other"} == set()
 
 
-@pytest.mark.parametrize("kind", ["release", "projection", "estimates", "plan"])
+@pytest.mark.parametrize("kind", ["release", "sums", "projection", "estimates", "plan"])
 def test_no_sentence_of_a_page_is_left_unmarked(kind, monkeypatch):
     known = all_marked()
     monkeypatch.setattr(language, "_read", lambda tag: known)
@@ -237,7 +238,7 @@ def test_a_domain_has_a_language_that_all_that_is_made_of_it_speaks(tmp_path: Pa
     for about, asked, spoken in ((loaded, None, "de"), (loaded, "en", "en"), (plan, None, "de")):
         assert f'<html lang="{spoken}">' in report_html(about, language=asked)
     loaded.export(tmp_path / "x", "datapackage")
-    assert "Geschätzte Anzahl" in (tmp_path / "x" / "datapackage.json").read_text()
+    assert "Schätzwert für eine Anzahl" in (tmp_path / "x" / "datapackage.json").read_text()
     assert rs.Domain({"sex": ["F", "M"]}, language="fr") == rs.Domain({"sex": ["F", "M"]})  # words are no difference
     with pytest.raises(rs.ResiduaError, match="language='nl' is not known"):
         rs.Domain({"sex": ["F", "M"]}, language="nl")

@@ -17,10 +17,11 @@ from typing import Any, Self, cast
 import numpy as np
 
 from residua.errors import DomainError
-from residua.language import current, say
+from residua.language import current, mark, say
 
 Text = str | Mapping[str, str]  # a text, or language → text
 OTHER = "(other)"  # the label of the cell for other values
+SUM, _ALONG = mark("sum"), (mark("prefixes"), mark("ranges"))  # what may be asked of an attribute beside its values
 KEYS = ("title", "description", "code", "meanings")
 _CODE = re.compile(r"[A-Za-z0-9_@$-]{1,64}")
 _LANGUAGE = re.compile(r"[A-Za-z]{2,3}(-[A-Za-z0-9]{1,8})*")
@@ -130,6 +131,8 @@ def title_of(attribute: Described, label: object, language: str | None = None) -
         ['0 to under 1,000', 'Other']
     """
     named = attribute.words.meanings.get(str(label))
+    if label == SUM and cast("Any", attribute).summed:
+        return say(SUM)
     return (said(named.title, language) if named else "") or in_words(str(label))
 
 
@@ -155,6 +158,16 @@ def names_of(attribute: Described) -> dict[str, str]:
     titles = {label: title for label, named in attribute.words.meanings.items() if (title := said(named.title))}
     times = Counter(titles.values())
     return {label: title if times[title] == 1 else f"{title} ({label})" for label, title in titles.items()}
+
+
+def title_in_words(domain: Any, title: str) -> str:
+    """The title of a table, such as `age × pay: sum`, in the language that is spoken; any other text as it is."""
+    asked = [part.partition(": ") for part in title.split(" × ")]
+    if not all(name in domain.names for name, _, _ in asked):
+        return say("Total") if title == "(total)" else title
+    whats = [f": {say(what)}" if what in (SUM, *_ALONG) else colon + what for _, colon, what in asked]
+    names = [said(domain[name].words.title) or name for name, _, _ in asked]
+    return " × ".join(name + what for name, what in zip(names, whats, strict=True))
 
 
 def heading(domain: Any, name: str) -> str:

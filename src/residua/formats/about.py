@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from residua.language import current, mark, numeral, say
@@ -15,7 +15,7 @@ from residua.published.quality import FLAGS, meaning
 from residua.published.table import LEFT_OUT, protects
 
 MEASURES = {
-    "estimate": mark("Estimated count, with random noise; unbiased, and below zero where noise took it there"),
+    "estimate": mark("Estimate of {what}, with random noise; unbiased, and below zero where noise took it there"),
     "stddev": mark("Standard error: the standard deviation of the noise in the estimate"),
     "lower": mark("Lower end of the interval"),
     "upper": mark("Upper end of the interval"),
@@ -27,18 +27,11 @@ TITLES = {
     "estimate": mark("Estimate"), "stddev": mark("Standard error"), "lower": mark("Lower"), "upper": mark("Upper"),
     "left_out": mark("Left out"), "left_out_lower": mark("Left out: lower"), "left_out_upper": mark("Left out: upper"),
 }  # fmt: skip
-OF_SUMS = mark(
-    "Estimated number (a count, or a sum of clipped amounts), with random noise; unbiased, and below zero where noise "
-    "took it there"
-)
-BIASED_SUMS = mark(
-    "Estimated number (a count, or a sum of clipped amounts), made consistent; biased, without a standard error"
-)
-BIASED = mark("Estimated count, made consistent and not negative; biased, without a standard error")
-_HOLDS = mark("{end}, which holds the count without noise with a probability of {confidence:.10g} %")
-_AT_LEAST = mark("{end}, which holds the count without noise with a probability of at least {confidence:.10g} %")
-_HOLDS_SUMS = mark("{end}, which holds the number without noise with a probability of {confidence:.10g} %")
-_AT_LEAST_SUMS = mark("{end}, which holds the number without noise with a probability of at least {confidence:.10g} %")
+BIASED = mark("Estimate of {what}, made consistent and possible; biased, without a standard error")
+COUNTS, SUMS = mark("a count"), mark("a sum of clipped amounts")
+BOTH = mark("a count or a sum of clipped amounts")
+_HOLDS = mark("{end}, which holds the number without noise with a probability of {confidence:.10g} %")
+_AT_LEAST = mark("{end}, which holds the number without noise with a probability of at least {confidence:.10g} %")
 
 
 def title_of_measure(name: str) -> str:
@@ -65,7 +58,7 @@ class About:
         counted: what is counted, where that is not every record, and how much that leaves out; else nothing.
         left_out: whether tables have columns of what was left out.
         changed: what was done to the numbers besides, a sentence each: rounding, suppression.
-        sums: whether some numbers are sums of amounts.
+        what: what a number estimates: a count, a sum, or one of both.
     """
 
     title: str
@@ -82,7 +75,11 @@ class About:
     counts: str = "records"
     left_out: bool = False
     changed: tuple[str, ...] = ()
-    sums: bool = False
+    what: str = COUNTS
+
+    def beside(self, counted: bool) -> About:
+        """The same beside one table, of counts or of sums."""
+        return replace(self, what=COUNTS if counted else SUMS)
 
     @property
     def protection(self) -> str:
@@ -94,11 +91,10 @@ class About:
     @property
     def measures(self) -> dict[str, str]:
         """Column → what it means."""
-        words = {"estimate": say(OF_SUMS if self.sums else MEASURES["estimate"]), "stddev": say(MEASURES["stddev"])}
-        words = {"estimate": say(BIASED_SUMS if self.sums else BIASED)} if self.biased else words
+        words = {"estimate": say(BIASED if self.biased else MEASURES["estimate"], what=say(self.what))}
+        words |= {} if self.biased else {"stddev": say(MEASURES["stddev"])}
         if self.confidence is not None:
-            counts, sums = (_AT_LEAST, _AT_LEAST_SUMS) if self.biased else (_HOLDS, _HOLDS_SUMS)
-            holds, level = sums if self.sums else counts, 100 * self.confidence
+            holds, level = _AT_LEAST if self.biased else _HOLDS, 100 * self.confidence
             words |= {name: say(holds, end=say(MEASURES[name]), confidence=level) for name in ("lower", "upper")}
         return words | {name: say(MEASURES[name]) for name in LEFT_OUT if self.left_out}
 
@@ -107,8 +103,8 @@ class About:
         """What kind of numbers these are, in a sentence."""
         if self.biased:
             return say("Numbers are biased and have no standard errors; take those from the release.")
-        laplace = say("Numbers are counts plus Laplace noise: unbiased estimates, some below zero; keep those in sums.")
-        normal = say("Numbers are counts plus normal noise: unbiased estimates, some below zero; keep those in sums.")
+        laplace = say("Numbers carry Laplace noise: unbiased estimates, some below zero; keep those when adding up.")
+        normal = say("Numbers carry normal noise: unbiased estimates, some below zero; keep those when adding up.")
         return laplace if self.noise == "Laplace" else normal
 
     @property
@@ -183,5 +179,5 @@ def about(
     noise = "Laplace" if laplace else "normal"
     level = None if plan.bias else confidence
     sums = plan.workload is not None and bool(plan.domain.amounts)
-    words = (receipt, __version__, current() or None, counted, counts, left_out, changed, sums)
+    words = (receipt, __version__, current() or None, counted, counts, left_out, changed, BOTH if sums else COUNTS)
     return About(title, guarantee, protects(plan.unit, receipt), costs, noise, level, biased, *words)

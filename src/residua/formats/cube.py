@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.domain import OTHER, Attribute, Domain
-from residua.domain.words import said, title_of
+from residua.domain.words import said, title_in_words, title_of
 from residua.formats.about import MEASURES
 from residua.language import say
 from residua.linalg.arrays import Floats
@@ -212,7 +212,7 @@ def cube_of(
     )
     named = " × ".join(table.attributes) or "(total)"
     stem = table.title or named
-    title = " × ".join(each.title for each in dimensions) or say("Total") if stem == named else stem
+    title = printable(title_in_words(domain, stem))
     return Cube(number, title, _distinct(dimensions), table, full, stem, margin)
 
 

@@ -148,10 +148,12 @@ class Beside:
 
     def resource(self, cube: Cube, path: str) -> dict[str, Any]:
         """A table as a resource of a data package."""
+        measures = self.about.beside(cube.counted).measures
         fields: list[Any] = [self._field(each) for each in cube.dimensions]
         fields += [
             {"name": name, "type": "number", "description": words, "unit": cube.unit(self.about.counts)}
-            for name, words in ((name, self.about.measures[name]) for name in cube.measure_names)
+            for name, words in measures.items()
+            if name in cube.measure_names
         ]
         if cube.has_bars:
             flagged = {"enum": FLAGS}
@@ -170,8 +172,9 @@ class Beside:
     def csvw(self, cube: Cube, path: str) -> dict[str, Any]:
         """A table as CSVW describes it."""
         columns = [self._column(each) for each in cube.dimensions]
+        measures = self.about.beside(cube.counted).measures
         for name in cube.measure_names:
-            words = f"{self.about.measures[name]}; unit: {cube.unit(self.about.counts)}"
+            words = f"{measures[name]}; unit: {cube.unit(self.about.counts)}"
             columns.append(self._described(name, "number", words, required=cube.complete))
         if cube.has_bars:
             flag = {"base": "string", "format": "|".join(FLAGS)}

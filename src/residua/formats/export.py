@@ -85,7 +85,7 @@ def export(
         check_flag(suppress)
     release: Answered = published.release if isinstance(published, Tabled) else published
     level = 0.95 if confidence is None else confidence
-    name = title or say("Tables of counts")
+    name = title or (say("Tables of counts and sums") if published.domain.amounts else say("Tables of counts"))
     told_about = about(
         plan, published.receipt, title=name, confidence=level, biased=bool(published.biased),
         counts=unit_of(plan.workload), counted=published.counted, left_out=release.left_out is not None,

@@ -18,7 +18,7 @@ class Parquet(Writer):
 
         titles = {each.name: {"title": each.title, "values": dict(zip(map(str, each.labels), each.titles, strict=True))}
                   for each in cube.dimensions}  # fmt: skip
-        metadata = self.about.metadata(cube.title, dimensions=titles)
+        metadata = self.about.beside(cube.counted).metadata(cube.title, dimensions=titles)
         path = self.folder / f"{cube.name}.parquet"
         batches = cube.batches()
         first = next(batches)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from residua.domain.words import said, title_of
+from residua.domain.words import said, title_in_words, title_of
 from residua.folders import write_synced
 from residua.formats.about import About, title_of_measure
 from residua.formats.cube import Cube
@@ -28,7 +28,7 @@ class Px(Writer):
     def add(self, cube: Cube) -> Path:
         """Writes a table."""
         path = self.folder / f"{cube.name}.px"
-        write_synced(path, "".join(lines(cube, self.about)).encode())
+        write_synced(path, "".join(lines(cube, self.about.beside(cube.counted))).encode())
         return path
 
 
@@ -102,7 +102,8 @@ def _translated(cube: Cube, names: list[str], language: str, counts: str, headin
         attribute = cube.table.domain[each.name]
         title = printable(said(attribute.words.title)) or name
         others.append((title, [printable(title_of(attribute, label)) for label in each.labels], each.codes))
-    yield f"TITLE{other}={_text(cube.title)};\nCONTENTS{other}={_text(cube.contents)};\n"
+    title = title_in_words(cube.table.domain, cube.stem)
+    yield f"TITLE{other}={_text(title)};\nCONTENTS{other}={_text(cube.contents)};\n"
     yield f"UNITS{other}={_text(cube.unit(counts))};\n"
     if others:
         yield f"STUB{other}={_list([title for title, _, _ in others])};\n"

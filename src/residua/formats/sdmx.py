@@ -39,7 +39,7 @@ class Sdmx(Writer):
         """Writes a table."""
         cube = with_a_dimension(cube)
         ids = identifiers(cube)
-        structure = write_sdmx(structures(cube, self.about, ids), Format.STRUCTURE_SDMX_JSON_2_0_0)
+        structure = write_sdmx(structures(cube, self.about.beside(cube.counted), ids), Format.STRUCTURE_SDMX_JSON_2_0_0)
         write_synced(self.folder / f"{cube.name}.structure.json", _valid(str(structure)))
         path = self.folder / f"{cube.name}.csv"
         write_synced(path, data(cube, self.about, ids))

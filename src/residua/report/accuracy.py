@@ -9,7 +9,7 @@ from itertools import islice
 
 import numpy as np
 
-from residua.domain.words import said
+from residua.domain.words import title_in_words
 from residua.language import mark, numeral, say
 from residua.linalg.arrays import Floats
 from residua.plans.contract import Plan
@@ -115,11 +115,8 @@ def accuracy(plan: Plan, limit: int = LISTED) -> Accuracy | None:
 
 
 def titles_of(workload: Workload) -> Iterator[str]:
-    """What each table is called: by its attributes' titles where values alone are asked."""
-    if not workload.plain:
-        return (say("Total") if title == "(total)" else title for title in workload.titles())
-    words = {name: said(workload.domain[name].words.title) or name for name in workload.domain.names}
-    return (" × ".join(words[name] for name in names) or say("Total") for names in workload.sets)
+    """What each table is called, in words."""
+    return (title_in_words(workload.domain, title) for title in workload.titles())
 
 
 def _known(plan: Plan, workload: Workload) -> tuple[Floats, Floats]:

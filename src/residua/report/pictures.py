@@ -18,7 +18,7 @@ import numpy as np
 from markupsafe import Markup
 
 from residua.domain import Attribute, Bins, Dates, Domain, Integers
-from residua.domain.words import said, title_of
+from residua.domain.words import said, title_in_words, title_of
 from residua.errors import PlanError
 from residua.language import say
 from residua.linalg.arrays import Integers as Places
@@ -224,7 +224,5 @@ def _varied(sets: list[tuple[str, ...]], sizes: Mapping[tuple[str, ...], int]) -
 
 
 def heading_of(table: Any) -> str:
-    """Words of the attributes, unless they do not say all: a level, prefixes, queries."""
-    if ":" in table.title or table.title == "queries":
-        return str(table.title)
-    return " × ".join(title(table.domain, name) for name in table.attributes) or say("Total")
+    """What a table is called, in words."""
+    return title_in_words(table.domain, table.title or " × ".join(table.attributes) or "(total)")
