@@ -3,6 +3,7 @@
 import os
 import subprocess
 from pathlib import Path
+from unittest import mock
 
 from tests.cli.command import inside
 
@@ -29,7 +30,8 @@ def test_the_walk_is_as_documented(tmp_path: Path) -> None:
     walk = f'bash "{SCRIPT}" "{folder}" >"{asking}/said" 2>&1; printf "END\\0%s\\0" $? >"{asking}/ask"'
     with subprocess.Popen(["bash", "-c", walk], env=env):
         while (args := (asking / "ask").read_bytes().decode().split("\0")[:-1])[0] != "END":
-            done = inside(*args, cwd=folder, ledger=False)
+            with mock.patch.dict(os.environ, RESIDUA_LOG="night.jsonl"):  # as the script says
+                done = inside(*args, cwd=folder, ledger=False)
             (asking / "out").write_text(done.out)
             (asking / "err").write_text(done.err)
             (asking / "answer").write_text(str(done.code))

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from residua import cli
-from residua.cli import account_commands, quoting_commands, session_commands
+from residua.cli import account_commands, log, quoting_commands, session_commands
 from residua.cli.options import (
     AsJson,
     Confidence,
@@ -365,29 +365,35 @@ def main() -> None:
     if sys.platform == "win32":  # which writes into files and pipes in an encoding that lacks most letters
         for stream in (sys.stdout, sys.stderr):
             stream.reconfigure(encoding="utf-8", newline="\n")  # type: ignore[union-attr]
+    said, held = None, None
+    cli.show.WRITTEN.clear()
     try:
+        held = log.opened()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", GapWarning)  # the plan prints its gap
             warnings.showwarning = lambda message, *where: _say(str(message))
             app()
+    except SystemExit as end:  # Typer's own
+        code = int(end.code or 0)
     except ResiduaError as problem:
-        _say(str(problem))
-        code = problem.exit_code
+        said, code = str(problem), problem.exit_code
     except OSError as problem:
-        _say(f"{problem.filename or 'a file'}: {problem.strerror}; check the path and its permissions.")
+        said = f"{problem.filename or 'a file'}: {problem.strerror}; check the path and its permissions."
         code = FileError.exit_code
     except MemoryError:
-        _say("there is not enough memory; ask for fewer or smaller tables.")
-        code = FileError.exit_code
+        said, code = "there is not enough memory; ask for fewer or smaller tables.", FileError.exit_code
     except ModuleNotFoundError as problem:  # a light installation (docs/decisions/01-dependencies)
-        _say(f"{(problem.name or '').partition('.')[0]} is not installed; run: pip install residua, which brings it.")
-        code = FileError.exit_code
+        lacking = (problem.name or "").partition(".")[0]
+        said, code = f"{lacking} is not installed; run: pip install residua, which brings it.", FileError.exit_code
     except Exception:
         traceback.print_exc()
-        _say("this is a mistake of residua; please report it, without data.")
+        said = "this is a mistake of residua; please report it, without data."
         code = VerificationError.exit_code
     else:
-        return
+        code = 0
+    if said is not None:
+        _say(said)
+    log.add(held, code, said)
     sys.exit(code)
 
 

@@ -40,7 +40,7 @@ out = Screen(Console(markup=False, emoji=False, highlight=False, soft_wrap=True,
 err = Screen(Console(markup=False, emoji=False, stderr=True, highlight=False, soft_wrap=True))
 
 
-WRITTEN: list[str] = []  # what the running command wrote, for --json
+WRITTEN: list[str] = []  # what the running command wrote, for --json and the log
 
 
 def print_written(path: object, rest: str, verb: str = "Wrote") -> None:
@@ -85,7 +85,7 @@ def gathered(as_json: bool) -> Iterator[None]:
     if not as_json:
         yield
         return
-    shown, before = out.console, WRITTEN.copy()
+    shown = out.console
     WRITTEN.clear()
     out.console = Console(
         file=io.StringIO(), markup=False, emoji=False, highlight=False, soft_wrap=True, width=ANY_WIDTH
@@ -93,10 +93,9 @@ def gathered(as_json: bool) -> Iterator[None]:
     try:
         yield
         lines = out.console.file.getvalue().splitlines()  # type: ignore[attr-defined]
-        written = [*WRITTEN]
     finally:
-        out.console, WRITTEN[:] = shown, before
-    print_json({"wrote": written, "said": [line.rstrip() for line in lines if line.strip()]})
+        out.console = shown
+    print_json({"wrote": WRITTEN, "said": [line.rstrip() for line in lines if line.strip()]})
 
 
 def print_json(facts: Any) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from residua.cli.accounts import ledger_options
 from residua.cli.planning import make_plan
-from residua.cli.show import err, out, print_json, print_table, print_written, progress_bar
+from residua.cli.show import WRITTEN, err, out, print_json, print_table, print_written, progress_bar
 from residua.cli.sources import notice, open_source
 from residua.cli.spec import Spec
 from residua.errors import FileError, LedgerError, SpecError
@@ -67,6 +67,7 @@ def run_release(
         err.print(f"residua: interrupted; a debit already made stands, see: residua ledger {spec.ledger_path}")
         raise
     if as_json:
+        WRITTEN.append(str(folder))
         print_json({"release": str(folder), "ledger": str(spec.ledger_path), "receipt": release.receipt})
         return release
     print_written(folder, f": {release.summary}")
