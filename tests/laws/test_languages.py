@@ -120,7 +120,11 @@ def page_of(kind: str) -> str:
     if kind == "plan":
         half = rs.plan(release.planned.workload, rs.ZCDP(0.25), unit=rs.Person(2))
         return report_html(release.planned, beside=half, language="de")
-    make = {"release": lambda: release, "sums": lambda: release, "projection": lambda: rs.project(release, simulations=1)}
+    make = {
+        "release": lambda: release,
+        "sums": lambda: release,
+        "projection": lambda: rs.project(release, simulations=1),
+    }
     return report_html(make.get(kind, lambda: rs.estimate(release))(), language="de")
 
 

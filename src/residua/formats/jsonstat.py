@@ -22,7 +22,9 @@ class JsonStat(Writer):
     def add(self, cube: Cube) -> Path:
         """Writes a table."""
         path = self.folder / f"{cube.name}.json"
-        write_synced(path, json.dumps(dataset(cube, self.about.beside(cube.counted)), ensure_ascii=False).encode() + b"\n")
+        write_synced(
+            path, json.dumps(dataset(cube, self.about.beside(cube.counted)), ensure_ascii=False).encode() + b"\n"
+        )
         return path
 
 
