@@ -1,4 +1,4 @@
-"""A log for operators: one line of JSON per command, in the file that RESIDUA_LOG names; nothing in it is of the data."""
+"""A log for operators: a line of JSON per command, in the file that RESIDUA_LOG names; nothing in it is of the data."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TextIO
 
 from residua.cli.show import WRITTEN, err
@@ -18,7 +19,7 @@ def opened() -> TextIO | None:
         OSError: it cannot be written.
     """
     path = os.environ.get("RESIDUA_LOG")
-    return open(path, "a", encoding="utf-8") if path else None  # noqa: SIM115 – kept until the command ends
+    return Path(path).open("a", encoding="utf-8") if path else None
 
 
 def add(log: TextIO | None, code: int, said: str | None) -> None:
