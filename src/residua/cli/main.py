@@ -365,7 +365,7 @@ def main() -> None:
     if sys.platform == "win32":  # which writes into files and pipes in an encoding that lacks most letters
         for stream in (sys.stdout, sys.stderr):
             stream.reconfigure(encoding="utf-8", newline="\n")  # type: ignore[union-attr]
-    said, held = None, None
+    said, held, code = None, None, 0
     cli.show.WRITTEN.clear()
     try:
         held = log.opened()
@@ -383,14 +383,12 @@ def main() -> None:
     except MemoryError:
         said, code = "there is not enough memory; ask for fewer or smaller tables.", FileError.exit_code
     except ModuleNotFoundError as problem:  # a light installation (docs/decisions/01-dependencies)
-        lacking = (problem.name or "").partition(".")[0]
-        said, code = f"{lacking} is not installed; run: pip install residua, which brings it.", FileError.exit_code
+        said = f"{(problem.name or '').partition('.')[0]} is not installed; run: pip install residua, which brings it."
+        code = FileError.exit_code
     except Exception:
         traceback.print_exc()
         said = "this is a mistake of residua; please report it, without data."
         code = VerificationError.exit_code
-    else:
-        code = 0
     if said is not None:
         _say(said)
     log.add(held, code, said)
