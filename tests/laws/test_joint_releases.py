@@ -83,7 +83,7 @@ def test_a_projection_is_the_nearest_tables_that_agree(released, terms):
         flat = cp.vec(tables[names], order="C") if len(names) == 2 else singles[names[0]] if names else total
         rows = release.plan.value_rows(block)
         seen = rows @ flat if names else rows.ravel() * float(total)
-        noise = np.sqrt(release.plan.facts.variance_of[block])
+        noise = np.sqrt(release.plan.variance_of[block])
         distance += cp.sum_squares((seen - release.estimator.measured[block]) / noise)
     least = cp.Problem(cp.Minimize(distance), limits).solve(solver="CLARABEL")
     assert projected.distance == pytest.approx(least, rel=2e-4)

@@ -81,11 +81,7 @@ class ToyBlocks(Measurements):
         return tables[None, :]
 
 
-@dataclass(frozen=True, eq=False)
 class ToyEstimator(Estimator):
-    plan: Any
-    noisy: Any
-
     @property
     def summary(self) -> str:
         return f"{len(self.noisy)} values of {self.plan.name}."
@@ -100,9 +96,8 @@ class ToyEstimator(Estimator):
         row = self.plan.row(combination)
         return float(row @ self.noisy), self.plan.combination_variance(combination)
 
-    def whitened(self) -> tuple[Grouping, Any, Any]:
-        grouping, rows = self.plan.over_cells()
-        return grouping, rows, self.noisy / self.plan.scale
+    def _whitened(self) -> Any:
+        return self.noisy / self.plan.scale
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +145,7 @@ class ToyPlan(Plan):
         return self.compile()
 
     def estimator(self, measurements: Measurements, noisy: Any) -> ToyEstimator:
-        return ToyEstimator(self, noisy)
+        return ToyEstimator(self, measurements, noisy)
 
     @property
     def measured_attributes(self) -> tuple[int, ...]:

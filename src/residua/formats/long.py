@@ -290,7 +290,7 @@ def _in_batches(published: Any) -> bool:
 def _streamed(release: Any) -> Iterator[LongCells]:
     """The tables that were asked for, among all that are rebuilt."""
     asked = release.planned.workload
-    stddevs = np.sqrt(release.plan.facts.term_variances(asked))
+    stddevs = np.sqrt(release.plan.variances(asked, per="term"))
     for batch in rebuilt_batches(release.estimator, asked, np.arange(len(asked))):
         beside = _beside(release, batch.members)
         yield LongCells(batch.members, batch.estimates, stddevs[batch.terms], beside=beside)

@@ -107,7 +107,7 @@ class ExportBlocks:
     @cached_property
     def _stddevs(self) -> Floats:
         family: Any = self.release.plan.family
-        return np.asarray(np.sqrt(family.facts.term_variances(self._asked)))
+        return np.asarray(np.sqrt(family.variances(self._asked, per="term")))
 
     def _widths(self, members: NDArray[np.int32]) -> Floats:
         """How many standard deviations the intervals of each table reach, (tables,)."""

@@ -17,15 +17,12 @@ from operator import attrgetter
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
-from residua.plans.cells import Grouping
 from residua.plans.contract import Uncertainty
-from residua.plans.estimator import CONTRADICTION, Answerable, Equality, Estimator, combination_query, contradiction
+from residua.plans.estimator import CONTRADICTION, Equality, Estimator, combination_query, contradiction
 from residua.plans.quotes import picked
-from residua.plans.tails import check_confidence, mixed_reach, width
 from residua.quoting import Term
 from residua.workload import Workload, marginals
 
@@ -142,18 +139,12 @@ class ConditionalEstimator(Estimator):
 
     Args:
         own: the estimates without them.
-        plan: how they err.
         values: what the sums are, (sums,).
+        Others, of how they err and of what was measured, as for `Estimator`.
     """
 
     own: Estimator
-    plan: BesideSums
     values: Floats
-
-    @property
-    def noisy(self) -> NDArray[Any]:  # type: ignore[override]
-        """What was measured."""
-        return self.own.noisy
 
     @property
     def summary(self) -> str:
@@ -194,24 +185,9 @@ class ConditionalEstimator(Estimator):
         estimate, variance = self.answers(combination_query(self.plan.domain, combination))
         return float(estimate[0]), float(variance[0])
 
-    def whitened(self) -> tuple[Grouping, Floats, Floats]:
+    def _whitened(self) -> Floats:
         """Refuses: facts are no measurements."""
         raise PlanError("a release beside facts has no measurements of its own; pool or project the release itself.")
-
-    def widths(self, asked: Answerable, confidence: float, together: float) -> float | Floats:
-        """Of Laplace noise a bound for whatever is a sum of it."""
-        return widths_beside(self.plan, asked, confidence, together)
-
-
-def widths_beside(plan: Any, asked: Answerable, confidence: float, together: float) -> float | Floats:
-    """How many standard deviations intervals reach; of Laplace noise no more than any sum of such noises strays."""
-    if plan.noise.gaussian:
-        return width(confidence, together)
-    check_confidence(confidence)
-    count = asked.queries if isinstance(asked, Workload) else 1
-    if isinstance(asked, tuple):
-        count = plan.domain.cells(asked)
-    return mixed_reach(np.ones(count), (1.0 - confidence) / together)
 
 
 def conditioned(first: Uncertainty, estimator: Estimator, equalities: Sequence[Equality]) -> Estimator:
@@ -238,7 +214,7 @@ def conditioned(first: Uncertainty, estimator: Estimator, equalities: Sequence[E
     scales = np.concatenate([np.where(np.isfinite(a), a, b) for a, b in zip(before, now, strict=True)])
     plan = BesideSums(estimator.plan, parts, np.where(scales > 0, scales, 1.0))
     values = np.concatenate([each.values[each.known].ravel() for each in equalities])
-    known = ConditionalEstimator(estimator, plan, values)
+    known = ConditionalEstimator(plan, estimator.measurements, estimator.noisy, estimator, values)
     wrong = plan.contradicted(known.lacking, values)
     if wrong is not None:
         ends = np.cumsum([len(each) for each in now])

@@ -22,7 +22,7 @@ from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Group
 from residua.machine import csr_array
 from residua.plans.cells import Grouping
-from residua.plans.tails import width
+from residua.plans.tails import check_confidence, mixed_reach, width
 from residua.workload import AttributeQueries, MatrixRows, Term, Workload, applied, marginals, product, selected
 from residua.workload.files import workload_of_body, workload_to_body
 
@@ -247,11 +247,22 @@ class Clique:
     rows: Floats | None = None
 
 
+@dataclass(frozen=True, eq=False)
 class Estimator(ABC):
-    """Estimates from measurements: unbiased, of least variance, and consistent with each other."""
+    """Estimates from measurements: unbiased, of least variance, and consistent with each other.
 
-    plan: Any  # as it was really measured, the rounding of noise to integers included
-    noisy: NDArray[Any]  # the noisy integers, (cells,); of plans measured in many groups, (many, cells)
+    Guarantee: an interval holds the truth with at least the confidence stated; several at once by Šidák's inequality
+    for normal noise, by the union bound for Laplace noise.
+
+    Args:
+        plan: as it was really measured, the rounding of noise to integers included.
+        measurements: what was measured.
+        noisy: the noisy integers, (cells,); of plans measured in many groups, (many, cells).
+    """
+
+    plan: Any
+    measurements: Any
+    noisy: NDArray[Any]
 
     @property
     @abstractmethod
@@ -311,13 +322,19 @@ class Estimator(ABC):
         """
         return self, equalities
 
-    @abstractmethod
     def whitened(self) -> tuple[Grouping, Floats, Floats]:
         """Cells, rows and measurements whose noise is independent with variance 1.
 
         Raises:
             PlanError: too many cells, or noise that is not normal.
         """
+        if not self.plan.noise.gaussian:
+            raise PlanError(f"{self.plan!r} has Laplace noise; give releases with Gaussian noise.")
+        return (*self.plan.over_cells(), self._whitened())
+
+    def _whitened(self) -> Floats:
+        """What was measured along the rows of `plan.over_cells`, with normal noise of variance 1, (rows,)."""
+        raise NotImplementedError
 
     def cliques(self) -> list[Clique]:
         """What was measured of each set of attributes, each with its own independent normal noise.
@@ -345,7 +362,17 @@ class Estimator(ABC):
     def widths(self, asked: Answerable, confidence: float, together: float) -> float | Floats:
         """How many standard deviations intervals reach: one figure for all, or one for each number, flat.
 
-        Normal noise here; NaN for a biased plan, whose intervals would not hold the truth.
+        NaN for a biased plan, whose intervals would not hold the truth.
         """
-        reach = width(confidence, together)
-        return float(np.nan) if self.plan.bias else reach
+        if self.plan.noise.gaussian:
+            reach = width(confidence, together)
+            return float(np.nan) if self.plan.bias else reach
+        check_confidence(confidence)
+        return self._reaches(asked, (1.0 - confidence) / together)
+
+    def _reaches(self, asked: Answerable, chance: float) -> float | Floats:
+        """How many standard deviations errors stray at most, but for this chance; here of any sums of Laplace noise."""
+        count = asked.queries if isinstance(asked, Workload) else 1
+        if isinstance(asked, tuple):
+            count = self.plan.domain.cells(asked)
+        return mixed_reach(np.ones(count), chance)

@@ -161,7 +161,7 @@ class BlockwiseProblem(ProjectionProblem):
             if key not in known:
                 inside = in_coordinates(axes, block, own.rows / own.unit)
                 known[key] = inside[:, np.concatenate([places(axes, block, each) for each in below(block)])]
-            rows[block] = known[key] / math.sqrt(self.plan.facts.variance_of[block])
+            rows[block] = known[key] / math.sqrt(self.plan.variance_of[block])
         return rows
 
     def _at(self, block: Block) -> Integers:
@@ -202,7 +202,7 @@ class BlockwiseProblem(ProjectionProblem):
 
     def read(self, estimator: Any) -> Floats:
         """What was measured of each block, over the standard deviation of its noise."""
-        variances = self.plan.facts.variance_of
+        variances = self.plan.variance_of
         return np.concatenate([estimator.measured[block] / math.sqrt(variances[block]) for block in self._blocks])
 
     def noise(self, random: np.random.Generator) -> Floats:

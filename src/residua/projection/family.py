@@ -124,7 +124,7 @@ class FamilyProblem(ProjectionProblem):
     @property
     def _answered(self) -> Booleans:
         """Which sets of the plan's own family have a table that the release answers, (sets,)."""
-        return np.isfinite(self.plan.facts.cell_variances)
+        return np.isfinite(self.plan.cell_variances)
 
     @cached_property
     def _asked(self) -> Integers:

@@ -141,13 +141,13 @@ def streams(estimator: Any, workload: Any) -> bool:
         and workload.plain
         and bool(estimator.plan.family.plain)
         and not estimator.plan.bias
-        and bool(np.isfinite(estimator.plan.family.facts.term_variances(workload)).all())
+        and bool(np.isfinite(estimator.plan.family.variances(workload, per="term")).all())
     )
 
 
 def rebuilt_tables(estimator: FamilyEstimator, workload: Workload) -> Iterator[tuple[tuple[int, ...], Floats, float]]:
     """The tables of a workload that `streams`, in its order: positions of attributes, estimates, standard error."""
-    stddevs = np.sqrt(estimator.plan.family.facts.term_variances(workload))
+    stddevs = np.sqrt(estimator.plan.family.variances(workload, per="term"))
     for part in _batches(workload.cells):
         chosen = np.arange(part.start, part.stop)
         tables = {}

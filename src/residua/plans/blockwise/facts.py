@@ -16,6 +16,7 @@ import numpy as np
 from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.linalg.modes import column_norms, largest_entry
+from residua.plans.contract import Uncertainty
 from residua.plans.levels import AttributeLevels, Block, below, dimensions, in_coordinates, places, shape_of, told_apart
 from residua.plans.tolerances import SUPPORT_TOLERANCE
 from residua.workload import AttributeQueries, Workload
@@ -24,30 +25,21 @@ _BATCH = 2**22
 Parts = dict[Block, Floats]
 
 
-@dataclass(frozen=True, eq=False)
-class BlockFacts:
-    """What follows from noise on blocks.
-
-    Args:
-        axes: the levels of each attribute.
-        blocks: the blocks, closed downward.
-        numbers: which strategy each has.
-        strategies: what is measured, divided by its unit.
-        noise: the noise variance of each block, infinite where it is not measured, (blocks,).
-    """
+class BlockUncertainty(Uncertainty):
+    """How estimates err under noise on blocks: what `BlockwisePlan` says of accuracy."""
 
     axes: tuple[AttributeLevels, ...]
-    blocks: tuple[Block, ...]
+    blocks_of: tuple[Block, ...]
     numbers: tuple[int, ...]
     strategies: tuple[BlockRows, ...]
-    noise: Floats
+    precisions: Floats
 
     @cached_property
     def splits(self) -> dict[Block, Split]:
         """Every block's rows in coordinates, computed once for blocks that are alike."""
         known: dict[tuple[object, ...], Split] = {}
         numbers = {}
-        for block, number in zip(self.blocks, self.numbers, strict=True):
+        for block, number in zip(self.blocks_of, self.numbers, strict=True):
             key = (number, *((self.axes[i], level) for i, level in block))
             if key not in known:
                 known[key] = split(self.axes, block, self.strategies[number])
@@ -56,8 +48,9 @@ class BlockFacts:
 
     @cached_property
     def variance_of(self) -> dict[Block, float]:
-        """The noise variance of each block."""
-        return dict(zip(self.blocks, self.noise.tolist(), strict=True))
+        """The noise variance of each block, infinite where it is not measured."""
+        with np.errstate(divide="ignore"):
+            return dict(zip(self.blocks_of, (1.0 / self.precisions).tolist(), strict=True))
 
     def inside(self, table: Block) -> list[Block]:
         """The blocks of these attributes and levels alone, finest first."""
@@ -135,8 +128,7 @@ class BlockFacts:
     def _known(self) -> dict[tuple[Block, Block], Integers]:
         return {}
 
-    def variances(self, workload: Workload) -> Floats:
-        """The variance of every query, (queries,); infinite where it cannot be answered."""
+    def _variances(self, workload: Workload) -> Floats:
         variances = np.empty(workload.queries)
         for at, parts, lost in self._asked(workload):
             total = np.zeros(len(at))
@@ -145,8 +137,7 @@ class BlockFacts:
             variances[at] = np.where(lost, np.inf, total)
         return variances
 
-    def covariance(self, first: Workload, second: Workload) -> Floats:
-        """Covariances between the queries of two workloads, all answerable, (queries, queries)."""
+    def _covariance(self, first: Workload, second: Workload) -> Floats:
         total = np.zeros((first.queries, second.queries))
         others = [(at, parts) for at, parts, _ in self._asked(second)]
         for at, own, _ in self._asked(first):

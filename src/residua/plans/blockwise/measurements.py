@@ -219,19 +219,10 @@ def _cell_costs(several: Sequence[BlockwiseMeasurements]) -> tuple[tuple[int, ..
 # ---- estimates
 
 
-@dataclass(frozen=True, eq=False)
 class BlockwiseEstimator(Estimator):
-    """Estimates from measured blocks.
+    """Estimates from measured blocks."""
 
-    Args:
-        plan: the plan with the precisions really measured.
-        measurements: what was measured.
-        noisy: the noisy integers, block by block, (cells,); or of many groups, (many, cells).
-    """
-
-    plan: Any
     measurements: BlockwiseMeasurements
-    noisy: NDArray[Any]
 
     @property
     def summary(self) -> str:
@@ -263,7 +254,7 @@ class BlockwiseEstimator(Estimator):
             if block not in self.measured:
                 coordinates[block] = np.zeros((*many, dimensions(axes, block)))
                 continue
-            own = self.plan.facts.splits[block]
+            own = self.plan.splits[block]
             y = self.measured[block]
             if own.lower.shape[1]:
                 y = y - np.concatenate([coordinates[each] for each in below(block)[:-1]], axis=-1) @ own.lower.T
@@ -276,19 +267,18 @@ class BlockwiseEstimator(Estimator):
         table = tuple((i, axes[i].depth) for i in positions)
         shape = [axes[i].starts[-1] for i in positions]
         cells = np.zeros((*many, math.prod(shape)))
-        for block in self.plan.facts.inside(table):
+        for block in self.plan.inside(table):
             cells[..., places(axes, table, block)] = self.coordinates[block]
         tensor = cells.reshape((*many, *shape))
         for axis, i in enumerate(positions, start=len(many)):
             tensor = axes[i].values(tensor, axis)
         return np.asarray(tensor)
 
-    def whitened(self) -> tuple[Grouping, Floats, Floats]:
+    def _whitened(self) -> Floats:
         """The blocks one by one, over the standard deviations of their noise."""
-        grouping, rows = self.plan.over_cells()
         roots = 1.0 / np.sqrt(self.measurements.noise_variances)
         values = [root * self.measured[block] for root, block in zip(roots, self.measurements.measured, strict=True)]
-        return grouping, rows, np.concatenate(values)
+        return np.concatenate(values)
 
     def cliques(self) -> list[Clique]:
         """The rows of every block over the values of its attributes."""

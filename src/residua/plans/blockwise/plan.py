@@ -21,7 +21,7 @@ from residua.errors import PlanError, VerificationError
 from residua.language import mark
 from residua.linalg.arrays import Floats, Integers, keep_fixed
 from residua.plans.blockwise.bounds import coordinates_of, gap_of_any
-from residua.plans.blockwise.facts import BlockFacts, BlockRows
+from residua.plans.blockwise.facts import BlockRows, BlockUncertainty
 from residua.plans.blockwise.measurements import BlockwiseEstimator, BlockwiseMeasurements
 from residua.plans.cells import MOST_COLUMNS, Grouping
 from residua.plans.contract import Plan
@@ -30,7 +30,6 @@ from residua.plans.measurements import Measurements
 from residua.plans.noise import LARGEST_SCALE, SMALLEST_SCALE
 from residua.plans.statements import integers_of_body
 from residua.plans.tolerances import nearness
-from residua.workload import Workload
 
 _UP = 1.0 + 2.0**-46
 BY_ROWS = ", by given rows"  # in the objective of a plan whose rows are another's
@@ -38,7 +37,7 @@ _SOON = 600  # coordinates of all blocks together, for which a proof against all
 
 
 @dataclass(frozen=True, eq=False)
-class BlockwisePlan(Plan):
+class BlockwisePlan(BlockUncertainty, Plan):
     """Integer rows for every block, and how precisely they are measured. Made by `rs.plan`.
 
     Guarantee: measuring this plan costs at most `unit_pcost`, within `guarantee`, for the unit of protection `unit`.
@@ -137,19 +136,6 @@ class BlockwisePlan(Plan):
         return math.inf if reach is None or reach.limits else 0.0
 
     # ---- accuracy
-
-    @cached_property
-    def facts(self) -> BlockFacts:
-        """What follows from the noise of the blocks."""
-        with np.errstate(divide="ignore"):
-            noise = np.asarray(1.0 / self.precisions)
-        return BlockFacts(self.axes, self.blocks_of, self.numbers, self.strategies, noise)
-
-    def _variances(self, workload: Workload) -> Floats:
-        return self.facts.variances(workload)
-
-    def _covariance(self, first: Workload, second: Workload) -> Floats:
-        return self.facts.covariance(first, second)
 
     @cached_property
     def gap_any(self) -> float:
@@ -296,5 +282,5 @@ class BlockwisePlan(Plan):
             raise ValueError("it has strategies for no block, or blocks without one")
         rows = tuple(BlockRows(integers_of_body(own)) for own in body["strategies"])
         plan = cls(domain, axes, blocks, numbers, rows, np.array(body["precisions"], dtype=np.float64), **stated)
-        assert plan.facts.splits  # refuses rows that do not fit
+        assert plan.splits  # refuses rows that do not fit
         return plan

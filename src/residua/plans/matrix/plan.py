@@ -171,7 +171,7 @@ class MatrixPlan(MeasuredSpace, Plan):
 
     def estimator(self, measurements: Measurements, noisy: NDArray[Any]) -> MatrixEstimator:
         """Least squares."""
-        return MatrixEstimator(self, noisy)
+        return MatrixEstimator(self, measurements, noisy)
 
     @property
     def measured_attributes(self) -> tuple[int, ...]:

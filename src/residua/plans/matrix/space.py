@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from residua.domain import Domain
 from residua.errors import PlanError, WorkloadError
@@ -19,7 +16,7 @@ from residua.linalg.modes import largest_entry
 from residua.plans.cells import Grouping
 from residua.plans.estimator import Answerable, Clique, Estimator, as_workload, combination_query
 from residua.plans.noise import NORMAL, Noise
-from residua.plans.tails import check_confidence, reaches, single_reach
+from residua.plans.tails import reaches, single_reach
 from residua.plans.tolerances import SUPPORT_TOLERANCE
 from residua.quoting import Term
 from residua.workload import Workload
@@ -175,21 +172,12 @@ def first_cells(columns: Integers) -> Integers:
 _ENTRIES = 2**25  # of a reconstruction matrix held at a time
 
 
-@dataclass(frozen=True, eq=False)
 class MatrixEstimator(Estimator):
     """Best linear unbiased estimates.
 
-    Guarantee: with Laplace noise an interval holds the truth with at least the confidence stated: exactly (to the next
-    integer of the measurement) for an answer that is one measurement, up to about 0.1 % of its width for others.
-    Simultaneous intervals hold together by the union bound, whatever the correlations.
-
-    Args:
-        plan: the plan; its variances include the rounding of strategy and noise to integers.
-        noisy: the noisy integers, (rows,); or of many groups, (many, rows).
+    With Laplace noise intervals of an answer that is one measurement are exact (to the next integer), others wider by
+    about 0.1 %.
     """
-
-    plan: Any
-    noisy: NDArray[Any]
 
     @property
     def summary(self) -> str:
@@ -218,11 +206,13 @@ class MatrixEstimator(Estimator):
         return table
 
     def whitened(self) -> tuple[Grouping, Floats, Floats]:
-        """The measurements over the standard deviation of their noise."""
-        plan, deviation = self.plan, math.sqrt(self.plan.noise_variance)
-        if plan.noise != NORMAL:
-            raise PlanError(f"{plan!r} has Laplace noise; give releases with Gaussian noise.")
-        return Grouping(plan.attributes, plan.columns), plan.strategy / deviation, self.noisy / deviation
+        """Over the deviation of the noise, of which rounding is a part."""
+        grouping, rows, measured = super().whitened()
+        share = self.plan.scale / math.sqrt(self.plan.noise_variance)
+        return grouping, rows * share, measured * share
+
+    def _whitened(self) -> Floats:
+        return np.asarray(self.noisy / self.plan.scale)
 
     def cliques(self) -> list[Clique]:
         """All rows over the cells of the plan's attributes."""
@@ -234,12 +224,8 @@ class MatrixEstimator(Estimator):
         stddev = math.sqrt(plan.noise_variance) / norm
         return [Clique(plan.attributes, self.noisy / norm, stddev, wide / norm)]
 
-    def widths(self, asked: Answerable, confidence: float, together: float) -> float | Floats:
-        """For Laplace noise, from the coefficients of every measurement in every answer."""
-        if self.plan.noise == NORMAL:
-            return super().widths(asked, confidence, together)
-        check_confidence(confidence)
-        miss = (1.0 - confidence) / together
+    def _reaches(self, asked: Answerable, miss: float) -> Floats:
+        """From the coefficients of every measurement in every answer."""
         domain = self.plan.domain
         workload = combination_query(domain, asked) if isinstance(asked, Mapping) else self.plan.asked(asked)
         U, s, _ = self.plan.factors

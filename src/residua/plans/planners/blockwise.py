@@ -273,7 +273,7 @@ def _squares(like: BlockwisePlan, workload: Workload) -> Floats:
     squares = np.zeros((workload.queries, len(like.blocks_of)))
     places = {block: k for k, block in enumerate(like.blocks_of)}
     for attributes, rows, at in asked(workload):
-        parts, lost = like.facts.taken_apart(attributes, rows)
+        parts, lost = like.taken_apart(attributes, rows)
         if lost.any():
             raise sees_too_little(", ".join(workload.domain.names[i] for i in attributes))
         for block, part in parts.items():

@@ -109,7 +109,7 @@ def _with_precisions(like: ProductPlan, precisions: Floats, workload: Workload |
 def _trimmed(plan: ProductPlan) -> ProductPlan:
     """Without the sets that are neither measured nor answered, nor have a superset that is."""
     # A set with a one-valued attribute is never measured, but it is answered when the rest of it is.
-    kept = (plan.precisions > 0) | np.isfinite(plan.facts.cell_variances)
+    kept = (plan.precisions > 0) | np.isfinite(plan.cell_variances)
     if kept.all():
         return plan
     lattice = plan.lattice

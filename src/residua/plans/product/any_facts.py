@@ -7,17 +7,19 @@ an attribute with operators, rows over its values: so many fibres, of which the 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from residua.domain import Domain
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.linalg.lattice import Set, subsets
 from residua.machine import csr_array, kron
-from residua.plans.estimator import in_one_table
+from residua.plans.estimator import combined, in_one_table
 from residua.plans.operators.contract import Operator
 from residua.plans.strategy import Strategy
 from residua.plans.tolerances import SUPPORT_TOLERANCE
@@ -59,25 +61,19 @@ class Fibres:
         return csr_array((part, (self.queries, self.values)), shape=(count, self.size))
 
 
-@dataclass(frozen=True, eq=False)
-class AnyFacts:
-    """Queries in the coordinates of every set.
+class AnyQueries(ABC):
+    """Queries in the coordinates of every set."""
 
-    Args:
-        domain: what the table may hold.
-        strategies: how each attribute is measured.
-        noise_of: `σ²` of a set; infinite where it is not measured. Where there are no operators.
-        attribute: the position of the attribute with operators; −1 where there are none.
-        parts: the operator of each set that is measured along it.
-    """
+    domain: Domain  # what the table may hold
+    strategies: tuple[Strategy, ...]  # how each attribute is measured
+    attribute: int  # the position of the attribute with operators; −1 where there are none
+    parts: Mapping[Set, Operator]  # the operator of each set that is measured along it, its noise included
 
-    domain: Domain
-    strategies: tuple[Strategy, ...]
-    noise_of: Callable[[Set], float]
-    attribute: int
-    parts: Mapping[Set, Operator]
+    @abstractmethod
+    def noise_of(self, members: Set) -> float:
+        """`σ²` of a set, where there are no operators; infinite if it is not measured but could be."""
 
-    def variances(self, workload: Workload) -> Floats:
+    def _listed_variances(self, workload: Workload) -> Floats:
         """Variances of explicit queries, in batches, (queries,); infinite: no answer."""
         matrix, short = workload.matrix, [i for i in workload.attributes if i != self.attribute]
         fibres = np.ones(workload.queries) if self.attribute < 0 else np.diff(matrix.indptr)
@@ -88,8 +84,8 @@ class AnyFacts:
             variances[some] = self._squares(self.fibres(workload.attributes, csr_array(matrix[some])), len(some))
         return variances
 
-    def combination(self, parts: Mapping[Set, Floats]) -> float:
-        """The variance of a linear combination of cells, sets → coefficients; infinite: no answer."""
+    def _combination_variance(self, combination: Mapping[Sequence[str], ArrayLike]) -> float:
+        parts = combined(self.domain, combination)
         if self.attribute >= 0 or not all(self.strategies[i].complete for members in parts for i in members):
             members, table = in_one_table(self.domain, parts)
             return float(self._squares(self.fibres(members, csr_array(table.reshape(1, -1))), 1)[0])
@@ -110,7 +106,7 @@ class AnyFacts:
                 return float(np.inf)
         return variance
 
-    def covariance(self, first: Workload, second: Workload) -> Floats:
+    def _listed_covariance(self, first: Workload, second: Workload) -> Floats:
         """Covariances of queries, all answerable, (queries of the first, queries of the second)."""
         total = np.zeros((first.queries, second.queries))
         others = list(self._listed(second))

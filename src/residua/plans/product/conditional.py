@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any, cast
 
 import numpy as np
@@ -21,7 +22,7 @@ from residua.plans.estimator import CONTRADICTION, Equality, contradiction
 from residua.plans.operators.nesting import Nesting, Nodes
 from residua.plans.operators.tree import TreeNodes
 from residua.plans.operators.tree_piece import TreePiece
-from residua.plans.product.facts import Facts, ProductUncertainty
+from residua.plans.product.facts import ProductUncertainty
 from residua.plans.product.piece_measurements import PieceMeasurements
 from residua.plans.product.set_measurements import ResidualMeasurements
 from residua.workload import AttributeQueries, Identity, renumber
@@ -34,36 +35,18 @@ class ConditionalProduct(ProductUncertainty, Conditional):
     """How estimates of a product plan err once some blocks, or nodes of a tree, are known.
 
     Args:
-        facts: what follows from the noise that is left.
+        lattice: the sets of which something is known.
+        noise_variances: `σ²` of each that is left, (sets,).
+        parts: the operator of each set that is measured along an attribute, with the noise that is left.
         Others as for `Conditional`.
     """
 
-    facts: Facts
+    lattice: SetFamily
+    noise_variances: Floats
+    parts: Mapping[Set, Any]
 
-    @property
-    def plain(self) -> bool:
-        """Whether every attribute is measured by the plain residual."""
-        return self.facts.plain
-
-    @property
-    def lattice(self) -> SetFamily:
-        """The sets of which something is known."""
-        return self.facts.lattice
-
-    @property
-    def family(self) -> ConditionalProduct | None:
-        """Itself, where its tables have the precisions of a family of residuals."""
-        return self if self.attribute < 0 else None
-
-    @property
-    def attribute(self) -> int:
-        """The position of the attribute along which operators measure; −1 where there are none."""
-        return self.facts.attribute
-
-    @property
-    def parts(self) -> Mapping[Set, Any]:
-        """The operator of each set that is measured along it."""
-        return self.facts.parts
+    strategies = property(attrgetter("own.strategies"))
+    attribute = property(attrgetter("own.attribute"))
 
 
 # ---- whole marginals, beside residuals
@@ -101,7 +84,7 @@ def with_margins(estimator: Any, equalities: Sequence[Equality]) -> Any:
     for members, margin in known.items():
         place, _, _ = blocks.where(lattice.number(members))
         values[place] = blocks._applied(members, cast("Integers", margin[None])).ravel()
-    beside = ConditionalProduct(plan, Facts(plan.domain, lattice, noise, plan.strategies))
+    beside = ConditionalProduct(plan, lattice, noise, plan.parts)
     said = f" Beside it {len(equalities):,} marginals are known."
     return replace(estimator, plan=beside, measurements=blocks, noisy=values, beside=said)
 
@@ -191,7 +174,7 @@ def nodes_added(estimator: Any, facts: Sequence[KnownNodes]) -> tuple[Conditiona
             pieces.append(_corrected(estimator, cast("TreePiece", piece), nesting, about, leaves=leaves))
     plan, own = estimator.plan, estimator.measurements
     parts = {**plan.parts, **{each.members: each.operator for each in pieces}}
-    beside = ConditionalProduct(plan, replace(plan.facts, parts=parts))
+    beside = ConditionalProduct(plan, plan.lattice, plan.noise_variances, parts)
     return beside, PieceMeasurements(own.sizes, own.attribute, tuple(pieces), own.drops, own.names)
 
 

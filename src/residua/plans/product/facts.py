@@ -19,23 +19,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from residua.domain import Domain
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.linalg.lattice import Set, SetFamily, closure, subsets
 from residua.plans.contract import Uncertainty
-from residua.plans.estimator import combined
 from residua.plans.operators.contract import Operator
-from residua.plans.product.any_facts import AnyFacts
+from residua.plans.product.any_facts import AnyQueries
 from residua.plans.quotes import split
-from residua.plans.strategy import Strategy
 from residua.quoting import Term as AskedTerm
 from residua.quoting.terms import queries_of
 from residua.workload import AttributeQueries, Identity, Workload, renumber
@@ -45,25 +40,16 @@ _NOTHING = 1e-18  # a variance coefficient this small beside the query's own len
 _CHUNK = 64
 
 
-@dataclass(frozen=True, eq=False)
-class Facts:
-    """What follows from noise on the sets of a family.
+class ProductUncertainty(AnyQueries, Uncertainty):
+    """How estimates err under noise on the sets of a family."""
 
-    Args:
-        domain: what the table may hold.
-        lattice: the family, of short attributes.
-        noise: `σ²_T` of each set, infinite where nothing is measured, (sets,).
-        strategies: how each attribute is measured.
-        attribute: the position of the attribute with operators; −1 where there are none.
-        parts: the operator of each set that is measured along it, its noise included.
-    """
+    lattice: SetFamily  # the family, of short attributes
+    noise_variances: Floats  # `σ²_T` of each set, infinite where nothing is measured, (sets,)
 
-    domain: Domain
-    lattice: SetFamily
-    noise: Floats
-    strategies: tuple[Strategy, ...]
-    attribute: int = -1
-    parts: Mapping[Set, Operator] = field(default_factory=dict)
+    @property
+    def family(self) -> Self | None:
+        """Itself, where its tables have the precisions of a family of residuals."""
+        return self if self.attribute < 0 else None
 
     # ---- many queries at once
 
@@ -73,10 +59,11 @@ class Facts:
         used = {i for i, (with_i, _) in enumerate(self.lattice.covers) if len(with_i)}
         return self._mean_variances([Identity(int(n)) for n in self.domain.sizes], used, self.lattice)
 
-    def term_variances(self, workload: Workload) -> Floats:
-        """The mean variance of each term's queries, (terms,); infinite where some cannot be answered."""
+    def _term_variances(self, workload: Workload) -> Floats:
+        if not workload.tabular:
+            return self._variances(workload)
         if self.attribute >= 0:
-            return np.array([self.mean(term) for term in workload.terms()])
+            return np.array([self._mean_variance(term) for term in workload.terms()])
         if workload.plain:
             if workload.lattice.same_sets(self.lattice):
                 return self.cell_variances[workload.numbers]
@@ -85,7 +72,7 @@ class Facts:
             if (self.domain.sizes == 1).any():  # attributes with one value need not be in the family
                 lattice = workload.lattice
                 for at in np.flatnonzero(numbers < 0):
-                    means[at] = self.cells(lattice.members(int(workload.numbers[at]))).mean()
+                    means[at] = self._cells(lattice.members(int(workload.numbers[at]))).mean()
             return means
         parts = [
             self._mean_variances(family.queries, family.used, workload.lattice)[family.numbers]
@@ -100,7 +87,7 @@ class Facts:
             d[i], e[i] = self._means(i, queries[i])
         lost = np.isinf(d) | np.isinf(e)  # some rows are outside what is measured
         d[lost] = e[lost] = 0.0
-        noise = self.noise
+        noise = self.noise_variances
         if not lattice.same_sets(self.lattice):
             numbers = renumber(lattice, self.lattice)
             noise = np.where(numbers >= 0, noise[numbers], np.inf)
@@ -111,14 +98,12 @@ class Facts:
         means = lattice.sum_over_subsets(parts, e)
         return np.where(lattice.products(np.where(lost, 2.0, 1.0)) > 1.0, np.inf, means) if lost.any() else means
 
-    def variances(self, workload: Workload) -> Floats:
-        """The variance of every query of a workload, (queries,); infinite where it cannot be answered."""
+    def _variances(self, workload: Workload) -> Floats:
         if not workload.tabular:
-            return self.of_any.variances(workload)
+            return self._listed_variances(workload)
         if workload.plain and self.plain:  # all cells of a marginal have the same
-            return np.repeat(self.term_variances(workload), workload.cells.astype(np.int64))
-        terms = [self.term_table(term).ravel() for term in workload.terms()]
-        return np.concatenate(terms)
+            return np.repeat(self._term_variances(workload), workload.cells.astype(np.int64))
+        return np.concatenate([self.term_table(term).ravel() for term in workload.terms()])
 
     @cached_property
     def plain(self) -> bool:
@@ -131,7 +116,7 @@ class Facts:
     def _known_rows(self) -> dict[tuple[int, AttributeQueries], tuple[Floats, Floats]]:
         return {}
 
-    def rows(self, attribute: int, asked: AttributeQueries) -> tuple[Floats, Floats]:
+    def _rows(self, attribute: int, asked: AttributeQueries) -> tuple[Floats, Floats]:
         """`w_jᵀ K w_j` and `(w_jᵀ v)²` of every row asked of an attribute, (rows,) each; infinite: not measured."""
         key = (attribute, asked)
         if key not in self._known_rows:
@@ -164,9 +149,17 @@ class Facts:
         if any(self.strategies[i].cost == 0 for i in members):
             return 0.0  # there is nothing in this block
         number = int(self.lattice.find(np.array(members, dtype=np.int32).reshape(1, -1))[0])
-        return float(self.noise[number]) if number >= 0 else np.inf
+        return float(self.noise_variances[number]) if number >= 0 else np.inf
 
-    def cells(self, members: tuple[int, ...]) -> Floats:
+    def _cell_variances(self, positions: tuple[int, ...]) -> Floats:
+        if not self.plain:
+            return super()._cell_variances(positions)
+        number = int(self.lattice.find(np.array([positions], dtype=np.int32).reshape(1, -1))[0])
+        if number < 0:
+            return self._cells(positions)  # attributes with one value need not be in the family
+        return np.broadcast_to(self.cell_variances[number], [int(self.domain.sizes[i]) for i in positions])
+
+    def _cells(self, members: tuple[int, ...]) -> Floats:
         """The variance of every cell of a marginal, an array with one axis per attribute; infinite: no answer."""
         return self.term_table([(i, Identity(int(self.domain.sizes[i]))) for i in members])
 
@@ -180,7 +173,7 @@ class Facts:
         order = sorted(asked)
         along = asked.pop(self.attribute, None)
         members = tuple(asked)
-        parts = [self.rows(i, rows) for i, rows in asked.items()]
+        parts = [self._rows(i, rows) for i, rows in asked.items()]
         # Index 1 on an axis: the set holds that attribute. The last axis runs along the attribute with operators.
         noise = np.stack([self._along(subset, along) for subset in subsets(members)])
         places = [tuple(int(i in subset) for i in members) for subset in subsets(members)]
@@ -200,7 +193,7 @@ class Facts:
                 np.moveaxis(answered, axis, 0)[outside] = np.inf
         return answered[0] if along is None else np.moveaxis(answered, 0, order.index(self.attribute))
 
-    def mean(self, term: Term) -> float:
+    def _mean_variance(self, term: Term) -> float:
         """The mean variance of a term's queries."""
         asked = dict(term)
         along = asked.pop(self.attribute, None)
@@ -213,7 +206,13 @@ class Facts:
                 total += share * (np.inf if operator is None else operator.mean_variance(along))
         return total
 
-    def largest(self, term: Term) -> float:
+    def largest_variances(self, workload: Workload) -> Floats:
+        """Along operators, of all ranges of many values a bound of it."""
+        if self.attribute < 0:
+            return super().largest_variances(workload)
+        return np.array([self._largest(term) for term in workload.terms()])
+
+    def _largest(self, term: Term) -> float:
         """The largest variance of a term's queries, or a bound of it."""
         asked = dict(term)
         if [*self.parts] == [()] and asked.keys() == {self.attribute}:
@@ -222,10 +221,9 @@ class Facts:
 
     # ---- covariances
 
-    def covariance(self, first: Workload, second: Workload) -> Floats:
-        """Covariances between the queries of two workloads, all answerable, (queries, queries)."""
+    def _covariance(self, first: Workload, second: Workload) -> Floats:
         if not first.tabular or not second.tabular:
-            return self.of_any.covariance(first, second)
+            return self._listed_covariance(first, second)
         rows = [[self._pair(a, b) for b in second.terms()] for a in first.terms()]
         return np.block(rows)
 
@@ -255,11 +253,15 @@ class Facts:
             total += term
         return total
 
-    def paired(self, first: AskedTerm, second: AskedTerm, crossed: tuple[int, ...]) -> Floats:
-        """Covariances of the queries of two terms, all answerable, place by place, crossed attributes by pairs.
+    def _paired(self, first: AskedTerm, second: AskedTerm, crossed: tuple[int, ...]) -> Floats:
+        """Covariances place by place, of crossed attributes by pairs.
 
         `Σ_S σ²_S ⊗_{i∈S} d_i ⊗_{i∉S} e_i` with `d = w K u` and `e = (w v)(u v)` of matched rows, as for variances.
         """
+        if self.attribute >= 0:
+            if first is second and not crossed:
+                return self._variances(first.workload).reshape(first.shape)
+            return super()._paired(first, second, crossed)
         parts = [self._row_pairs(i, first.rows[i], second.rows[i], i in crossed) for i in first.rows]
         noise = np.zeros((2,) * len(parts))
         members = list(first.rows)
@@ -279,57 +281,11 @@ class Facts:
         if crossed:
             return strategy.covariances(rows, others).ravel(), e
         if rows is others:
-            return _finite(self.rows(i, queries_of(rows))[0]), e
+            return _finite(self._rows(i, queries_of(rows))[0]), e
         one, two = np.broadcast_arrays(rows, others)
         chunks = range(0, len(one), _CHUNK)
         parts = [np.diagonal(strategy.covariances(one[k : k + _CHUNK], two[k : k + _CHUNK])) for k in chunks]
         return np.concatenate(parts), e
-
-    # ---- any queries over the cells of some attributes
-
-    @cached_property
-    def of_any(self) -> AnyFacts:
-        """What is known of queries that are no products of rows."""
-        return AnyFacts(self.domain, self.strategies, self.noise_of, self.attribute, self.parts)
-
-
-class ProductUncertainty(Uncertainty):
-    """What `Facts` say, under the names that every plan has."""
-
-    facts: Facts
-
-    def _variances(self, workload: Workload) -> Floats:
-        return self.facts.variances(workload)
-
-    def _term_variances(self, workload: Workload) -> Floats:
-        return self.facts.term_variances(workload) if workload.tabular else self.facts.variances(workload)
-
-    def largest_variances(self, workload: Workload) -> Floats:
-        """Along operators, of all ranges of many values a bound of it."""
-        if self.facts.attribute < 0:
-            return super().largest_variances(workload)
-        return np.array([self.facts.largest(term) for term in workload.terms()])
-
-    def _cell_variances(self, positions: tuple[int, ...]) -> Floats:
-        if not self.facts.plain:
-            return super()._cell_variances(positions)
-        number = int(self.facts.lattice.find(np.array([positions], dtype=np.int32).reshape(1, -1))[0])
-        if number < 0:
-            return self.facts.cells(positions)  # attributes with one value need not be in the family
-        return np.broadcast_to(self.facts.cell_variances[number], [int(self.domain.sizes[i]) for i in positions])
-
-    def _covariance(self, first: Workload, second: Workload) -> Floats:
-        return self.facts.covariance(first, second)
-
-    def _paired(self, first: AskedTerm, second: AskedTerm, crossed: tuple[int, ...]) -> Floats:
-        if self.facts.attribute < 0:
-            return self.facts.paired(first, second, crossed)
-        if first is second and not crossed:
-            return self._variances(first.workload).reshape(first.shape)
-        return super()._paired(first, second, crossed)
-
-    def _combination_variance(self, combination: Mapping[Sequence[str], ArrayLike]) -> float:
-        return self.facts.of_any.combination(combined(self.domain, combination))
 
 
 def family_of(parts: Mapping[Set, Operator], attributes: int) -> tuple[SetFamily, tuple[Operator | None, ...], Floats]:

@@ -9,37 +9,23 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from residua.errors import PlanError
 from residua.language import say, say_many
 from residua.linalg.arrays import Floats
 from residua.linalg.lattice import subsets
 from residua.linalg.modes import contrasts
-from residua.plans.cells import Grouping
-from residua.plans.conditional import widths_beside
 from residua.plans.estimator import Answerable, Equality, Estimator, combination_query
 from residua.plans.product.conditional import known_nodes, nodes_added, require_met
 from residua.plans.product.piece_measurements import PieceMeasurements
-from residua.plans.tails import check_confidence
 from residua.workload import AttributeQueries, Identity, Term, Workload, marginals
 
 Asked = Mapping[int, AttributeQueries]
 
 
-@dataclass(frozen=True, eq=False)
 class PieceEstimator(Estimator):
-    """Estimates from measured pieces.
+    """Estimates from measured pieces."""
 
-    Args:
-        plan: the plan as it was measured.
-        measurements: what was measured.
-        noisy: the noisy integers, (cells,).
-    """
-
-    plan: Any
     measurements: PieceMeasurements
-    noisy: NDArray[Any]
 
     @property
     def summary(self) -> str:
@@ -139,15 +125,9 @@ class PieceEstimator(Estimator):
 
     # ---- intervals and matrices
 
-    def widths(self, asked: Answerable, confidence: float, together: float) -> float | Floats:
-        """For Laplace noise, from what each measurement contributes to each answer, or bounds of it.
-
-        Guarantee: an interval holds the truth with at least the confidence stated; several at once by the union bound.
-        """
-        if self.plan.noise.gaussian:
-            return super().widths(asked, confidence, together)
-        check_confidence(confidence)
-        chance, domain = (1.0 - confidence) / together, self.plan.domain
+    def _reaches(self, asked: Answerable, chance: float) -> Floats:
+        """From what each measurement contributes to each answer, or bounds of it."""
+        domain = self.plan.domain
         if isinstance(asked, tuple):
             asked = marginals(domain, [asked])
         if isinstance(asked, Mapping):
@@ -173,15 +153,11 @@ class PieceEstimator(Estimator):
         """Of any queries, which ask of the attribute alone: nothing else is measured with Laplace noise."""
         operator = self.measurements.pieces[0].operator
         over = tuple(sorted({*workload.attributes, self.plan.attribute}))
-        fibres = self.plan.facts.of_any.fibres(over, workload.over(over))
+        fibres = self.plan.fibres(over, workload.over(over))
         means = fibres.tensors.mean(axis=tuple(range(1, fibres.tensors.ndim)))
         return operator.row_reaches(fibres.rows(means, workload.queries), chance)
 
-    def whitened(self) -> tuple[Grouping, Floats, Floats]:
-        """Cells, rows and measurements whose noise is independent with variance 1."""
-        if not self.plan.noise.gaussian:
-            raise PlanError(f"{self.plan!r} has Laplace noise; give releases with Gaussian noise.")
-        grouping, rows = self.plan.over_cells()
+    def _whitened(self) -> Floats:
         measured = [np.zeros(0)]
         for number, piece in enumerate(self.measurements.pieces):
             values = piece.whitened(self.measurements.of_piece(number, self.noisy))
@@ -190,7 +166,7 @@ class PieceEstimator(Estimator):
                 values = np.moveaxis(np.tensordot(contrasts(n), values, axes=(1, axis)), 0, axis)
             before = sum(i < self.plan.attribute for i in piece.members)
             measured.append(np.moveaxis(values, 0, before).ravel())
-        return grouping, rows, np.concatenate(measured)
+        return np.concatenate(measured)
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,9 +189,7 @@ class BesideNodes(PieceEstimator):
         """Both together."""
         return self.own.along(asked, rows, count) + super().along(asked, rows, count)
 
-    def widths(self, asked: Answerable, confidence: float, together: float) -> float | Floats:
-        """Of Laplace noise a bound for whatever is a sum of it."""
-        return widths_beside(self.plan, asked, confidence, together)
+    _reaches = Estimator._reaches  # type: ignore[assignment]  # facts are no measurements
 
 
 def _on_axis(values: Floats, axis: int, ndim: int) -> Floats:

@@ -35,7 +35,7 @@ from residua.plans.operators.contract import Operator
 from residua.plans.product import forms
 from residua.plans.product.bounds import compared_with, dense_advice, gap_of_all
 from residua.plans.product.crossed_measurements import feasible
-from residua.plans.product.facts import Facts, ProductUncertainty, family_of, require_operators
+from residua.plans.product.facts import ProductUncertainty, family_of, require_operators
 from residua.plans.product.residual_costs import ResidualCosts
 from residua.plans.product.table_measurements import TableMeasurements, compile_tables
 from residua.plans.statements import tried
@@ -120,7 +120,7 @@ class ProductPlan(ProductUncertainty, Plan):
         return int(self.domain.sizes[self.attribute]) if self.attribute >= 0 else 1
 
     @cached_property
-    def parts(self) -> dict[Set, Operator]:
+    def parts(self) -> dict[Set, Operator]:  # type: ignore[override]
         """`τ_T A_T` of each set that is measured along the attribute; none where there are no operators."""
         measured = zip(self.lattice, self.operators, self.precisions.tolist(), strict=False)
         return {
@@ -144,11 +144,6 @@ class ProductPlan(ProductUncertainty, Plan):
     def by_residuals(self) -> bool:
         """Whether numbers alone say how precisely residuals are measured: no operators, normal noise."""
         return self.attribute < 0 and self.shares is None
-
-    @cached_property
-    def plain(self) -> bool:
-        """Whether every attribute is measured by the plain residual, as for marginals."""
-        return self.attribute < 0 and all(strategy.plain for strategy in self.strategies)
 
     @cached_property
     def axes(self) -> tuple[int, ...]:
@@ -233,15 +228,10 @@ class ProductPlan(ProductUncertainty, Plan):
     # ---- accuracy
 
     @cached_property
-    def noise_variances(self) -> Floats:
+    def noise_variances(self) -> Floats:  # type: ignore[override]
         """`σ²_S = 1/τ_S` for every set, infinite where nothing is measured, (sets,)."""
         with np.errstate(divide="ignore"):
             return np.asarray(1.0 / self.precisions)
-
-    @cached_property
-    def facts(self) -> Facts:  # type: ignore[override]
-        """What follows from the noise of all sets."""
-        return Facts(self.domain, self.lattice, self.noise_variances, self.strategies, self.attribute, self.parts)
 
     @property
     def alike(self) -> bool:
@@ -274,11 +264,6 @@ class ProductPlan(ProductUncertainty, Plan):
             return "marginals" if self.plain else "products"
         own = {operator.poses for operator in self.parts.values()}
         return own.pop() if len(own) == 1 and all(own) else "an axis" if [*self.parts] == [()] else "noise per set"
-
-    @property
-    def family(self) -> ProductPlan | None:
-        """The plan itself, where its tables have the precisions of a family of residuals."""
-        return self if self.attribute < 0 else None
 
     # ---- algebra
 

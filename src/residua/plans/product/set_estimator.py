@@ -23,7 +23,6 @@ from residua.language import mark, say, say_many
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Group, Layout, Set, SetFamily, batches, facets_of, layout_of, rebuild, subsets
 from residua.linalg.modes import along, contrasts
-from residua.plans.cells import Grouping
 from residua.plans.estimator import Clique, Equality, Estimator
 from residua.plans.product.conditional import with_margins
 from residua.plans.product.crossed_measurements import CrossedMeasurements
@@ -175,15 +174,11 @@ class ResidualEstimator(FamilyEstimator):
     """Estimates from measured blocks.
 
     Args:
-        plan: the plan with the precisions really measured.
-        measurements: what was measured.
-        noisy: the noisy integers, in the order of `measurements.layout`, (cells,); or of many groups, (many, cells).
         beside: what else is known, in words.
+        Others as for `Estimator`.
     """
 
-    plan: Any
     measurements: ResidualMeasurements
-    noisy: NDArray[Any]
     beside: str = ""
 
     @cached_property
@@ -247,9 +242,8 @@ class ResidualEstimator(FamilyEstimator):
             return self, equalities
         return with_margins(self, whole), [each for each in equalities if not each.is_marginal]
 
-    def whitened(self) -> tuple[Grouping, Floats, Floats]:
+    def _whitened(self) -> Floats:
         """The blocks one by one, along orthonormal contrasts where a strategy is plain."""
-        grouping, rows = self.plan.over_cells()
         measurements, strategies = self.measurements, self.measurements.strategies
         roots = np.sqrt(self.plan.precisions[measurements.measured]) / measurements.units
         whitened = [np.zeros(0)]
@@ -261,7 +255,7 @@ class ResidualEstimator(FamilyEstimator):
                 if strategies[i].plain:  # n numbers of rank n − 1
                     table = along(contrasts(shape[axis]), table, axis)
             whitened.append(table.ravel() * root)
-        return grouping, rows, np.concatenate(whitened)
+        return np.concatenate(whitened)
 
     def cliques(self) -> list[Clique]:
         """The residual of every set measured, where strategies are plain."""
@@ -276,7 +270,6 @@ class ResidualEstimator(FamilyEstimator):
         return cliques
 
 
-@dataclass(frozen=True, eq=False)
 class CrossedEstimator(ResidualEstimator):
     """Estimates from measured blocks, some of them prefix sums along axes."""
 
@@ -331,7 +324,7 @@ class CrossedEstimator(ResidualEstimator):
         """Nothing: blocks are told by others too."""
         return self, equalities
 
-    def whitened(self) -> tuple[Grouping, Floats, Floats]:
+    def _whitened(self) -> Floats:
         """From the best estimates of all cells, which are few: rows L with `LᵀL = Γ` have independent noise there."""
         grouping, rows = self.plan.over_cells()
-        return grouping, rows, np.asarray(rows @ self.marginal(grouping.attributes).ravel())
+        return np.asarray(rows @ self.marginal(grouping.attributes).ravel())

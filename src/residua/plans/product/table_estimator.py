@@ -15,23 +15,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.errors import PlanError
 from residua.language import say_many
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Group, Layout, Set, SetFamily, batches, closure, layout_of, subsets
 from residua.linalg.modes import centred
-from residua.plans.cells import Grouping
 from residua.plans.estimator import Answerable, Combination, combined
 from residua.plans.product.set_estimator import FamilyEstimator, Reconstruction
 from residua.plans.product.table_measurements import TableMeasurements
-from residua.plans.tails import check_confidence, reaches, single_reach
+from residua.plans.tails import reaches, single_reach
 from residua.workload import Workload
 
 Numbers = NDArray[np.int32]
@@ -210,22 +207,13 @@ def _grouped(values: Floats, counts: Floats) -> tuple[Floats, Floats]:
     return top, np.bincount(inverse, weights=counts).astype(np.float64)
 
 
-@dataclass(frozen=True, eq=False)
 class TablesEstimator(FamilyEstimator):
     """Estimates pooled from noisy tables.
 
-    Guarantee: all tables agree; an interval holds the truth with at least the confidence stated (`tails.py`), several
-    at once by the union bound.
-
-    Args:
-        plan: the plan; its variances include the rounding of noise to integers.
-        measurements: what was measured.
-        noisy: the noisy integers, in the order of `measurements.layout`, (cells,).
+    Guarantee: all tables agree.
     """
 
-    plan: Any
     measurements: TableMeasurements
-    noisy: NDArray[Any]
 
     @cached_property
     def reconstruction(self) -> Reconstruction:
@@ -267,14 +255,8 @@ class TablesEstimator(FamilyEstimator):
         wanted = say_many("1 table was asked for.", "{n} tables were asked for.", asked)
         return f"{read} {wanted}" if asked else read
 
-    def whitened(self) -> tuple[Grouping, Floats, Floats]:
-        """Laplace noise has no such form."""
-        raise PlanError(f"{self.plan!r} has Laplace noise; give releases with Gaussian noise.")
-
-    def widths(self, asked: Answerable, confidence: float, together: float) -> float | Floats:
+    def _reaches(self, asked: Answerable, miss: float) -> float | Floats:
         """From the coefficient of every measured cell in an answer."""
-        check_confidence(confidence)
-        miss = (1.0 - confidence) / together
         if isinstance(asked, tuple):
             return self._cell_width(asked, miss)
         if not isinstance(asked, Workload):

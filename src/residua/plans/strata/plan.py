@@ -270,15 +270,11 @@ class StrataEstimator(Estimator):
     """Estimates from each group's measurements.
 
     Args:
-        plan: the plan as it was measured.
-        measurements: what was measured.
-        noisy: the noisy integers, (cells,).
         members: how the groups of each member are read, all at once.
+        Others as for `Estimator`.
     """
 
-    plan: Any
     measurements: StrataMeasurements
-    noisy: NDArray[Any]
     members: tuple[Any, ...]
 
     @property
@@ -334,14 +330,13 @@ class StrataEstimator(Estimator):
         values, variances = self.answers(combination_query(self.plan.domain, combination))
         return float(values[0]), float(variances[0])
 
-    def whitened(self) -> tuple[Grouping, Floats, Floats]:
+    def _whitened(self) -> Floats:
         """Each group's own, one after the other."""
-        grouping, rows = self.plan.over_cells()
         own: dict[int, Any] = {}
         for k, places in enumerate(self.measurements.places):
             for place, numbers in zip(places.tolist(), self.members[k].noisy, strict=True):
-                own[place] = replace(self.members[k], noisy=numbers).whitened()[2]
-        return grouping, rows, np.concatenate([own[place] for place in sorted(own)])
+                own[place] = replace(self.members[k], noisy=numbers)._whitened()
+        return np.concatenate([own[place] for place in sorted(own)])
 
 
 def seen_in_groups(plan: Plan, measurements: Measurements, measured: NDArray[Any]) -> tuple[Grouping, Floats, Floats]:
