@@ -7,11 +7,13 @@ from fractions import Fraction
 import numpy as np
 from flint import arb, fmpq
 
+from residua.errors import PrivacyError
 from residua.noise.correlated import Across, float_factors, judged
-from residua.noise.samplers import LAPLACE, NORMAL, Scale, parse_scales
+from residua.noise.samplers import LAPLACE, NORMAL, checked_scales
 from residua.noise.table import Tail, precision
 
 _ACCURATE_BITS = 64
+Scale = int | float | Fraction
 
 
 def rounded_normal_pmf(scale: Scale, k: int) -> arb:
@@ -48,9 +50,9 @@ def rounded_laplace_pmf(scale: Scale, k: int) -> arb:
 
 
 def _pmf(tail: Tail, scale: Scale, k: int) -> arb:
-    scales = parse_scales(scale)
-    scales.cells(())  # one scale only
-    s = scales.exact(0)
+    if checked_scales(float(scale) if isinstance(scale, Fraction) else scale).shape:
+        raise PrivacyError("one scale at a time: leading axes have no pmf of their own")
+    s = Fraction(scale)
     for bits in (128, 256, 512, 1024):
         with precision(bits):
             outer = tail.survival(_edge(s, abs(k)))

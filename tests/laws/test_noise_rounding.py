@@ -21,16 +21,16 @@ TAILS = pytest.mark.parametrize("tail", [NORMAL, LAPLACE], ids=lambda tail: tail
 SAMPLERS = pytest.mark.parametrize("sampler", [rounded_normal, rounded_laplace])
 ONES = (1 << 64) - 1
 DEEP = 4  # words of a reference position
-SCALES = [
+SCALES = [  # each the rational number that a float is
     Fraction(1, 2),
-    Fraction(7, 10),
+    Fraction(0.7),
     Fraction(1),
-    Fraction(33, 10),
+    Fraction(3.3),
     Fraction(1000),
-    Fraction(3 * 10**6 + 1, 3),
+    Fraction((3 * 10**6 + 1) / 3),
     Fraction(2**25),
-    Fraction(2**30 + 1, 7) * 5,
-    Fraction(2**40, 3),
+    Fraction((2**30 + 1) / 7 * 5),
+    Fraction(2**40 / 3),
     Fraction(2**40),
 ]
 
@@ -81,7 +81,7 @@ def boundary(tail: Tail, scale: Fraction, k: int, words: int) -> int:
 
 
 def check(tail: Tail, scales: list[Fraction], words: list[int], continuation: int) -> None:
-    draws = rounded(tail, scales, (len(words),), Script(words, repeat(continuation)))
+    draws = rounded(tail, [float(s) for s in scales], (len(words),), Script(words, repeat(continuation)))
     wrong = [
         (s, word, draw)
         for s, word, draw in zip(scales, words, draws.tolist(), strict=True)
@@ -137,7 +137,7 @@ def test_the_deepest_tail_is_finite(tail: Tail) -> None:
     """A word of no bits is followed into the tail; the largest one is zero."""
     for s in SCALES:
         for word in (0, 1):
-            draw = rounded(tail, s, 1, Script([word], repeat(12345)))
+            draw = rounded(tail, float(s), 1, Script([word], repeat(12345)))
             assert is_correct(tail, s, int(draw[0]), word, 12345)
             assert abs(int(draw[0])) >= 9 * s - 1
     assert rounded(tail, 1, 2, Script([ONES, ONES - 1], repeat(0))).tolist() == [0, 0]
@@ -172,7 +172,7 @@ def test_each_row_has_its_own_scale(sampler: Callable[..., NDArray[np.int64]]) -
             return super().words(count)
 
     assert words.size > BLOCK
-    for given in (np.array(scales), [Fraction(s) for s in scales], np.array(scales)[:, None]):
+    for given in (np.array(scales), scales, np.array(scales)[:, None]):
         shape = (len(scales), 1, cells) if np.ndim(given) == 2 else (len(scales), cells)  # type: ignore[arg-type]
         batch = sampler(given, shape, _entropy=Measurements(words.ravel().tolist(), repeat(3)))
         assert batch.dtype == np.int64
@@ -180,20 +180,20 @@ def test_each_row_has_its_own_scale(sampler: Callable[..., NDArray[np.int64]]) -
         assert np.array_equal(batch.reshape(len(scales), cells), np.stack(one))
 
 
-def test_integers_floats_and_fractions_are_taken_exactly() -> None:
-    """At the boundary of 33/10, a float 3.3 decides otherwise: the two scales differ in their 54th bit."""
-    exact, dyadic = Fraction(33, 10), Fraction(3.3)
+def test_integers_and_floats_are_taken_exactly() -> None:
+    """At the boundary of 3.3 the next float decides otherwise."""
+    one, other = 3.3, float(np.nextafter(3.3, 4))
     k = 10
-    low, high = sorted(boundary(NORMAL, s, k, DEEP) for s in (exact, dyadic))
+    low, high = sorted(boundary(NORMAL, Fraction(s), k, DEEP) for s in (one, other))
     position = (low + high) // 2
     digits = [(position >> (64 * i)) & ONES for i in range(DEEP - 2, -1, -1)]
     word = position >> (64 * (DEEP - 1)) << 1
-    draws = [int(rounded_normal(s, 1, _entropy=Script([word], iter(digits)))[0]) for s in (exact, 3.3)]
+    draws = [int(rounded_normal(s, 1, _entropy=Script([word], iter(digits)))[0]) for s in (one, other)]
     assert sorted(draws) == [k, k + 1]
-    assert draws[0] == int(rounded_normal([exact], 1, _entropy=Script([word], iter(digits)))[0])
-    for same in (5, 5.0, Fraction(5), np.int64(5), np.float32(5), np.array([5], dtype=np.int32)):
+    assert draws[0] == int(rounded_normal([one], 1, _entropy=Script([word], iter(digits)))[0])
+    for same in (5, 5.0, np.int64(5), np.float32(5), np.array([5], dtype=np.int32)):
         assert int(rounded_normal(same, 1, _entropy=Script([word], iter(digits)))[0]) == int(
-            rounded_normal(Fraction(5), 1, _entropy=Script([word], iter(digits)))[0]
+            rounded_normal(5, 1, _entropy=Script([word], iter(digits)))[0]
         )
 
 
@@ -217,7 +217,7 @@ def test_nearly_all_draws_are_decided_by_floats(
     "scale",
     [
         *(0, 0.0, 0.49, -1, -1000.0, 1e-11, float("nan"), float("inf"), -float("inf"), 2**41, 2.0**40 + 1, 2**70),
-        *(Fraction(1, 3), Fraction(2**41 + 1, 2), True, "3", None, 3j, np.longdouble(3)),
+        *(Fraction(1, 3), Fraction(5), True, "3", None, 3j, np.longdouble(3)),
         *([2, float("nan")], [Fraction(1), float("nan")], [Fraction(1), "x"], [[1], [1, 2]], np.array([3.0, 0.0])),
     ],
 )

@@ -16,7 +16,6 @@ import math
 import operator
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol, TypeAlias
 
@@ -62,49 +61,16 @@ def take(entropy: Entropy, count: int) -> NDArray[np.uint64]:
     return words
 
 
-Scale: TypeAlias = int | float | Fraction
+Scale: TypeAlias = int | float
 ScaleLike: TypeAlias = Scale | Sequence[Scale] | NDArray[Any]
 
-SMALLEST = Fraction(1, 2)
-LARGEST = Fraction(2**40)
+SMALLEST, LARGEST = 0.5, 2.0**40
 
-_REMEDY = "give an int, a float, a Fraction, or an array of int64 or float64, from 1/2 to 2^40"
-
-
-@dataclass(frozen=True)
-class NoiseScales:
-    """One scale per leading index of a batch, or one for all.
-
-    Attributes:
-        floats: Nearest floats, shape (scales,), read-only.
-        fractions: The exact values when they are not all floats, else None.
-        shape: The shape in which the scales were given, () for one.
-    """
-
-    floats: NDArray[np.float64]
-    fractions: tuple[Fraction, ...] | None
-    shape: tuple[int, ...]
-
-    def exact(self, row: int) -> Fraction:
-        """Return the scale of `row` as the rational number it was given as."""
-        return Fraction(float(self.floats[row])) if self.fractions is None else self.fractions[row]
-
-    def cells(self, shape: tuple[int, ...]) -> int:
-        """Return how many consecutive draws of an array of `shape` share a scale.
-
-        Raises:
-            PrivacyError: The scales do not match the leading axes of `shape`.
-        """
-        if shape[: len(self.shape)] != self.shape:
-            raise PrivacyError(
-                f"scale has shape {self.shape}, which is not how size {shape} begins; "
-                "give one scale, or one for each index of the leading axes"
-            )
-        return math.prod(shape[len(self.shape) :])
+_REMEDY = "give an int, a float, or an array of int64 or float64, from 1/2 to 2^40"
 
 
-def parse_scales(scale: ScaleLike) -> NoiseScales:
-    """Check `scale` and keep its exact value.
+def checked_scales(scale: ScaleLike) -> NDArray[np.float64]:
+    """Scales as floats, each the rational number that was given.
 
     Guarantee:
         A scale that is tiny, negative, infinite or NaN is refused: it never means no noise.
@@ -113,33 +79,20 @@ def parse_scales(scale: ScaleLike) -> NoiseScales:
         PrivacyError: A scale is outside [1/2, 2⁴⁰] or not a number whose exact value is known.
 
     Example:
-        >>> parse_scales(0.75).exact(0)
-        Fraction(3, 4)
+        >>> checked_scales(3)
+        array(3.)
     """
     try:
         given = np.asarray(scale)
     except ValueError as error:
         raise PrivacyError(f"scale is ragged; {_REMEDY}") from error
-    if given.dtype.kind in "iuf" and given.dtype.itemsize <= 8:
-        floats, fractions = given.astype(np.float64).ravel(), None
-        refused = floats[~((floats >= float(SMALLEST)) & (floats <= float(LARGEST)))]
-        if refused.size:
-            raise PrivacyError(f"scale {refused[0]} is out of range; {_REMEDY}")
-    elif given.dtype.kind == "O":
-        fractions = tuple(_exact(value) for value in given.ravel())
-        floats = np.array([float(value) for value in fractions])
-    else:
+    if given.dtype.kind not in "iuf" or given.dtype.itemsize > 8:
         raise PrivacyError(f"scale of type {given.dtype} has no exact value here; {_REMEDY}")
-    floats.flags.writeable = False
-    return NoiseScales(floats, fractions, given.shape)
-
-
-def _exact(value: object) -> Fraction:
-    if isinstance(value, bool) or not isinstance(value, (int, float, Fraction)):
-        raise PrivacyError(f"scale of type {type(value).__name__} has no exact value here; {_REMEDY}")
-    if not SMALLEST <= value <= LARGEST:  # false for NaN
-        raise PrivacyError(f"scale {value} is out of range; {_REMEDY}")
-    return Fraction(value)
+    floats = given.astype(np.float64)
+    refused = floats[~((floats >= SMALLEST) & (floats <= LARGEST))]  # also NaN
+    if refused.size:
+        raise PrivacyError(f"scale {refused[0]} is out of range; {_REMEDY}")
+    return floats
 
 
 Size: TypeAlias = int | Sequence[int]
@@ -151,8 +104,13 @@ _GUARD_BITS = 128  # of a ball beyond the random bits: 40 for the scale, the res
 
 def rounded(tail: Tail, scale: ScaleLike, size: Size, entropy: Entropy | None) -> NDArray[np.int64]:
     """Draw `round(s·X)`, X distributed by `tail`, in memory for the result and one block."""
-    scales, shape = parse_scales(scale), _shape(size)
-    cells = scales.cells(shape)
+    scales, shape = checked_scales(scale), _shape(size)
+    if shape[: scales.ndim] != scales.shape:
+        raise PrivacyError(
+            f"scale has shape {scales.shape}, which is not how size {shape} begins; "
+            "give one scale, or one for each index of the leading axes"
+        )
+    each, cells = scales.ravel(), math.prod(shape[scales.ndim :])  # so many draws in a row share a scale
     source = SystemEntropy() if entropy is None else entropy
     quantiles = table(tail)
     draws = np.empty(shape, dtype=np.int64)
@@ -160,9 +118,9 @@ def rounded(tail: Tail, scale: ScaleLike, size: Size, entropy: Entropy | None) -
     for start in range(0, flat.size, BLOCK):
         block = flat[start : start + BLOCK]
         words = take(source, block.size)
-        undecided = _decide(quantiles, words, _floats(scales, start, block.size, cells), block)
+        undecided = _decide(quantiles, words, _floats(each, start, block.size, cells), block)
         for i in undecided.tolist():
-            block[i] = refine(tail, scales.exact((start + i) // cells), int(words[i]), source)
+            block[i] = refine(tail, Fraction(float(each[(start + i) // cells])), int(words[i]), source)
     return draws
 
 
@@ -202,11 +160,11 @@ def _decide(
     return np.flatnonzero(~(y < bound))
 
 
-def _floats(scales: NoiseScales, start: int, count: int, cells: int) -> NDArray[np.float64] | float:
+def _floats(scales: NDArray[np.float64], start: int, count: int, cells: int) -> NDArray[np.float64] | float:
     """Return the scales of the draws from `start` on, shape (count,), or one float if one holds for all."""
-    if scales.floats.size == 1:
-        return float(scales.floats[0])
-    return scales.floats[np.arange(start, start + count) // cells]
+    if scales.size == 1:
+        return float(scales[0])
+    return scales[np.arange(start, start + count) // cells]
 
 
 def _nearest(x: arb) -> fmpz | None:
@@ -232,11 +190,11 @@ def rounded_normal(scale: ScaleLike, size: Size, *, _entropy: Entropy | None = N
     its guarantees.
 
     Guarantee:
-        The distribution is exact for every rational scale, given that the operating system's bits are
+        The distribution is exact for every scale, given that the operating system's bits are
         uniform. A scale that is tiny, negative, infinite or NaN is refused: it never means no noise.
 
     Args:
-        scale: Standard deviation s before rounding, from 1/2 to 2⁴⁰: an int, a Fraction, a float (taken as
+        scale: Standard deviation s before rounding, from 1/2 to 2⁴⁰: an int, a float (taken as
             the dyadic rational it is), or an array of them that matches the leading axes of `size`, for a
             batch of tables each with its own.
         size: Shape of the result.
@@ -296,11 +254,11 @@ def rounded_laplace(scale: ScaleLike, size: Size, *, _entropy: Entropy | None = 
     continuous mechanism.
 
     Guarantee:
-        The distribution is exact for every rational scale, given that the operating system's bits are
+        The distribution is exact for every scale, given that the operating system's bits are
         uniform. A scale that is tiny, negative, infinite or NaN is refused: it never means no noise.
 
     Args:
-        scale: Scale s before rounding, from 1/2 to 2⁴⁰: an int, a Fraction, a float (taken as the dyadic
+        scale: Scale s before rounding, from 1/2 to 2⁴⁰: an int, a float (taken as the dyadic
             rational it is), or an array of them that matches the leading axes of `size`.
         size: Shape of the result.
 
