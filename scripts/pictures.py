@@ -133,7 +133,7 @@ def draw_all() -> None:
     PICTURES.mkdir(exist_ok=True)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS)
-        shot(browser, folder / "release.html", "report-top", width=1280)
+        shot(browser, folder / "release.html", "report-top", width=1280, height=820)
         shot(browser, folder / "release.html", "report-accuracy", at="#accuracy")
         shot(browser, folder / "release.html", "report-pictures", at="#pictures", width=1280, height=1500)
         shot(browser, folder / "release.html", "report-narrow-dark", width=390, height=1400, dark=True)

@@ -48,3 +48,12 @@ def test_every_link_and_path_leads_somewhere():
             (page.name, path) for path, places in wanted if not any((place / path).exists() for place in places)
         ]
     assert missing == []
+
+
+def test_the_readme_is_two_screens():
+    """Its first commands set everything up; one example; ten links at most; the rest is the site's."""
+    text = (ROOT / "README.md").read_text()
+    assert text.split("```sh\n")[1].split()[:2] == ["bash", "scripts/demo"]
+    assert len(re.findall(r"(?<!!)\[[^\]]*\]\(", text)) <= 10
+    assert text.count("```python") == 1
+    assert len(text.splitlines()) <= 70
