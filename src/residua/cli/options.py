@@ -101,8 +101,8 @@ class WhatIf:
         delta: What if: with --epsilon (or the file's).
         records: What if: a person has at most this many records.
         minimise: What if: 'total', 'max', 'largest' or 'p-norm'.
-        stddev: What if: the least privacy at which every number has this stddev.
-        margin: What if: the least privacy at which every number has this margin of error.
+        stddev: What if: the smallest budget at which every number has this stddev.
+        margin: What if: the smallest budget at which every number has this margin of error.
         confidence: Of --margin. [default: 0.95]
     """
 

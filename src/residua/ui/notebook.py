@@ -57,7 +57,7 @@ def _cells(spec: Spec, workload: list[Mapping[str, Any]], title: str) -> Iterato
     yield _code(f"{_domain(spec)}\ndomain")
     yield _words("## What is asked")
     yield _code(f"{_workload(spec, workload)}\nworkload")
-    yield _words("## The plan\n\nThe best noise for the budget, or the least privacy for the wishes.")
+    yield _words("## The plan\n\nThe best noise for the budget, or the smallest budget for the wishes.")
     yield _code(f"plan = {_plan(spec)}\nplan")
     yield _code("print(plan)")
     if spec.guarantee is not None:

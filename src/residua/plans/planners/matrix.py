@@ -58,8 +58,8 @@ class Matrix(Planner[MatrixPlan]):
     """A plan of one matrix over cells: for any queries, on few cells; marginals and products are listed query by query.
 
     Args:
-        refined: among plans that meet explicit targets equally well, the one with the lexicographically least privacy
-            profile.
+        refined: among plans that meet explicit targets equally well, the one with the lexicographically smallest
+            privacy profile.
         bias: how far off answers may be systematically, per record, as a root mean square over the queries; 0 for
             unbiased answers. See `plan.bias` and `plan.workload` of the result.
         records: about how many records the table has, from which the bias is chosen for the least error, variance and

@@ -48,7 +48,7 @@ class Task:
 
     Args:
         workload: what is asked.
-        guarantee: the budget; None for the least privacy at which the loss is acceptable.
+        guarantee: the budget; None for the smallest budget at which the loss is acceptable.
         objective: what is to be small.
         loss: the largest acceptable loss, without a budget.
         unit: whom to protect.

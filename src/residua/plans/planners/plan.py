@@ -1,4 +1,4 @@
-"""Making plans: the best noise for a budget, or the least privacy for a wanted accuracy, whatever is asked."""
+"""Making plans: the best noise for a budget, or the smallest budget for a wanted accuracy, whatever is asked."""
 
 from __future__ import annotations
 
@@ -91,11 +91,11 @@ def plan(
     tolerance: float | None = None,
     progress: Progress | bool | None = None,
 ) -> Plan:
-    """The best plan for a workload: least loss for a budget, or least privacy for a wanted accuracy.
+    """The best plan for a workload: least loss for a budget, or smallest budget for a wanted accuracy.
 
     With a `guarantee`: the plan minimises the objective within it. Without one: `stddev`, `margin` or `targets` asks
-    for the least privacy at which every marginal meets its own standard deviation, margin of error or variance, and
-    `at_most` for the least privacy at which the objective's loss is no larger.
+    for the smallest budget at which every marginal meets its own standard deviation, margin of error or variance, and
+    `at_most` for the smallest budget at which the objective's loss is no larger.
 
     With `PureDP(epsilon)` the noise is Laplace: the plan is a `MatrixPlan` (marginals, and along many values: a
     `ProductPlan`), its strategy is the best of those tried, and its `gap` is relative to a loose bound.
