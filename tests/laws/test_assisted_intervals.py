@@ -87,5 +87,7 @@ def test_projections_offer_them_and_say_so() -> None:
     assert together["upper"][-200:] == pytest.approx(other["upper"])
     pure = rs.plan(rs.marginals(domain, ways=[1]), rs.PureDP(1.0))
     noisy = np.full(pure.measurements.cells, 900, dtype=np.int64)
+    with pytest.raises(PlanError, match="each by itself"):
+        narrow.tables(simultaneous="table").__next__()
     with pytest.raises(PlanError, match="normal noise"):
         rs.project(Release(pure, pure.measurements, noisy), simulations=0).narrower()

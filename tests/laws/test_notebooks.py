@@ -30,7 +30,7 @@ def shown() -> dict[str, object]:
         "Table": table,
         "Answers": release().answers(rs.queries(domain(), ["sex = 'F'"])),
         "Projected": rs.project(release()),
-        "ProjectedTable": rs.project(release()).table(["sex"]),
+        "a projected table": rs.project(release()).table(["sex"]),
     }
 
 

@@ -15,12 +15,13 @@ from tests.laws.test_projected_kinds import ASKED, release_of
 def test_an_interval_is_the_releases_own_cut_at_what_is_known(tmp_path, kind):
     release = release_of(tmp_path, kind)
     projected = rs.project(release, total=60)
-    own, cut = release.answers(confidence=0.9), projected.answers(confidence=0.9)
-    lower, upper = (np.clip(own[end], 0.0, 60.0) for end in ("lower", "upper"))
-    np.testing.assert_allclose(cut["lower"], np.minimum(lower, cut["estimate"]), atol=1e-9)
-    np.testing.assert_allclose(cut["upper"], np.maximum(upper, cut["estimate"]), atol=1e-9)
-    assert 0.0 <= min(cut["lower"]) <= max(cut["upper"]) <= 60.0 + 1e-6
-    assert "90 % intervals, each by itself" in cut.note
+    for together, held in ((None, "each by itself"), ("table", "all of this table together")):
+        own, cut = (one.answers(confidence=0.9, simultaneous=together) for one in (release, projected))
+        lower, upper = (np.clip(own[end], 0.0, 60.0) for end in ("lower", "upper"))
+        np.testing.assert_allclose(cut["lower"], np.minimum(lower, cut["estimate"]), atol=1e-9)
+        np.testing.assert_allclose(cut["upper"], np.maximum(upper, cut["estimate"]), atol=1e-9)
+        assert 0.0 <= min(cut["lower"]) <= max(cut["upper"]) <= 60.0 + 1e-6
+        assert f"90 % intervals, {held}" in cut.note
 
 
 def test_facts_rules_and_totals_cut_and_a_total_that_was_released_does_not(tmp_path):

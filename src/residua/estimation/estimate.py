@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -24,12 +24,13 @@ from residua.language import mark, say
 from residua.linalg.arrays import Floats
 from residua.linalg.modes import centred
 from residua.projection.problem import Progress as Steps, Terms
-from residua.projection.tables import ProjectedTable, Tabled
+from residua.projection.tables import MadeFrom
 from residua.projection.total import estimated_total
 from residua.published.replicates import Replicates, check_count
+from residua.published.table import Table
 from residua.release.base import Release
 from residua.showing import Exported, with_bar
-from residua.workload import AskedRows, Workload
+from residua.workload import Workload
 
 _MOST_WAYS = 6  # up to which the strength of interactions is learned
 MOST_CELLS = 4_000_000
@@ -38,26 +39,29 @@ MOST_ATTRIBUTES = 8
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class EstimatedTable(ProjectedTable):
+class EstimatedTable(Table):
     """A table of estimates, tidy: attributes, estimate, lower, upper; the estimates are biased towards a model.
 
     Args:
         accuracy: how accurate the table of cells is said to be, and on what grounds.
-        warning: what else is to be said of its numbers: intervals that are bounds, a total that is not known.
-        Others as for `ProjectedTable`.
+        bounded: which intervals are bounds by smaller tables, 1 or 0.
+        unknown: what is said where the total is hardly known.
+        Others as for `Table`.
     """
 
     accuracy: TableAccuracy | None = None
-    warning: str = ""
+    bounded: Floats | float = 0.0
+    unknown: str = ""
 
     @property
     def note(self) -> str:
         """What the intervals mean, what they rest on, and what is counted if that is not every record."""
-        return "; ".join(filter(None, [super().note, self.warning]))
+        warning = say(BOUNDED) if np.any(self.bounded) else ""
+        return "; ".join(filter(None, [super().note, warning, self.unknown]))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Estimated(Exported, Tabled):
+class Estimated(Exported, MadeFrom):
     """Model-based tables of any attributes, made from a release alone. Made by `rs.estimate`.
 
     Guarantee: no data is touched and no privacy is spent. No cell is negative, impossible cells are exactly zero, and
@@ -73,6 +77,8 @@ class Estimated(Exported, Tabled):
         total_given: whether the total is public.
         simulated: what it was made from instead of the release, if it is a replicate.
     """
+
+    table_type: ClassVar[type[Table]] = EstimatedTable
 
     release: Release
     public: Public
@@ -127,35 +133,19 @@ class Estimated(Exported, Tabled):
         interactions = self._tables.interactions(members)
         return accuracy_of(self.domain, self.domain.listed(attributes), interactions, self.fitted)
 
-    def table(
-        self,
-        attributes: Sequence[str],
-        *,
-        queries: Mapping[str, AskedRows] | None = None,
-        confidence: float | None = 0.95,
-    ) -> EstimatedTable:
-        """The table of these attributes, or of prefixes, ranges or levels of them; `[]` for the total.
+    def _product(self, names: tuple[str, ...], *asked: Any) -> EstimatedTable:
+        return replace(cast("EstimatedTable", super()._product(names, *asked)), accuracy=self.accuracy(names))
 
-        Args:
-            attributes: which attributes, in the order of the columns.
-            queries: attribute → `"prefixes"`, `"ranges"`, `"hierarchy"`, the name of one of its levels, or a matrix;
-                the other attributes by their values.
-            confidence: how often an interval holds the truth, at least; None for no intervals. None of them rests on
-                the model: they are the release's own where it answers the table, else what its smaller tables prove.
+    def _made(self, *what: Any) -> EstimatedTable:
+        return replace(cast("EstimatedTable", super()._made(*what)), unknown=self.unknown)
+
+    def ends(self, workload: Workload, estimates: Floats, confidence: float, together: float) -> Mapping[str, Any]:
+        """Of the release's own intervals, or of bounds by smaller tables; see `estimation/intervals.py`.
+
+        None of them rests on the model: they are the release's own where it answers the table, else what its smaller
+        tables prove.
         """
-        table = super().table(attributes, queries=queries, confidence=confidence)
-        return replace(cast("EstimatedTable", table), accuracy=self.accuracy(attributes))
-
-    def ends(self, workload: Workload, estimates: Floats, confidence: float) -> tuple[Floats, ...]:
-        """Of the release's own intervals, or of bounds by smaller tables; see `estimation/intervals.py`."""
-        return estimated_ends(self.release, Terms(facts=self.public.facts), workload, estimates, confidence)
-
-    def _made(
-        self, names: tuple[str, ...], parts: Sequence[Floats], labels: Any, title: str, confidence: float | None
-    ) -> EstimatedTable:
-        plain = super()._made(names, parts, labels, title, confidence)
-        warning = "; ".join(filter(None, [say(BOUNDED) if len(parts) > 3 and parts[3].any() else "", self.unknown]))
-        return EstimatedTable(**vars(plain), warning=warning)
+        return estimated_ends(self.release, Terms(facts=self.public.facts), workload, estimates, confidence, together)
 
     @property
     def unknown(self) -> str:

@@ -7,8 +7,9 @@ for projections: it holds the truth at least as often as the release's own does.
 on S ⊂ A, and at least `n_S + n_T − n_{S∩T}` where S ∪ T = A (Fréchet): of those who meet what S and T both ask, all but
 n_{S∩T} − n_S meet the rest of S, and all but n_{S∩T} − n_T the rest of T. The release answers m such numbers, each in
 an interval of confidence 1 − α/m, so that all hold together with 1 − α at least, and the bound with them, whatever the
-data. Such intervals are wide. The model's own error is stated for a table as a whole (`Estimated.accuracy`) and not
-turned into intervals: a factor that makes them hold in cells of every size on some data does not on other data.
+data. (Where many intervals are to hold at once, no smaller table has more numbers.) Such intervals are wide. The
+model's own error is stated for a table as a whole (`Estimated.accuracy`) and not turned into intervals: a factor that
+makes them hold in cells of every size on some data does not on other data.
 """
 
 from __future__ import annotations
@@ -28,20 +29,20 @@ from residua.workload import Term, Workload
 
 
 def estimated_ends(
-    release: Release, terms: Terms, workload: Workload, estimates: Floats, confidence: float
-) -> tuple[Floats, Floats, Floats]:
+    release: Release, terms: Terms, workload: Workload, estimates: Floats, confidence: float, together: float
+) -> dict[str, Floats]:
     """The ends of the intervals of the answers to every query, and which are bounds by smaller tables, (queries,)."""
-    lower, upper = cut_ends(release, terms, workload, confidence)
+    lower, upper = cut_ends(release, terms, workload, confidence, together)
     bounded = np.zeros(len(estimates))
     for part, places in [] if _answered(release, workload) else workload.placed():
         start = 0
         for term in part.terms() if part.tabular else ():
-            ends = [each.ravel() for each in _of_smaller(release, terms, term, confidence)]
+            ends = [each.ravel() for each in _of_smaller(release, terms, term, confidence, together)]
             own = places[start : start + len(ends[0])]
             start += len(own)
             bounded[own] = 1.0
             lower[own], upper[own] = np.maximum(lower[own], ends[0]), np.minimum(upper[own], ends[1])
-    return np.minimum(lower, estimates), np.maximum(upper, estimates), bounded
+    return {"lower": np.minimum(lower, estimates), "upper": np.maximum(upper, estimates), "bounded": bounded}
 
 
 def _answered(release: Release, workload: Workload) -> bool:
@@ -51,7 +52,9 @@ def _answered(release: Release, workload: Workload) -> bool:
         return False
 
 
-def _of_smaller(release: Release, terms: Terms, term: Term, confidence: float) -> tuple[Floats, Floats]:
+def _of_smaller(
+    release: Release, terms: Terms, term: Term, confidence: float, together: float
+) -> tuple[Floats, Floats]:
     """What the largest tables that the release answers prove of one that it does not."""
     shape, members = [asked.rows for _, asked in term], tuple(i for i, _ in term)
     low, high = np.full(shape, -np.inf), np.full(shape, np.inf)
@@ -68,7 +71,7 @@ def _of_smaller(release: Release, terms: Terms, term: Term, confidence: float) -
     ends = {}
     for s in used:
         across = [asked_of[i].rows if i in s else 1 for i in members]
-        each = cut_ends(release, terms, workloads[s], 1.0 - (1.0 - confidence) / len(used))
+        each = cut_ends(release, terms, workloads[s], 1.0 - (1.0 - confidence) / len(used), together)
         ends[s] = [end.reshape(across) for end in each]
     for s in largest:
         high = np.minimum(high, ends[s][1])

@@ -19,8 +19,8 @@ from residua.formats.about import MEASURES
 from residua.language import say
 from residua.linalg.arrays import Floats
 from residua.published.quality import COLUMN, FLAGS, grades, shortened, shortened_to
-from residua.published.streaming import axis_labels, batches, decimals, ends_of, stddevs_of
-from residua.published.table import LEFT_OUT, Table
+from residua.published.streaming import axis_labels, batches, decimals
+from residua.published.table import LEFT_OUT
 from residua.showing import printable
 
 _CODE = re.compile(r"[A-Za-z0-9_@$-]{1,64}")
@@ -107,7 +107,7 @@ class Cube:
     @property
     def has_bars(self) -> bool:
         """Whether there are standard errors, and flags by them."""
-        return isinstance(self.table, Table)
+        return self.table.stddev is not None
 
     @cached_property
     def measure_names(self) -> tuple[str, ...]:
@@ -174,9 +174,9 @@ class Cube:
         """Whether a column of error bars says nothing of any cell."""
         if name == "estimate":
             return False
-        known: Any = stddevs_of(self.table)
+        known: Any = self.table.stddevs
         if known is None:
-            known = ends_of(self.table).get(name, np.nan)
+            known = self.table.ends.get(name, np.nan)
         elif name != "stddev":
             known = known * self.table.width
         return bool(np.isnan(known).all())

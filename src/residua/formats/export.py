@@ -25,9 +25,10 @@ from residua.formats.long import NAMES, numbered, write_long
 from residua.formats.writer import Writer
 from residua.language import mark, say, spoken
 from residua.projection.rounded import Rounded
-from residua.projection.tables import Tabled
+from residua.projection.tables import MadeFrom
 from residua.published.quality import Flag, check_flag
-from residua.release import Answered, Release
+from residua.release import Release
+from residua.release.tabled import Tabled
 from residua.release.tables import MOST_ROWS, refusal, require_listable, too_long
 from residua.workload import Workload
 
@@ -75,15 +76,15 @@ def export(
     """
     if format not in FORMATS:
         raise PlanError(f"format={format!r} is not known; use one of {', '.join(FORMATS)}.")
-    if not isinstance(published, Answered | Tabled):
+    if not isinstance(published, Tabled):
         raise PlanError(f"{type(published).__name__} has no tables; give a release, a projection or estimates.")
     if spreadsheet and FORMATS[format][0] != "delimited":
         raise PlanError(f"spreadsheet is for CSV, not for {format}; leave it out.")
-    plan = published.planned if isinstance(published, Answered) else published.plan
+    plan = published.planned
     _pass_over(plan.workload)
     if suppress is not None:
         check_flag(suppress)
-    release: Answered = published.release if isinstance(published, Tabled) else published
+    release: Any = published.release if isinstance(published, MadeFrom) else published
     level = 0.95 if confidence is None else confidence
     name = title or (say("Tables of counts and sums") if published.domain.amounts else say("Tables of counts"))
     told_about = about(

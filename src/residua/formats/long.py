@@ -253,7 +253,7 @@ def write_long(published: Any, path: Path, about: About, suppress: Flag | None =
     """Writes every table that was asked for into one file, Parquet or CSV by its name."""
     import pyarrow.csv
 
-    asked: Workload | None = (published.planned if isinstance(published, Answered) else published.plan).workload
+    asked: Workload | None = published.planned.workload
     workload = None if asked is None else asked.tables
     if workload is None:
         raise PlanError("this release was not asked for tables, so that there are none to write; use csv or parquet.")
@@ -319,7 +319,7 @@ def _one_by_one(published: Any, about: About, suppress: Flag | None, columns: Se
         order = np.argsort(published.domain.positions(table.attributes))
         given = axis_labels(table)
         labels = tuple(tuple(map(str, given[i])) for i in order)
-        errors = getattr(table, "stddev", None)
+        errors = table.stddev
         if errors is not None:
             errors = np.broadcast_to(errors, table.estimates.shape).transpose(order).reshape(-1)
         members = np.sort(published.domain.positions(table.attributes)).reshape(1, -1)

@@ -4,6 +4,5 @@ from residua.projection.accuracy import Bound, SimulatedError
 from residua.projection.project import Projected, project
 from residua.projection.realisable import Realisable
 from residua.projection.synthetic import for_mbi
-from residua.projection.tables import ProjectedTable
 
-__all__ = ["Bound", "Projected", "ProjectedTable", "Realisable", "SimulatedError", "for_mbi", "project"]
+__all__ = ["Bound", "Projected", "Realisable", "SimulatedError", "for_mbi", "project"]

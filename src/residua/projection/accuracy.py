@@ -30,7 +30,7 @@ from residua.showing import printable
 
 if TYPE_CHECKING:
     from residua.projection.project import Projected
-    from residua.projection.tables import Tabled
+    from residua.projection.tables import MadeFrom
 
 CONFIDENCE = 0.999
 _RARE = 1e-6  # how often a true fact is doubted
@@ -207,7 +207,7 @@ _DOUBT = mark(
 
 
 def statement_of(
-    title: str, warning: str, met: Sequence[str], done: Sequence[str], accuracy: Sequence[str], of: Tabled
+    title: str, warning: str, met: Sequence[str], done: Sequence[str], accuracy: Sequence[str], of: MadeFrom
 ) -> str:
     """What tables without error bars say of themselves, as Markdown: what they meet, what was done, how accurate."""
     lines = [

@@ -52,8 +52,8 @@ def require_assistable(release: Release, terms: Terms) -> None:
 
 
 def assisted_ends(
-    release: Release, terms: Terms, workload: Workload, estimates: Floats, confidence: float
-) -> tuple[Floats, Floats]:
+    release: Release, terms: Terms, workload: Workload, estimates: Floats, confidence: float, together: float
+) -> dict[str, Floats]:
     """The ends of the intervals of the answers to every query, (queries,) each; as safe ones where those are no tables.
 
     Args:
@@ -62,8 +62,14 @@ def assisted_ends(
         workload: the queries.
         estimates: the projected answers, (queries,).
         confidence: how often an interval holds the truth.
+        together: 1, for each by itself.
+
+    Raises:
+        PlanError: intervals that hold together.
     """
-    lower, upper = cut_ends(release, terms, workload, confidence)
+    if together != 1:
+        raise PlanError("narrower intervals hold each by itself; leave simultaneous out, or take the safe ones.")
+    lower, upper = cut_ends(release, terms, workload, confidence, together)
     released, variances = release.estimator.answers(workload)
     z = float(ndtri((1 + confidence) / 2))
     stddev = release.estimator.widths(workload, confidence, 1.0) * np.sqrt(variances) / z
@@ -74,7 +80,7 @@ def assisted_ends(
             s = stddev[own]
             ends = _shortest(released[own] / s, estimates[own] / s, z)
             lower[own], upper[own] = (np.clip(each * s, 0.0, high[own]) for each in ends)
-    return np.minimum(lower, estimates), np.maximum(upper, estimates)
+    return {"lower": np.minimum(lower, estimates), "upper": np.maximum(upper, estimates)}
 
 
 def _shortest(y: Floats, spread: Floats, z: float) -> tuple[Floats, Floats]:

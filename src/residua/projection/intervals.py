@@ -6,7 +6,8 @@ negative, is no more than a public total or table allows, and is zero where nobo
 the constraints prove of this number alone. Wherever [a, b] holds t, so does its part within [l, h]; where [a, b] lies
 outside of that altogether, it does not hold t, and the nearest end of [l, h] stands for it. The projected number itself
 is added, if it is outside. Hence the interval holds t at least as often as the release's own, whatever the data, the
-metric and the solver did. A total taken from the release proves nothing, and is not used.
+metric and the solver did. As long as all of the release's own hold at once, so do all of these. A total taken from the
+release proves nothing, and is not used.
 
 `projection/assisted.py` has narrower ones. Some calibrated by replicates were tried and are not offered: they do not
 hold on all data (docs/uncertainty.md).
@@ -28,18 +29,20 @@ from residua.workload import Term, Workload, applied
 
 
 def safe_ends(
-    release: Release, terms: Terms, workload: Workload, estimates: Floats, confidence: float
+    release: Release, terms: Terms, workload: Workload, estimates: Floats, confidence: float, together: float
+) -> dict[str, Floats]:
+    """The ends of the safe intervals of the answers to every query, (queries,) each; so many hold at once."""
+    lower, upper = cut_ends(release, terms, workload, confidence, together)
+    return {"lower": np.minimum(lower, estimates), "upper": np.maximum(upper, estimates)}
+
+
+def cut_ends(
+    release: Release, terms: Terms, workload: Workload, confidence: float, together: float
 ) -> tuple[Floats, Floats]:
-    """The ends of the safe intervals of the answers to every query, (queries,) each."""
-    lower, upper = cut_ends(release, terms, workload, confidence)
-    return np.minimum(lower, estimates), np.maximum(upper, estimates)
-
-
-def cut_ends(release: Release, terms: Terms, workload: Workload, confidence: float) -> tuple[Floats, Floats]:
     """The ends of the release's own intervals, cut at what the constraints prove, (queries,) each."""
     try:
         released, variances = release.estimator.answers(workload)
-        reach = release.estimator.widths(workload, confidence, 1.0) * np.sqrt(variances)
+        reach = release.estimator.widths(workload, confidence, together) * np.sqrt(variances)
     except PlanError:  # it tells nothing of them
         released, reach = np.zeros(workload.queries), np.full(workload.queries, np.inf)
     low, high = proven(terms, workload)

@@ -16,14 +16,14 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.plans.cells import MOST_COLUMNS
 from residua.projection.accuracy import BIASED, Bound, SimulatedError, bound_of, projection_statement, simulated_error
-from residua.projection.assisted import assisted_ends, require_assistable
+from residua.projection.assisted import ASSISTED, assisted_ends, require_assistable
 from residua.projection.folder import load_projection, save_projection
 from residua.projection.intervals import safe_ends
 from residua.projection.problem import Fit, Metric, Progress, Terms
 from residua.projection.problems import kind_of, metric_of, problem_of
 from residua.projection.realisable import Realisable, realisable_tables
-from residua.projection.tables import Tabled
-from residua.projection.total import estimated_total
+from residua.projection.tables import MadeFrom
+from residua.projection.total import met_total
 from residua.published.replicates import Replicates, check_count
 from residua.release.base import Release
 from residua.release.pooled import over_cells
@@ -35,7 +35,7 @@ _CONFLICT = 1e-4  # of the total: a violation that no more rounds would remove
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Projected(Exported, Tabled):
+class Projected(Exported, MadeFrom):
     """A release's nearest tables that meet what is known: non-negative, consistent, with public facts met exactly.
 
     Guarantee: computed from the release alone; no data is touched and no privacy is spent. All tables agree with each
@@ -71,7 +71,7 @@ class Projected(Exported, Tabled):
 
     @property
     def metric(self) -> Metric:
-        """In which sense the tables are the nearest: "margins", "covariance" or "plain"; see `rs.project`."""
+        """In which sense the tables are the nearest; see `rs.project`."""
         return self.terms.metric
 
     @property
@@ -111,8 +111,10 @@ class Projected(Exported, Tabled):
         positions = self.domain.positions(names)
         members = tuple(sorted(positions))
         if not self.fit.supports(members):
-            where = f"the marginal on {names!r}; the release it is made from must tell all its cells"
-            raise PlanError(f"this projection does not answer {where}.")
+            raise PlanError(
+                f"this projection does not answer the marginal on {names!r}; the release it is made from must tell all "
+                "its cells."
+            )
         table = np.array(self.fit.marginal(members))
         if self.terms.nonnegative:
             np.maximum(table, 0.0, out=table)  # what is left below zero is `infeasibility` at most
@@ -129,10 +131,13 @@ class Projected(Exported, Tabled):
         answers = self.fit.of_queries(workload)
         return super()._of_queries(workload) if answers is None else answers
 
-    def ends(self, workload: Workload, estimates: Floats, confidence: float) -> tuple[Floats, Floats]:
+    def ends(self, workload: Workload, estimates: Floats, confidence: float, together: float) -> Mapping[str, Any]:
         """Safe ones, of the release's own cut at what the constraints prove, or narrower ones, if asked for."""
-        given = (self.release, self.terms, workload, estimates, confidence)
+        given = (self.release, self.terms, workload, estimates, confidence, together)
         return assisted_ends(*given) if self.assisted else safe_ends(*given)
+
+    def _counted(self, names: tuple[str, ...]) -> str:
+        return "; ".join(filter(None, (ASSISTED if self.assisted else "", super()._counted(names))))
 
     def narrower(self) -> Projected:
         """The same tables with narrower intervals, the shortest on average that hold each number as often as they say.
@@ -328,7 +333,7 @@ def project(
         isinstance(simulations, bool) or not isinstance(simulations, int) or simulations < 0
     ):
         raise PlanError(f"simulations={simulations!r} is not a whole number of releases; 0 makes none.")
-    count, stddev = _total(release, total) if total is not None or not known else (None, 0.0)
+    count, stddev = met_total(release, total) if total is not None or not known else (None, 0.0)
     facts = facts_of(release.domain, count, known)
     plan = release.plan
     terms = Terms(bool(nonnegative), facts, metric_of(plan, metric), float(tolerance), stddev)
@@ -380,21 +385,3 @@ def _shrunk(release: Release, terms: Terms, wanted: bool | None) -> bool:
     if not plain or not terms.nonnegative or not known or not release.plan.supports(()):
         return False
     return known[0] < _CLEAR * math.sqrt(float(release.plan.variance(())))
-
-
-def _total(release: Release, total: Any) -> tuple[float | None, float]:
-    """The total to be met, and its standard deviation: as given, as released, or estimated from all that was."""
-    if total is None:
-        return (None, 0.0) if kind_of(release.plan).by_strata else estimated_total(release) or (None, 0.0)
-    if total == "free":
-        return None, 0.0
-    if total != "released":
-        given: float = total  # or not a number, which `facts_of` refuses
-        return given, 0.0
-    released = float(release.estimates(()))
-    if not 0 <= released < math.inf:
-        raise PlanError(
-            f"total='released': the released total is {released:,.6g}, and no table can add up to that; give a total, "
-            "or total='free', or leave it out to have it estimated."
-        )
-    return released, float(release.table(()).columns["stddev"][0])

@@ -16,8 +16,8 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
 from residua.plans.contract import Plan
 from residua.projection.rounding import Names, attribute_by_attribute, cumulated, differences, require_few, searched
-from residua.projection.tables import Tabled
-from residua.release.base import Answered
+from residua.projection.tables import MadeFrom
+from residua.release.tabled import Tabled
 from residua.release.tables import is_listable, parts_of, term_of
 from residua.showing import shown_by
 from residua.workload import AskedRows, Workload, applied
@@ -27,7 +27,7 @@ _KEPT = 4096  # tables of cumulated sums
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Rounded(Tabled):
+class Rounded(MadeFrom):
     """Every table in whole numbers; made by `release.rounded()`, and of projections and estimates.
 
     Guarantee: margins of a table are the tables of their attributes, exactly, whichever is asked for first; levels,
@@ -50,7 +50,7 @@ class Rounded(Tabled):
     @property
     def plan(self) -> Plan:
         """What was asked for."""
-        return cast("Plan", self.published.plan if self.published.biased else self.published.planned)
+        return cast("Plan", self.published.planned)
 
     @property
     def nonnegative(self) -> bool:
@@ -224,7 +224,7 @@ class Rounded(Tabled):
         return f"Rounded({self.published!r})"
 
 
-def rounded(published: Answered | Tabled) -> Rounded:
+def rounded(published: Tabled) -> Rounded:
     """All tables of a release, a projection or estimates in whole numbers; see `Exported.rounded`.
 
     Raises:

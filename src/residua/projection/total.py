@@ -12,12 +12,14 @@ estimate: where the residuals are noise, that of a normal cut at zero.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
+from residua.projection.problems import kind_of
 from residua.release.base import Release
 
 _CLEAR = 3.0  # standard deviations above zero: then the released total is kept as it is
@@ -65,3 +67,21 @@ def _evidence(squares: float, size: int, variance: float, totals: Floats) -> Flo
     each = variance + totals[:, None] ** 2 * w  # (totals, spreads)
     log = -0.5 * ((size - 1) * np.log(each / variance) + squares / each)
     return np.asarray(logsumexp(log, axis=1))
+
+
+def met_total(release: Release, total: Any) -> tuple[float | None, float]:
+    """The total to be met, and its standard deviation: as given, as released, or estimated from all that was."""
+    if total is None:
+        return (None, 0.0) if kind_of(release.plan).by_strata else estimated_total(release) or (None, 0.0)
+    if total == "free":
+        return None, 0.0
+    if total != "released":
+        given: float = total  # or not a number, which `facts_of` refuses
+        return given, 0.0
+    released = float(release.estimates(()))
+    if not 0 <= released < math.inf:
+        raise PlanError(
+            f"total='released': the released total is {released:,.6g}, and no table can add up to that; give a total, "
+            "or total='free', or leave it out to have it estimated."
+        )
+    return released, float(release.table(()).columns["stddev"][0])

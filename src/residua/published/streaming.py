@@ -104,39 +104,11 @@ def batches(table: Any, *, rows: int = ROWS, compact: bool = False) -> Iterator[
         compact: labels as dictionaries.
     """
     keys = label_arrays(axis_labels(table), compact=compact)
-    return ((keys(first, stop), numbers) for first, stop, numbers in _number_batches(table, rows))
-
-
-def _number_batches(table: Any, rows: int) -> Iterator[tuple[int, int, dict[str, Floats]]]:
-    """The numbers of the cells from one to another, some rows at a time."""
-    estimates, stddevs, moved = table.estimates.reshape(-1), stddevs_of(table), table.moved
-    for first, stop in pairwise([*range(0, len(estimates), rows), len(estimates)]):
-        own = {"estimate": estimates[first:stop]}
-        if stddevs is not None:
-            each = np.full(stop - first, stddevs[0]) if len(stddevs) == 1 else stddevs[first:stop]
-            reach = (table.width if not np.ndim(table.width) else np.asarray(table.width)[first:stop]) * each
-            reach = reach + (0.0 if moved is None else moved.reshape(-1)[first:stop])
-            own |= {"stddev": each, "lower": own["estimate"] - reach, "upper": own["estimate"] + reach}
-        more = ends_of(table) | dict(table.beside)
-        own |= {name: each.reshape(-1)[first:stop] for name, each in more.items()}
-        yield first, stop, own
-
-
-def ends_of(table: Any) -> dict[str, Floats]:
-    """The ends of the intervals of a projection's table; nothing where it has none, or they follow from errors."""
-    return dict(zip(("lower", "upper"), getattr(table, "ends", None) or (), strict=False))
+    for first, stop in pairwise([*range(0, len(table), rows), len(table)]):
+        yield keys(first, stop), table.numbers(slice(first, stop))
 
 
 def decimals(table: Any) -> int:
     """How many decimals the table's numbers are given."""
-    numbers, stddevs = {"estimate": table.estimates.reshape(-1)}, stddevs_of(table)
-    return places_of(numbers if stddevs is None else numbers | {"stddev": stddevs})
-
-
-def stddevs_of(table: Any) -> Floats | None:
-    """The standard deviations of a table's cells, flat, or one of all where they are alike; None of a projection's."""
-    one = getattr(table, "stddev", None)
-    if one is None:
-        return None
-    one = np.asarray(one, dtype=np.float64)
-    return np.broadcast_to(one, table.estimates.shape).reshape(-1) if any(one.strides) else one.reshape(-1)[:1]
+    numbers = {"estimate": table.estimates.reshape(-1)}
+    return places_of(numbers if table.stddevs is None else numbers | {"stddev": table.stddevs})

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 
+_OUTWARDS: dict[str, Callable[..., Any]] = {"lower": np.minimum, "upper": np.maximum}
 QUERY = ("query",)  # the attribute of a table of answers
 LEFT_OUT = ("left_out", "left_out_lower", "left_out_upper")  # columns beside the numbers
 
@@ -46,45 +48,38 @@ def protects(unit: Unit, receipt: Mapping[str, Any]) -> str:
     return str(unit)
 
 
-def how_far(table: Any) -> str:
-    """How far rounding moved the numbers of a table, in words, beside their noise; nothing where it did not."""
-    if table.moved is None or not table.moved.size:
-        return ""
-    noise = getattr(table, "stddev", None)
-    far = {"most": float(table.moved.max()), "mean": float(table.moved.mean())}
-    words = say("rounded by at most {most:.3g}, on average {mean:.2g}, which is in the intervals", **far)
-    if noise is None:
-        return words
-    return f"{words}; {say('the noise has a standard deviation of {stddev:,.3g}', stddev=float(np.nanmean(noise)))}"
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Table(Columns):
-    """Estimates with error bars, tidy: attributes, estimate, stddev, lower, upper.
+    """Published numbers, tidy: attributes, estimate, and how far it may be off.
 
-    Answers to queries are a table of one attribute, `query`.
+    Unbiased estimates have `stddev`, from which `lower` and `upper` follow. Biased ones (a projection's, a model's)
+    have no standard deviation, and intervals of their own, if any. Answers to queries are a table of one attribute,
+    `query`.
 
     Args:
         domain: where the labels come from.
         attributes: the table's attributes, in the order asked.
-        estimates: unbiased estimates, (n_1, …, n_k).
-        stddev: the standard deviation of each cell: one for all, or an array like the estimates.
-        width: how many standard deviations the intervals reach either side: one figure, or one for each cell, flat.
+        estimates: the numbers, (n_1, …, n_k).
+        stddev: the standard deviation of each cell: one for all, or an array like the estimates; None where they are
+            biased.
+        width: how many standard deviations the intervals reach either side: one figure, or one for each cell.
         labels: what each row of each axis is, where that is not the attributes' values (prefixes, ranges, levels).
         title: which table this is, in words.
-        confidence: how often an interval holds the truth; None where it was not stated.
+        confidence: how often an interval holds the truth, of biased numbers at least; None where it was not stated.
         simultaneous: `"table"` or `"release"` where all intervals hold together with that confidence.
         counts: what is counted, in words, where that is not every record.
         beside: further columns of numbers, flat, such as how many records were left out of each cell.
         missing: about how many records each number lacks; infinite where that is unknown.
-        moved: how far each number is from the estimate that it was rounded from; intervals reach further by so much.
+        moved: how far each number is from the estimate that it was rounded from; intervals allow for it.
+        lower: the lower ends of the intervals of biased numbers, like the estimates; None where there are none.
+        upper: the upper ends.
     """
 
     domain: Domain
     attributes: tuple[str, ...]
     estimates: Floats
-    stddev: float | Floats
-    width: float | Floats
+    stddev: float | Floats | None = None
+    width: float | Floats = np.nan
     labels: tuple[Sequence[Label], ...] | None = None
     title: str = ""
     confidence: float | None = None
@@ -93,9 +88,15 @@ class Table(Columns):
     beside: Mapping[str, Floats] = field(default_factory=dict)
     missing: Floats | float = 0.0
     moved: Floats | None = None
+    lower: Floats | None = None
+    upper: Floats | None = None
 
     def __post_init__(self) -> None:
-        self.estimates.setflags(write=False)
+        for each in (self.estimates, *self.ends.values()):
+            each.setflags(write=False)
+
+    def __len__(self) -> int:
+        return int(self.estimates.size)
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -103,34 +104,85 @@ class Table(Columns):
         return self.attributes
 
     @property
+    def ends(self) -> dict[str, Floats]:
+        """The ends of intervals that do not follow from standard deviations, by column."""
+        return {} if self.lower is None or self.upper is None else {"lower": self.lower, "upper": self.upper}
+
+    @property
+    def stddevs(self) -> Floats | None:
+        """The standard deviations, flat, or one of all where they are alike; None where numbers are biased."""
+        if self.stddev is None:
+            return None
+        one = np.asarray(self.stddev, dtype=np.float64)
+        return np.broadcast_to(one, self.estimates.shape).reshape(-1) if any(one.strides) else one.reshape(-1)[:1]
+
+    @property
     def note(self) -> str:
         """What the intervals mean, and what is counted if that is not every record."""
-        if self.confidence is None or np.isnan(self.width).any():
-            return "; ".join(filter(None, (how_far(self), self.counts)))
         held = {
             None: mark("lower to upper: {confidence:.10g} % intervals, each by itself"),
             "table": mark("lower to upper: {confidence:.10g} % intervals, all of this table together"),
             "release": mark("lower to upper: {confidence:.10g} % intervals, all of the release together"),
         }
-        means = say(held[self.simultaneous], confidence=100 * self.confidence)
-        return "; ".join(filter(None, (means, how_far(self), self.counts)))
+        means = ""
+        if self.confidence is not None and not np.isnan(self.width if self.lower is None else self.lower).all():
+            means = say(held[self.simultaneous], confidence=100 * self.confidence)
+        return "; ".join(filter(None, (means, self._how_far, self.counts)))
 
-    def rounded_to(self, counts: Floats) -> Table:
-        """The same in whole numbers near the estimates."""
-        return replace(self, estimates=counts, moved=np.abs(counts - self.estimates))
+    @property
+    def _how_far(self) -> str:
+        """How far rounding moved the numbers, in words, beside their noise; nothing where it did not."""
+        if self.moved is None or not self.moved.size:
+            return ""
+        far = {"most": float(self.moved.max()), "mean": float(self.moved.mean())}
+        words = say("rounded by at most {most:.3g}, on average {mean:.2g}, which is in the intervals", **far)
+        if self.stddev is None:
+            return words
+        noise = say("the noise has a standard deviation of {stddev:,.3g}", stddev=float(np.nanmean(self.stddev)))
+        return f"{words}; {noise}"
+
+    def rounded_to(self, counts: Floats) -> Self:
+        """The same in whole numbers near the estimates; intervals hold these as well."""
+        ends = {name: outer(self.ends[name], counts) for name, outer in _OUTWARDS.items() if name in self.ends}
+        return replace(self, estimates=counts, moved=np.abs(counts - self.estimates), **ends)
 
     def poor(self, flag: Flag, thresholds: tuple[float, float] = THRESHOLDS) -> NDArray[np.bool_]:
         """Which numbers have this flag or a worse one, or are counts below zero, flat."""
         below = self.estimates.ravel() < 0 if self.attributes != QUERY else False  # queries may be differences
         return super().poor(flag, thresholds) | below
 
-    def suppressed(self, flag: Flag) -> Table:
-        """Without the numbers that have this flag or a worse one, and without counts below zero."""
-        stddevs = np.broadcast_to(self.stddev, self.estimates.shape)
-        hidden = self.poor(flag).reshape(stddevs.shape)
-        return replace(
-            self, estimates=np.where(hidden, np.nan, self.estimates), stddev=np.where(hidden, np.nan, stddevs)
-        )
+    def suppressed(self, flag: Flag) -> Self:
+        """Without the numbers that have this flag or a worse one, and without counts below zero.
+
+        Raises:
+            PlanError: there are neither standard deviations nor intervals.
+        """
+        hidden = self.poor(flag).reshape(self.estimates.shape)
+        kept = {name: np.where(hidden, np.nan, each) for name, each in self.ends.items()}
+        stddev = None if self.stddev is None else np.where(hidden, np.nan, self.stddev)
+        estimates = np.where(hidden, np.nan, self.estimates)
+        return replace(self, estimates=estimates, stddev=stddev, lower=kept.get("lower"), upper=kept.get("upper"))
+
+    def numbers(self, rows: slice = slice(None)) -> dict[str, Floats]:
+        """The columns of numbers of some rows."""
+        own = {"estimate": self.estimates.reshape(-1)[rows]}
+        if self.stddevs is not None:
+            each, reach = self._stddevs_of(rows), self._reach(rows)
+            own |= {"stddev": each, "lower": own["estimate"] - reach, "upper": own["estimate"] + reach}
+        return own | {name: each.reshape(-1)[rows] for name, each in (self.ends | dict(self.beside)).items()}
+
+    def _stddevs_of(self, rows: slice) -> Floats:
+        """The standard deviations of some rows."""
+        stddevs, count = cast("Floats", self.stddevs), len(range(*rows.indices(len(self))))
+        return stddevs[rows] if len(stddevs) > 1 else np.full(count, stddevs[0])
+
+    def _reach(self, rows: slice = slice(None)) -> Floats:
+        """How far intervals reach either side, of some rows."""
+        if self.stddev is None:
+            return (self.ends["upper"] - self.ends["lower"]).reshape(-1)[rows] / 2
+        width = np.asarray(self.width).reshape(-1)
+        reach = (width if len(width) == 1 else width[rows]) * self._stddevs_of(rows)
+        return np.asarray(reach + (0.0 if self.moved is None else self.moved.reshape(-1)[rows]))
 
     def batches(self, rows: int = 2**19, *, compact: bool = False) -> Iterator[pyarrow.RecordBatch]:
         """The table as Arrow record batches: of a large one, no more than its estimates and a batch are in memory."""
@@ -146,29 +198,26 @@ class Table(Columns):
         table = pyarrow.Table.from_batches(self.batches(compact=compact))
         return table.replace_schema_metadata({"note": self.note}) if self.note else table
 
-    def __len__(self) -> int:
-        return int(self.estimates.size)
-
     @cached_property
     def columns(self) -> dict[str, Any]:
         """The columns by name: keys as lists, numbers as arrays."""
-        keys = label_columns(self.attributes, axis_labels(self))
-        estimates, stddevs = self.estimates.ravel(), np.broadcast_to(self.stddev, self.estimates.shape).ravel()
-        reach = self._reach(stddevs)
-        bars = {"estimate": estimates, "stddev": stddevs, "lower": estimates - reach, "upper": estimates + reach}
-        return keys | bars | dict(self.beside)
+        return label_columns(self.attributes, axis_labels(self)) | self.numbers()
+
+    @property
+    def standard_errors(self) -> Floats | None:
+        """Of biased numbers as wide as normal noise would have them whose intervals are these; None without any."""
+        if self.stddev is not None:
+            return cast("Floats", self.columns["stddev"])
+        if self.confidence is None or self.lower is None or np.isnan(self.lower).all():
+            return None
+        return self._reach() / NormalDist().inv_cdf(0.5 + self.confidence / 2)
 
     @property
     def doubtful(self) -> NDArray[np.bool_] | None:
         """Which numbers lack more records than their interval reaches; None where none is known to lack any."""
-        if not np.any(self.missing):
+        if not np.any(self.missing) or (self.stddev is None and self.lower is None):
             return None
-        stddevs = np.broadcast_to(self.stddev, self.estimates.shape).ravel()
-        return np.asarray(np.broadcast_to(self.missing, self.estimates.shape).ravel() > self._reach(stddevs))
-
-    def _reach(self, stddevs: Floats) -> Floats:
-        """How far intervals reach either side, flat."""
-        return np.asarray(self.width * stddevs + (0.0 if self.moved is None else self.moved.ravel()))
+        return np.asarray(np.broadcast_to(self.missing, self.estimates.shape).ravel() > self._reach())
 
 
 def domain_of_queries(count: int) -> Domain:

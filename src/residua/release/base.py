@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from abc import ABC
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from residua.domain import Domain
 from residua.domain.facts import Facts
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
@@ -21,20 +19,20 @@ from residua.plans.contract import Plan, Uncertainty
 from residua.plans.estimator import Estimator
 from residua.plans.measurements import Measurements
 from residua.plans.quotes import ReleaseAnswers
+from residua.privacy import Person
 from residua.privacy.costs import stated
-from residua.published.table import Table, domain_of_queries, protects
-from residua.quoting import Answering, Quotable
+from residua.published.table import Table, protects
+from residua.quoting import Answering
 from residua.release import tables
 from residua.release.advice import advice_on
-from residua.release.left_out import Completeness
+from residua.release.left_out import counts_of, lacking, lacks_of, share_of
+from residua.release.tabled import Errors, Sure, Tabled
 from residua.release.tables import TermTable
 from residua.showing import Exported, shown_by
-from residua.workload import AskedRows, Term, Where, Workload, plain_condition, queries, selected
+from residua.workload import Where, Workload, plain_condition, queries, selected
 
 if TYPE_CHECKING:
     from residua.plans.product.set_estimator import FamilyEstimator
-
-Simultaneous = Literal["table", "release"]
 
 
 @dataclass(frozen=True)
@@ -47,33 +45,21 @@ class Estimate:
     upper: float
 
 
-class Answered(Exported, Quotable, Completeness, ABC):
+class Answered(Exported, Tabled):
     """Whatever a plan was measured for, answered with error bars: a release, or one beside known facts.
 
     Shares, means, quantiles and other numbers people quote are the methods of `Quotable`; see docs/quoting.md.
     """
 
-    planned: Plan  # as it was made
-    receipt: Mapping[str, Any]  # what the ledger recorded when it was debited
     estimator: Estimator  # how estimates are read off the measurements
     left_out: Release | None = None  # the records that a bound on each person's left out, if that was measured
     biased = ""  # what is said of numbers that are biased
     nonnegative = False  # noise takes small counts below zero
 
     @property
-    def domain(self) -> Domain:
-        """What the table may hold."""
-        return self.planned.domain
-
-    @property
     def plan(self) -> Uncertainty:
         """How all its numbers err: the plan as it was really measured; beside facts, less."""
         return cast("Uncertainty", self.estimator.plan)
-
-    @property
-    def asked_cells(self) -> float:
-        """How many numbers were asked for."""
-        return float(self.planned.workload.as_read.queries) if self.planned.workload is not None else 1.0
 
     @property
     def sets(self) -> tuple[tuple[str, ...], ...]:
@@ -85,6 +71,42 @@ class Answered(Exported, Quotable, Completeness, ABC):
     def summary(self) -> str:
         """What was measured, in a sentence."""
         return self.estimator.summary
+
+    # ---- what numbers are numbers of: all records, or what a bound on persons or weights make of them
+
+    @property
+    def in_part(self) -> bool:
+        """Whether numbers are of a part of the records, or of survey weights."""
+        return isinstance(self.planned.unit, Person) or "weights" in self.receipt
+
+    @cached_property
+    def left_out_share(self) -> tuple[float, float, float] | None:
+        """Which share of all records a bound on each person's left out, and its 95 % interval; None if unknown."""
+        return share_of(self)
+
+    @cached_property
+    def lacks(self) -> float:
+        """Which share of itself each number lacks, because records were left out; infinite where that is unknown."""
+        return lacks_of(self) if self.in_part else 0.0
+
+    @property
+    def counted(self) -> str:
+        """What the tables count, in words, where that is not every record, and how much that leaves out."""
+        return counts_of(self) if self.in_part else ""
+
+    def missing_records(
+        self, names: tuple[str, ...] | None, estimates: Floats, confidence: float
+    ) -> tuple[dict[str, Floats], Floats | float]:
+        """Columns of the records left out of each cell of a table, and about how many each number lacks.
+
+        Args:
+            names: its attributes, if its cells are their values.
+            estimates: its numbers.
+            confidence: of the intervals.
+        """
+        return lacking(self, names, estimates, confidence) if self.in_part else ({}, 0.0)
+
+    # ---- numbers
 
     @cached_property
     def advice(self) -> str:
@@ -118,128 +140,40 @@ class Answered(Exported, Quotable, Completeness, ABC):
         noise = "; mostly noise, see .advice" if self.advice else ""
         return f"Release({count:,.0f} {what}, {promised}, {protects(self.planned.unit, self.receipt)}{noise})"
 
-    def table(
-        self,
-        attributes: Sequence[str],
-        *,
-        queries: Mapping[str, AskedRows] | None = None,
-        confidence: float = 0.95,
-        simultaneous: Simultaneous | None = None,
-    ) -> Table:
-        """The marginal on these attributes, or a table of prefixes, ranges or levels of them, with error bars.
+    def _told(self, workload: Workload, confidence: float | None) -> tuple[Floats, Errors]:
+        estimates, variances = self.estimator.answers(workload)
+        stddev = np.sqrt(variances)
+        return estimates, lambda together: {"stddev": stddev, "width": self._width(workload, confidence, together)}
 
-        Args:
-            attributes: which attributes, in the order of the columns; `[]` for the total.
-            queries: attribute → `"prefixes"`, `"ranges"`, `"hierarchy"`, the name of one of its levels, or a matrix;
-                the other attributes by their values.
-            confidence: how often an interval holds the truth.
-            simultaneous: `"table"` for intervals that all hold together with that confidence over this table,
-                `"release"` over all numbers that were asked for.
+    def _width(self, asked: Any, confidence: float | None, together: float) -> float | Floats:
+        """How many standard deviations the intervals of attributes or queries reach."""
+        return np.nan if confidence is None else self.estimator.widths(asked, confidence, together)
 
-        Raises:
-            PlanError: the release cannot answer this table.
-        """
-        names = self.domain.listed(attributes)
-        if queries or self.domain.holds_amounts(names):
-            queries = queries or {}
-            workload = tables.term_of(self.domain, names, queries)
-            tables.require_listable(workload)
-            [term] = workload.terms()
-            order = np.argsort(np.argsort(self.domain.positions(names))).tolist()
-            whole = tables.whole_part(self.domain, [term[i] for i in order])
-            return next(self._of_term(workload, term, [whole], order, confidence, simultaneous))
+    def _marginal(self, names: tuple[str, ...], sure: Sure) -> Table:
+        """The same as of any workload, without making one."""
         estimates = self.estimates(names)
-        reach = self.estimator.widths(names, confidence, self._together(simultaneous, estimates.size))
         stddev = np.sqrt(self.plan.variance(names))
         if (stddev == stddev.flat[0]).all():  # one number, that takes no memory
             stddev = np.broadcast_to(stddev.flat[0], stddev.shape)
-        said = (confidence, simultaneous, self.counted, *self.missing_records(names, estimates, confidence))
-        return Table(self.domain, names, estimates, stddev, reach, None, "", *said)
+        width = self._width(names, sure[0], self._together(sure, estimates.size))
+        errors = {"stddev": stddev, "width": width}
+        return self._made(names, estimates, TermTable("", (), None), errors, names, sure)
 
-    def tables(
-        self, *, confidence: float = 0.95, simultaneous: Simultaneous | None = None, most: int | None = None
-    ) -> Iterator[Table]:
-        """Every table that was asked for: one per term, and of a hierarchy one per level, each with its title.
-
-        Levels add up: all are read off the same estimates.
-
-        Args:
-            confidence: how often an interval holds the truth.
-            simultaneous: as for `table`.
-            most: terms of more prefixes, ranges or groups than this are passed over; if left out, one that is too long
-                to list is refused.
-
-        Raises:
-            PlanError: nothing was asked, queries that make no tables (see `answers`), or a term too long to list.
-        """
-        workload = None if self.planned.workload is None else self.planned.workload.published
-        if workload is None:
-            raise PlanError("this release was not asked for tables; use answers(workload) for single queries.")
-        if workload.plain and tables.streams(self.estimator, workload):
-            yield from self._streamed(workload, confidence, simultaneous)
+    def _listed(self, workload: Workload, sure: Sure, most: int | None) -> Iterator[Table]:
+        """Marginals are rebuilt many at a time."""
+        if not (workload.plain and tables.streams(self.estimator, workload)):
+            yield from super()._listed(workload, sure, most)
             return
-        if most is None:
-            tables.require_listable(workload)
-        for term, alone in zip(workload.terms(), workload.each(), strict=True):
-            if most is None or tables.is_listable(term, most):
-                parts = tables.parts_of(self.domain, term)
-                yield from self._of_term(alone, term, parts, range(len(term)), confidence, simultaneous)
-
-    def _of_term(
-        self,
-        workload: Workload,
-        term: Term,
-        parts: Iterable[TermTable],
-        order: Sequence[int],
-        confidence: float,
-        simultaneous: Simultaneous | None,
-    ) -> Iterator[Table]:
-        """Tables that a term, alone in a workload, makes, with its attributes in some order."""
-        shape = [asked.rows for _, asked in term]
-        names = tuple(self.domain.names[term[i][0]] for i in order)
-        by_value = names if all(asked.plain for _, asked in term) else None
-        estimates, variances = (np.reshape(each, shape).transpose(order) for each in self.estimator.answers(workload))
-        for part in parts:
-            cells, stddev = np.array(estimates[part.rows], order="C"), np.sqrt(variances[part.rows])
-            reach = self.estimator.widths(workload, confidence, self._together(simultaneous, cells.size))
-            if np.ndim(reach):
-                reach = np.reshape(reach, shape).transpose(order)[part.rows].ravel()
-            counted = "; ".join(filter(None, (self.counted, self.domain.clipping(names))))
-            said = (part.labels, part.title, confidence, simultaneous, counted)
-            yield Table(
-                self.domain, names, cells, stddev, reach, *said, *self.missing_records(by_value, cells, confidence)
-            )
-
-    def _streamed(self, workload: Workload, confidence: float, simultaneous: Simultaneous | None) -> Iterator[Table]:
-        """What `tables` gives for marginals, rebuilt many at a time."""
         alike, widths = self.planned.noise.gaussian, dict[float, float | Floats]()  # by how many intervals hold at once
         for members, estimates, stddev in tables.rebuilt_tables(cast("FamilyEstimator", self.estimator), workload):
             names = tuple(self.domain.names[i] for i in members)
-            together = self._together(simultaneous, estimates.size)
+            together = self._together(sure, estimates.size)
             if not alike or together not in widths:
-                widths[together] = self.estimator.widths(names, confidence, together)
+                widths[together] = self._width(names, sure[0], together)
             labels = tuple(self.domain[name].labels for name in names)
-            said = (labels, " × ".join(names) or "(total)", confidence, simultaneous, self.counted)
-            lacks = self.missing_records(names, estimates, confidence)
-            yield Table(self.domain, names, estimates, stddev, widths[together], *said, *lacks)
-
-    def answers(
-        self, workload: Workload | None = None, *, confidence: float = 0.95, simultaneous: Simultaneous | None = None
-    ) -> Table:
-        """The answers to every query of a workload with error bars; of what was asked, if none is given.
-
-        Raises:
-            PlanError: a query cannot be answered from what was measured; or nothing was asked, and none is given.
-        """
-        workload = self.planned.workload if workload is None else workload
-        if workload is None:
-            raise PlanError("this release was measured without a workload; give one, or ask it for single tables.")
-        tables.require_listable(workload)
-        estimates, variances = self.estimator.answers(workload)
-        reach = self.estimator.widths(workload, confidence, self._together(simultaneous, len(estimates)))
-        said = ((tuple(workload.query_labels()),), "queries", confidence, simultaneous, self.counted)
-        lacks = self.missing_records(None, estimates, confidence)
-        return Table(domain_of_queries(len(estimates)), ("query",), estimates, np.sqrt(variances), reach, *said, *lacks)
+            errors = {"stddev": stddev, "width": widths[together]}
+            part = TermTable(" × ".join(names) or "(total)", (), labels)
+            yield self._made(names, estimates, part, errors, names, sure)
 
     def combination(self, combination: Mapping[Sequence[str], ArrayLike], *, confidence: float = 0.95) -> Estimate:
         """A linear combination of cells with its exact standard deviation: attribute set → coefficients.
@@ -278,14 +212,6 @@ class Answered(Exported, Quotable, Completeness, ABC):
 
     def _answering(self) -> Answering:
         return ReleaseAnswers(self.plan, self.estimator)
-
-    def _together(self, simultaneous: Simultaneous | None, cells: int) -> float:
-        """How many intervals must hold at once."""
-        if simultaneous not in (None, "table", "release"):
-            raise PlanError(f"simultaneous={simultaneous!r} is not 'table', 'release' or None.")
-        if simultaneous is None:
-            return 1.0
-        return float(cells) if simultaneous == "table" else max(self.asked_cells, float(cells))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -3,62 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from residua.errors import PlanError
 from residua.language import mark, say
 from residua.linalg.arrays import Floats
-from residua.plans.contract import Plan
-from residua.privacy import Person
 from residua.published.quality import THRESHOLDS
 from residua.published.table import LEFT_OUT, what_is_counted
 
 if TYPE_CHECKING:
-    from residua.release.base import Answered, Release
-
-
-class Completeness:
-    """What the numbers of a release are numbers of: all records, or what a bound on persons or weights make of them."""
-
-    planned: Plan
-    receipt: Mapping[str, Any]
-    left_out: Release | None
-
-    @cached_property
-    def left_out_share(self) -> tuple[float, float, float] | None:
-        """Which share of all records a bound on each person's left out, and its 95 % interval; None if unknown."""
-        return share_of(cast("Answered", self))
-
-    @cached_property
-    def lacks(self) -> float:
-        """Which share of itself each number lacks, because records were left out; infinite where that is unknown."""
-        return lacks_of(cast("Answered", self)) if self.in_part else 0.0
-
-    @property
-    def in_part(self) -> bool:
-        """Whether numbers are of a part of the records, or of survey weights."""
-        return isinstance(self.planned.unit, Person) or "weights" in self.receipt
-
-    @property
-    def counted(self) -> str:
-        """What the tables count, in words, where that is not every record, and how much that leaves out."""
-        return counts_of(cast("Answered", self)) if self.in_part else ""
-
-    def missing_records(
-        self, names: tuple[str, ...] | None, estimates: Floats, confidence: float
-    ) -> tuple[dict[str, Floats], Floats | float]:
-        """Columns of the records left out of each cell of a table, and about how many each number lacks.
-
-        Args:
-            names: its attributes, if its cells are their values.
-            estimates: its numbers.
-            confidence: of the intervals.
-        """
-        return lacking(cast("Answered", self), names, estimates, confidence) if self.in_part else ({}, 0.0)
+    from residua.release.base import Answered
 
 
 def counts_of(release: Answered) -> str:
@@ -111,7 +67,7 @@ def share_of(release: Answered) -> tuple[float, float, float] | None:
 def lacking(
     release: Answered, names: tuple[str, ...] | None, estimates: Floats, confidence: float
 ) -> tuple[dict[str, Floats], Floats | float]:
-    """See `Completeness.missing_records`."""
+    """See `Answered.missing_records`."""
     left = release.left_out
     if left is None or names not in (*left.sets, ()):
         return {}, _missing(release, None, estimates)

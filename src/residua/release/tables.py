@@ -36,12 +36,12 @@ class TermTable:
     Args:
         title: which table it is, in words.
         rows: which rows of each axis.
-        labels: what each of them is.
+        labels: what each of them is; None for the attributes' values.
     """
 
     title: str
     rows: tuple[slice, ...]
-    labels: tuple[tuple[Label, ...], ...]
+    labels: tuple[tuple[Label, ...], ...] | None
 
 
 def by_position(domain: Domain, combination: Mapping[Sequence[str], Any]) -> dict[Sequence[str], Any]:

@@ -170,7 +170,7 @@ class Weighted:
 
 def _with_noise(release: Release, names: tuple[str, ...], step: float) -> tuple[Floats, Floats]:
     table = release.table(names)
-    return table.estimates * step, np.broadcast_to(table.stddev, table.estimates.shape) * step
+    return table.estimates * step, np.reshape(table.columns["stddev"], table.estimates.shape) * step
 
 
 def weighted(

@@ -12,7 +12,6 @@ import numpy as np
 from residua.language import mark, say
 from residua.linalg.arrays import Floats
 from residua.published.quality import FLAGS, grades
-from residua.published.streaming import ends_of
 from residua.report.svg import number
 from residua.showing import printable
 
@@ -128,8 +127,7 @@ def series_of(table: Any, names: Sequence[str], labels: Sequence[Sequence[str]])
     along = tuple(names), tuple(tuple(each) for each in labels)
     if "stddev" not in columns:  # a projection or estimates: there are no flags
         whole = bool(np.nanmax(np.abs(table.estimates), initial=0.0) >= _LARGE)
-        ends = ends_of(table)
-        return Series(*along, table.estimates, ends.get("lower"), ends.get("upper"), whole=whole)
+        return Series(*along, table.estimates, table.lower, table.upper, whole=whole)
     lower, upper = (np.reshape(columns[name], shape) for name in ("lower", "upper"))
     bare = bool(np.isnan(lower).all())
     flags = np.reshape(grades(columns["estimate"], columns["stddev"], doubtful=table.doubtful), shape)
