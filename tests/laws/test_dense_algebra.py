@@ -115,6 +115,28 @@ def test_every_candidate_answers_the_common_plan_and_its_residual_completes_it(c
         assert again.pcost == 0
 
 
+@pytest.mark.parametrize("count", [2, 3])
+def test_a_common_plan_serves_the_queries_that_it_is_asked_to_serve(count):
+    """Total variance of the queries served, beside the semidefinite program's, and below that of any other look."""
+    rng = np.random.default_rng(count)
+    domain = rs.Domain.of_sizes({"a": 4})
+    candidates = [
+        rs.independent(rs.explicit(domain, np.eye(4) + rng.integers(0, 3, (4, 4))), rs.GDP(1.0)) for _ in range(count)
+    ]
+    served = 3 * rs.explicit(domain, [[1, 1, 0, 0]]) + rs.explicit(domain, [[0, 0, 1, 0]])
+    look = rs.common(candidates, serving=served)
+    W = served.matrix.toarray() * np.sqrt(served.query_weights)[:, None]
+    sigma = cp.Variable((4, 4), symmetric=True)
+    above = [sigma >> np.linalg.inv(gamma(plan)) for plan in candidates]
+    problem = cp.Problem(cp.Minimize(cp.trace(W.T @ W @ sigma)), above)
+    problem.solve(solver=cp.CLARABEL)
+    assert look.total_variance(served) == pytest.approx(problem.value, rel=1e-4)
+    assert rs.common(candidates).total_variance(served) > 1.001 * problem.value
+    assert all(plan.can_answer(look) for plan in candidates)
+    with pytest.raises(PlanError, match="not every candidate answers"):
+        rs.common([*candidates, rs.independent(rs.explicit(domain, [[1, 1, 1, 1]]), rs.GDP(1.0))], serving=served)
+
+
 @given(dense_plans(2))
 @settings(max_examples=80)
 def test_top_up_makes_up_for_what_is_missing(pair):

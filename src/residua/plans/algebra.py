@@ -32,6 +32,7 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.plans.combining import Progress, algebra_of
 from residua.plans.contract import Plan
+from residua.plans.estimator import require_workload
 from residua.plans.noise import guarantee_like
 from residua.plans.tolerances import ORDER_TOLERANCE
 from residua.showing import with_bar
@@ -39,11 +40,11 @@ from residua.workload import Workload
 
 
 @with_bar("combining")
-def common(plans: Sequence[Plan], *, progress: Progress | bool | None = None) -> Plan:
+def common(plans: Sequence[Plan], *, serving: Workload | None = None, progress: Progress | bool | None = None) -> Plan:
     """The most that all these plans release, whichever of them is chosen: run it first, and nothing is wasted.
 
     For plans for marginals it is unique. For others there may be several maximal ones; this one has the least total
-    variance over an orthonormal basis of what the candidates all answer.
+    variance over an orthonormal basis of what the candidates all answer, or that of the queries that it is to serve.
 
     Guarantee: every one of the plans answers the common plan. For two plans, or plans for marginals, no plan that all
     of them answer answers it as well (up to rounding to integers); for more, its total variance is certified to be
@@ -51,12 +52,14 @@ def common(plans: Sequence[Plan], *, progress: Progress | bool | None = None) ->
 
     Args:
         plans: the candidates, over one domain and with one unit of protection.
+        serving: queries that every candidate answers: where there are several maximal common plans, the one in which
+            their total variance is least (by their weights).
         progress: `True` draws a bar on a terminal or in a notebook; or a function, called
             with the round and its gap, where rounds are needed.
 
     Raises:
         PlanError: no plans, plans over different domains or units, plans of which some have Laplace noise and
-            others not, or too many cells.
+            others not, or too many cells; queries to serve that not every candidate answers.
 
     Reference: common-mechanism, Theorem 5.4 and Eq. 1.
 
@@ -73,7 +76,10 @@ def common(plans: Sequence[Plan], *, progress: Progress | bool | None = None) ->
     listed = list(plans)
     if not listed:
         raise PlanError("plans is empty; give at least one plan.")
-    return cast("Plan", algebra_of(listed).common(listed, None if isinstance(progress, bool) else progress))
+    if serving is not None:
+        require_workload(serving)
+    report = None if isinstance(progress, bool) else progress
+    return cast("Plan", algebra_of(listed).common(listed, serving, report))
 
 
 def residual(plan: Plan, *, given: Plan) -> Plan:
@@ -144,8 +150,8 @@ class ElementwiseAlgebra(Generic[P]):
         _, (have, wanted) = self.aligned([plan, other])
         return not self.lacking(wanted, have).any()
 
-    def common(self, plans: Sequence[P], progress: Progress | None = None) -> P:
-        """The most that all these plans release, whichever of them is chosen."""
+    def common(self, plans: Sequence[P], serving: Workload | None = None, progress: Progress | None = None) -> P:
+        """The most that all these plans release, whichever of them is chosen: one plan, whatever it shall serve."""
         like, precisions = self.aligned(plans)
         return self.plan_of(like, reduce(np.minimum, precisions), "common to all candidates", None)
 

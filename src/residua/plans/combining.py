@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from residua.errors import PlanError
 from residua.showing import ReportedPlan
+from residua.workload import Workload
 
 Progress = Callable[[int, float], None]
 
@@ -20,8 +21,8 @@ class Algebra(Protocol):
     def can_answer(self, plan: Any, other: Any, /) -> bool:
         """Whether what the other releases can be computed from what the plan releases."""
 
-    def common(self, plans: Sequence[Any], progress: Progress | None = None, /) -> Any:
-        """The most that all of them release."""
+    def common(self, plans: Sequence[Any], serving: Workload | None = None, progress: Progress | None = None, /) -> Any:
+        """The most that all of them release; where that is not unique, best for the queries that it shall serve."""
 
     def residual(self, plan: Any, given: Any, /) -> Any:
         """What is left of a plan once `given` is known."""

@@ -26,6 +26,7 @@ from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.linalg.lattice import Layout, SetFamily, batches, closure, layout_of
 from residua.linalg.modes import centred
+from residua.plans.cells import MOST_COLUMNS
 from residua.plans.product.plan import ProductPlan
 from residua.projection.problem import MANY_CELLS, Fit, Progress, ProjectionProblem, spectral_sums
 from residua.workload import renumber
@@ -72,6 +73,7 @@ class ConsistentTables(Fit):
 
 Margins = dict[tuple[int, ...], Floats]  # attribute positions → cells
 _BATCH_CELLS = 500_000
+_NOTHING = 1e-15  # of the squared length of what was observed: rounding
 _ONE_ATTRIBUTE, _BELOW_LARGEST = 256.0, 4.0
 
 
@@ -91,6 +93,11 @@ class FamilyProblem(ProjectionProblem):
         return bool(cells <= MANY_CELLS)
 
     def __post_init__(self) -> None:
+        if self.terms.realisable and ([f.members for f in self.terms.facts] != [()] or not self.terms.nonnegative):
+            raise PlanError(
+                f"realisable=True over more than {MOST_COLUMNS:,} cells takes a total, no other known marginals, and "
+                "no negative cells; leave known, nonnegative and total='free' out."
+            )
         for fact in self.terms.facts:
             if self.lattice.number(fact.members) < 0:
                 raise PlanError(
@@ -243,6 +250,8 @@ class FamilyProblem(ProjectionProblem):
         """The nearest consistent tables that meet the terms."""
         from residua.projection.alternating import nearest
 
+        if self.terms.realisable:
+            return self._of_a_dataset(observed, progress)
         solution = nearest(
             *self._method(),
             self._coordinates(observed),
@@ -254,6 +263,44 @@ class FamilyProblem(ProjectionProblem):
             progress=progress,
         )
         return self.fit_of(self._residuals(solution.coordinates), solution.gap, solution.infeasibility)
+
+    def _of_a_dataset(self, observed: Floats, progress: Progress | None) -> ConsistentTables:
+        """The nearest tables of a dataset with the total that is among the terms.
+
+        A gap is small beside the squared distance, or beside what noise makes of it: the truth is as far off.
+        """
+        from residua.projection.column_generation import nearest_dataset
+        from residua.projection.realisable import cells_of
+
+        sets = [self.lattice.members(number) for number in range(len(self.lattice))]
+        used = sorted({i for each in sets for i in each})
+        weights = np.sqrt(self.weights)
+        of = cells_of(
+            self.plan.domain,
+            [tuple(used.index(i) for i in each) for each in sets],
+            used,
+            factors=weights.tolist(),
+            central=True,
+        )
+        wanted, (total,) = self._coordinates(observed), (float(fact.margin(())) for fact in self.terms.facts)
+        rows = [wanted[a : a + n] * w for a, n, w in zip(self.layout.starts, self._cells, weights, strict=True)]
+        t = np.concatenate(rows)
+
+        noise = self.noise_sums[0]
+
+        def enough(q: Floats, gap: float, missed: float) -> bool:
+            return gap <= max(self.terms.tolerance * max(float(q @ q), noise), _NOTHING * float(t @ t))
+
+        best = nearest_dataset(of, t, total, enough, progress)
+        array = np.zeros(self.layout.cells)
+        for a, n, w, table in zip(self.layout.starts, self._cells, weights, best.tables.values(), strict=True):
+            array[a : a + n] = table.ravel() / w + wanted[a : a + n]
+        return self.fit_of(array, best.gap, 0.0)
+
+    @cached_property
+    def _cells(self) -> Integers:
+        """Of the table of each set, (sets,)."""
+        return self.lattice.products(self.plan.domain.sizes.astype(np.float64)).astype(np.int64)
 
     def _method(self) -> tuple[Any, Any]:
         """What solves the problem, and how tables lie in the coordinates that it takes."""

@@ -40,6 +40,7 @@ class Terms:
         tolerance: how small the gap must be, relative to the squared distance.
         total_stddev: the standard deviation of the total among the facts, if it was taken from the release.
         shrunk: whether interactions are shrunk by their noise before the nearest tables are looked for.
+        realisable: whether they must be those of some dataset.
     """
 
     nonnegative: bool = True
@@ -48,6 +49,7 @@ class Terms:
     tolerance: float = 1e-6
     total_stddev: float = 0.0
     shrunk: bool = False
+    realisable: bool = False
 
     @property
     def public(self) -> tuple[Fact, ...]:

@@ -17,6 +17,7 @@ from residua.linalg.arrays import Floats
 from residua.plans.cells import MOST_COLUMNS
 from residua.projection.accuracy import BIASED, Bound, SimulatedError, bound_of, projection_statement, simulated_error
 from residua.projection.assisted import ASSISTED, assisted_ends, require_assistable
+from residua.projection.column_generation import MOST_LISTED
 from residua.projection.folder import load_projection, save_projection
 from residua.projection.intervals import safe_ends
 from residua.projection.problem import Fit, Metric, Progress, Terms
@@ -159,12 +160,11 @@ class Projected(Exported, MadeFrom):
     def realisable(self) -> Realisable:
         """Whether some dataset has these tables, with a proof: a histogram that has them, or an inequality.
 
-        Tables that agree and are not negative need not belong to any dataset, unless their attributes form a tree. It
-        is not known for projections that hold no tables. For more than 100,000 cells of all attributes together the
-        nearest dataset is found cell by cell (`records`, in minutes), from tables of at most 800 cells in all.
+        Tables that agree and are not negative need not belong to any dataset, unless their attributes form a tree. The
+        nearest dataset is found cell by cell, from tables of at most 4,096 cells in all.
 
         Returns:
-            True, False or None as `verdict`, with the `reason` in words; the `histogram` of the nearest dataset found;
+            True, False or None as `verdict`, with the `reason` in words; the nearest dataset found (`records`);
             weights of the tables' cells (`inequality`) whose sum no dataset can have; and by how much every dataset
             must miss some cell (`missed`).
         """
@@ -286,11 +286,10 @@ def project(
             is known. None does so for releases of marginals where a third of the total is less than the noise
             of the released total: there the nearest tables are further from the truth than even ones. A shrunk
             projection has no bound, and the guarantee above is then no longer one, but true on average.
-        realisable: whether some dataset must have the tables. Then the nearest histogram of all attributes measured is
-            looked for, of at most 4,096 cells, from a release with normal noise.
+        realisable: whether some dataset must have the tables: the nearest is found, of marginals with a total over up
+            to eight million cells of all attributes together, else of at most 4,096 cells with normal noise.
         tolerance: how small the proven gap must be, relative to the squared distance; None is 1e-6, or 1e-4 for tables
-            of more than a million cells in all, where that takes minutes already. It stops after 5,000 rounds in any
-            case, and `projected.gap` says how far it got.
+            of more than a million cells in all. It stops after 5,000 rounds; `projected.gap` says how far it got.
         simulations: how many releases to simulate to indicate the error; None is one where there is no bound, or none
             below the release's own and at most a million cells.
         progress: `True` draws a bar on a terminal or in a notebook; or a function, called
@@ -318,7 +317,7 @@ def project(
         raise PlanError(f"release={release!r} is not a release; measure one, or load it with rs.Release.load.")
     cells = math.prod(int(release.domain.sizes[i]) for i in release.plan.measured_attributes)
     if realisable:
-        release = _in_one_histogram(release, cells)
+        release = _of_a_dataset(release, cells)
     elif release.plan.poses == "blocks" and cells <= MOST_COLUMNS:
         release = over_cells(release)  # few enough for one histogram
     if metric is not None and metric not in get_args(Metric):
@@ -337,7 +336,8 @@ def project(
     facts = facts_of(release.domain, count, known)
     plan = release.plan
     terms = Terms(bool(nonnegative), facts, metric_of(plan, metric), float(tolerance), stddev)
-    terms = replace(terms, shrunk=_shrunk(release, terms, shrink))
+    of_one = bool(realisable) and plan.poses == "marginals"
+    terms = replace(terms, shrunk=_shrunk(release, terms, shrink), realisable=of_one)
     problem = problem_of(plan, terms)
     observed = problem.observed(release)
     fit = problem.solve(observed, report)
@@ -355,21 +355,21 @@ def project(
     return Projected(release, terms, fit, problem.moved(observed, fit), bound, simulated)
 
 
-def _in_one_histogram(release: Release, cells: int) -> Release:
-    """The release as one of all cells of its attributes, whose projection is a histogram.
+def _of_a_dataset(release: Release, cells: int) -> Release:
+    """The release, if the nearest dataset can be found: over all cells of its attributes, where these are few.
 
     Raises:
-        PlanError: too many cells, or noise that is not normal.
+        PlanError: too many cells, or tables that are not of values.
     """
-    if release.plan.poses in ("a histogram", "an axis"):
+    plan = release.plan
+    if plan.poses not in ("a histogram", "an axis") and cells <= MOST_COLUMNS and plan.noise.gaussian:
+        return over_cells(release)
+    if plan.poses in ("a histogram", "an axis") or (plan.poses == "marginals" and cells <= MOST_LISTED):
         return release
-    if cells > MOST_COLUMNS or not release.plan.noise.gaussian:
-        raise PlanError(
-            f"realisable=True projects onto a histogram of all attributes measured, of at most {MOST_COLUMNS:,} cells "
-            f"and with normal noise; this release is about {cells:,} cells: leave it out, and see "
-            "projected.realisable()."
-        )
-    return over_cells(release)
+    raise PlanError(
+        f"realisable=True is for marginals of at most {MOST_LISTED:,} cells of all attributes, or {MOST_COLUMNS:,} and "
+        f"normal noise; this release is about {cells:,}: leave it out, and see projected.realisable()."
+    )
 
 
 def _shrunk(release: Release, terms: Terms, wanted: bool | None) -> bool:

@@ -2,7 +2,8 @@
 
 Everything is done on matrices over the cells that the plans tell apart, each column scaled by the root of the number of
 cells it stands for, so that results depend on the table alone and not on how its cells were merged. Where the maximal
-common mechanism is not unique it is the one of least trace in an orthonormal basis over the cells.
+common mechanism is not unique it is the one of least trace in an orthonormal basis over the cells, or the one that
+serves given queries best: of least trace in coordinates in which their total variance is the trace.
 
 Results are plans of integers. `common` is scaled down until every candidate answers what will really be measured (by
 about 1e-8), and `residual` is what is left of the plan after that, so that rounding wastes nothing: the two pool to the
@@ -46,8 +47,10 @@ from residua.plans.matrix.integers import FILLING, noisier, nothing, realised, w
 from residua.plans.matrix.loewner import Standard, standardise
 from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.tolerances import COMMON_TOLERANCE, MATRIX_ORDER_TOLERANCE, SINE_TOLERANCE
+from residua.workload import Workload
 
 _LONG = 2048  # cells: from here on decompositions take minutes
+_ELSE = 2.0**-20  # of the mean importance: what no served query needs
 _ROOM = 2.0**-31  # by this much a common plan stays below its candidates, beyond what rounding needs
 
 
@@ -124,18 +127,44 @@ def derivation(plan: Plan, other: Plan) -> tuple[Floats, Floats]:
         raise PlanError("the plan does not answer the other, so no matrices turn its answers into theirs.") from None
 
 
-def common(plans: Sequence[Plan], progress: Progress | None = None) -> MatrixPlan:
-    """The most that all these plans release (Theorem 5.4 for two, Eq. 1 for more)."""
+def common(plans: Sequence[Plan], serving: Workload | None = None, progress: Progress | None = None) -> MatrixPlan:
+    """The most that all these plans release (Theorem 5.4 for two, Eq. 1 for more), best for what it shall serve."""
     together = compared(plans)
     candidates = together.standard()
     space = shared_space(candidates)
     if not len(space):
         return nothing(plans[0], "common to all candidates")
-    above = least_above(covariances(candidates, space), progress=progress)
-    rows = rows_of(space, above.covariance)
+    root = np.eye(len(space)) if serving is None else _root(_served(plans[0], together, space, serving) @ space.T)
+    turned = root @ space  # of least trace in these coordinates
+    above = least_above(covariances(candidates, turned), progress=progress)
+    rows = rows_of(turned, above.covariance)
     rows = rows / np.sqrt(max(1.0, *(loewner.excess(one, rows) for one in candidates)))
     shared = realised(plans[0], together.cells, rows / together.weights, "common to all candidates", gap=above.gap)
     return _below(shared, plans[0], candidates, together)
+
+
+def _served(like: Plan, together: Compared, space: Floats, workload: Workload) -> Floats:
+    """Queries over the cells, times the roots of their weights, scaled as the rows of plans are, (queries, columns).
+
+    Raises:
+        PlanError: one that not all plans answer.
+    """
+    every = realised(like, together.cells, space / together.weights, "what all candidates answer")
+    try:
+        asked = every.coordinates(workload) @ every.factors[2]
+    except PlanError:
+        raise PlanError(
+            "serving asks for queries that not every candidate answers, so that no look can; ask for those they share."
+        ) from None
+    same = refine(like.domain.sizes, [together.cells, Grouping(every.attributes, every.columns)])
+    importance = np.sqrt(every.asked(workload).query_weights)
+    return np.asarray(same.lifted(asked * importance[:, None], 1) * together.weights)
+
+
+def _root(queries: Floats) -> Floats:
+    """R with `RᵀR = QᵀQ`, and a little of everything else, so that nothing is given away, (k, k)."""
+    values, vectors = np.linalg.eigh(queries.T @ queries)
+    return np.asarray(np.sqrt(np.maximum(values, 0.0) + _ELSE * float(values.sum()) / len(values))[:, None] * vectors.T)
 
 
 def residual(plan: Plan, given: Plan) -> MatrixPlan:

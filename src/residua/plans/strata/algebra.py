@@ -17,6 +17,7 @@ from residua.plans.combining import Progress, algebra_of, register_closed
 from residua.plans.contract import Plan
 from residua.plans.noise import guarantee_like
 from residua.plans.strata.plan import StrataPlan
+from residua.workload import Workload
 
 Members = Sequence[Plan | None]
 
@@ -47,12 +48,14 @@ def can_answer(plan: StrataPlan, other: StrataPlan) -> bool:
     return True
 
 
-def common(plans: Sequence[StrataPlan], progress: Progress | None = None) -> StrataPlan:
+def common(
+    plans: Sequence[StrataPlan], serving: Workload | None = None, progress: Progress | None = None
+) -> StrataPlan:
     """The most that all release, group by group; nothing in a group where one measures nothing."""
 
     def shared(members: Members) -> Plan | None:
         held = [plan for plan in members if plan is not None]
-        return algebra_of(held).common(held, progress) if len(held) == len(members) else None
+        return algebra_of(held).common(held, serving, progress) if len(held) == len(members) else None
 
     return by_kind(plans, shared, "common to all candidates")
 
