@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from residua.domain import Domain, Label
-from residua.errors import WorkloadError
+from residua.errors import WorkloadError, named
 from residua.linalg.arrays import Integers
 from residua.linalg.lattice import all_sets, closure, extensions
 from residua.workload.asking import attribute_queries, listed_ranges
@@ -148,7 +148,7 @@ def _ways(ways: int | Iterable[int], attributes: int) -> list[int]:
         raise WorkloadError(f"ways={ways!r} is not a list of sizes, such as [1, 2].") from None
     for size in listed:
         if isinstance(size, bool) or not isinstance(size, int | np.integer) or not 0 <= size <= attributes:
-            raise WorkloadError(f"ways holds {size!r}; sizes are whole numbers from 0 to {attributes}.")
+            raise WorkloadError(f"ways holds {named(size)}; sizes are whole numbers from 0 to {attributes}.")
     if len(set(listed)) < len(listed):
         raise WorkloadError(f"ways={listed} lists a size twice; list each once.")
     if not listed:
