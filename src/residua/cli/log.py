@@ -9,7 +9,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
 
-from residua.cli.show import WRITTEN, err
+from residua import cli
+
+WRITTEN: list[str] = []  # what the running command wrote, for --json and the log
 
 
 def opened() -> TextIO | None:
@@ -30,7 +32,7 @@ def add(log: TextIO | None, code: int, said: str | None) -> None:
     """
     if log is None:
         return
-    quoting = err.is_terminal or "--show-values" in sys.argv
+    quoting = cli.show.err.is_terminal or "--show-values" in sys.argv
     facts = {
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": next((word for word in sys.argv[1:] if word.isalpha()), None),

@@ -366,7 +366,7 @@ def main() -> None:
         for stream in (sys.stdout, sys.stderr):
             stream.reconfigure(encoding="utf-8", newline="\n")  # type: ignore[union-attr]
     said, held, code = None, None, 0
-    cli.show.WRITTEN.clear()
+    log.WRITTEN.clear()
     try:
         held = log.opened()
         with warnings.catch_warnings():

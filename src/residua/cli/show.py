@@ -17,6 +17,7 @@ import numpy as np
 import typer
 from rich.console import Console
 
+from residua.cli.log import WRITTEN
 from residua.cli.options import OutputForm
 from residua.domain.words import heading, in_words
 from residua.language import current, mark, say
@@ -38,9 +39,6 @@ _HEADS = {
 # need: a narrow terminal breaks their lines, where rich would cut numbers short.
 out = Screen(Console(markup=False, emoji=False, highlight=False, soft_wrap=True, width=ANY_WIDTH))
 err = Screen(Console(markup=False, emoji=False, stderr=True, highlight=False, soft_wrap=True))
-
-
-WRITTEN: list[str] = []  # what the running command wrote, for --json and the log
 
 
 def print_written(path: object, rest: str, verb: str = "Wrote") -> None:

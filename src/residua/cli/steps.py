@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from residua.cli.accounts import ledger_options
+from residua.cli.log import WRITTEN
 from residua.cli.planning import make_plan
-from residua.cli.show import WRITTEN, err, out, print_json, print_table, print_written, progress_bar
+from residua.cli.show import err, out, print_json, print_table, print_written, progress_bar
 from residua.cli.sources import notice, open_source
 from residua.cli.spec import Spec
 from residua.errors import FileError, LedgerError, SpecError

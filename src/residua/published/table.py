@@ -174,7 +174,7 @@ class Table(Columns):
     def _stddevs_of(self, rows: slice) -> Floats:
         """The standard deviations of some rows."""
         stddevs, count = cast("Floats", self.stddevs), len(range(*rows.indices(len(self))))
-        return stddevs[rows] if len(stddevs) > 1 else np.full(count, stddevs[0])
+        return np.full(count, stddevs[0]) if len(stddevs) == 1 else stddevs[rows]
 
     def _reach(self, rows: slice = slice(None)) -> Floats:
         """How far intervals reach either side, of some rows."""
