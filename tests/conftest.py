@@ -2,6 +2,7 @@
 
 import gc
 import os
+import subprocess
 from collections.abc import Generator
 from typing import Any
 
@@ -24,6 +25,19 @@ if os.environ.get("TRACED_LINES"):
     TRACED = TracedLines()
 
 
+CHECKOUT = HERE.parent
+BEFORE, LEFT = set[str](), set[str]()  # files of the checkout that git does not know, and those that tests left behind
+
+
+def _unknown_files() -> set[str]:
+    """The files of the checkout that git neither keeps nor ignores; none where it is no checkout."""
+    if not (CHECKOUT / ".git").exists():
+        return set()
+    asked = ["git", "-C", str(CHECKOUT), "status", "--porcelain", "--untracked-files=all"]
+    told = subprocess.run(asked, capture_output=True, text=True, check=False)
+    return {line for line in told.stdout.splitlines() if line.startswith("??")}
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "core: the laws that matter, in under a minute; listed in tests/core.py")
     alone = not getattr(config.option, "numprocesses", None)
@@ -33,6 +47,17 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(CoreFiles(), "core files")
     if hasattr(config, "workerinput"):
         compile_once()
+    else:
+        BEFORE.update(_unknown_files())
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fails where tests left files behind in the checkout: they belong in `tmp_path`."""
+    if not hasattr(session.config, "workerinput"):
+        LEFT.update(_unknown_files() - BEFORE)
+        if LEFT and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.hookimpl(wrapper=True)
@@ -57,6 +82,10 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     for name in sorted({name for name, _ in figures}):
         terminalreporter.section(name)
         for line in sorted(line for of, line in figures if of == name):
+            terminalreporter.line(line)
+    if LEFT:
+        terminalreporter.section("left behind in the checkout; tests write into tmp_path")
+        for line in sorted(LEFT):
             terminalreporter.line(line)
 
 
