@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -22,6 +22,18 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+WAIT = 300_000  # milliseconds, for whatever a page does: on a busy machine the 30 seconds of Playwright pass
+
+
+def _patient(make: Callable[..., Any]) -> Callable[..., Any]:
+    """A maker of pages or contexts, which wait long enough for what is asked of them."""
+
+    def made(**options: Any) -> Any:
+        page = make(**options)
+        page.set_default_timeout(WAIT)
+        return page
+
+    return made
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +54,8 @@ def browser() -> Iterator[Browser]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS)
+        opened = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS, timeout=WAIT)
+        opened.new_context, opened.new_page = _patient(opened.new_context), _patient(opened.new_page)  # type: ignore[method-assign]
         yield opened
         opened.close()
 

@@ -81,7 +81,6 @@ class Tab:
 
     def __init__(self, browser: Browser, server: Server) -> None:
         self.page = browser.new_context(accept_downloads=True).new_page()
-        self.page.set_default_timeout(300_000)
         self.requests: list[str] = []
         self.complaints: list[str] = []
         self.page.on("request", lambda request: self.requests.append(request.url))

@@ -32,7 +32,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "SITE_NOT_RUN": "gallery/*",
     }  # those of other libraries are not Sphinx's
     done = subprocess.run(
-        [*sphinx, str(DOCS), str(out / "html")], capture_output=True, text=True, env=quiet, timeout=400
+        [*sphinx, str(DOCS), str(out / "html")], capture_output=True, text=True, env=quiet, timeout=3600
     )
     assert done.returncode == 0, done.stderr[-4000:]
     return out / "html"
@@ -57,7 +57,9 @@ def test_every_public_name_has_a_page_with_its_signature(site: Path) -> None:
 def test_notebooks_have_run_and_show_pictures(site: Path) -> None:
     flights = (site / "learn" / "flights.html").read_text(encoding="utf-8")
     assert flights.count("<svg") > 4
-    assert re.search(r"9\d\.\d% of 288 intervals hold the truth", flights)  # below 90 % once in a thousand years
+    # With half of the noise stated 67 % would. Were each by itself, fewer than 80 % would hold once in 10^18 runs; they
+    # share margins, whose part of the noise is a tenth.
+    assert re.search(r"(8\d|9\d|100)\.\d% of 288 intervals hold the truth", flights)
     assert "Traceback" not in flights
     assert "<math" in (site / "mathematics" / "residuals.html").read_text(encoding="utf-8")
 

@@ -108,14 +108,14 @@ def test_half_the_noise_is_caught(kind, monkeypatch):
 
 
 def test_intervals_of_sums_hold_as_often_as_stated():
-    """Coverage within 4 standard errors of 90 % for equal, mixed and dominated coefficients; 1 in 10^4 each at most."""
+    """Coverage within 6 standard errors of 90 % for equal, mixed and dominated coefficients; 1 in 10^9 each at most."""
     rng = np.random.default_rng(90)
     for a in ([1.0, 1.0], [1.0, 0.4, 0.1], [1.0] + [0.01] * 40, list(rng.random(60))):
         draws = (rounded_laplace(1000, (200_000, len(a))) * np.array(a)).sum(axis=1)
         reach = float(reaches(1000 * np.array([a]), 0.1)[0]) + sum(a) / 2
         missed = (np.abs(draws) > reach).mean()
-        assert missed <= 0.1 + 5 * math.sqrt(0.09 / 200_000)
-        assert missed >= 0.1 * 0.97 - 5 * math.sqrt(0.09 / 200_000)
+        assert missed <= 0.1 + 6 * math.sqrt(0.09 / 200_000)
+        assert missed >= 0.1 * 0.97 - 6 * math.sqrt(0.09 / 200_000)
 
 
 def test_intervals_of_single_measurements_are_exact():
@@ -140,6 +140,7 @@ def test_releases_have_the_stated_variances_and_coverage(kind):
         held += int((table.columns["lower"][0] <= 40) & (table.columns["upper"][0] >= 40))
     squares = np.array(errors)[:, 0] ** 2
     stated = float(np.ravel(plan.variance(["a"]))[0])
-    # The fourth moment of a sum of Laplace variables is at most 6 times its squared variance: 6 standard errors.
-    assert abs(squares.mean() / stated - 1) < 6 * math.sqrt(5 / runs)
+    # The fourth moment of a sum of Laplace variables is at most 6 times its squared variance. Squares are skewed: beyond
+    # 6 standard errors was one of 750,000 means of 400 simulated Laplace squares; 8 leave less than one in ten million.
+    assert abs(squares.mean() / stated - 1) < 8 * math.sqrt(5 / runs)
     assert abs(held / runs - 0.9) < 6 * math.sqrt(0.09 / runs)

@@ -18,7 +18,7 @@ from residua.cli.main import app
 
 SERVER = """
 from residua.ui import serve
-serve.HEAD_SECONDS = 1
+serve.HEAD_SECONDS = 3
 serve.serve(None, browser=False, say=lambda line: print(line, flush=True))
 """
 
@@ -45,12 +45,12 @@ def test_half_sent_requests_keep_the_page_away_for_a_while_only() -> None:
         try:
             for half in halves:
                 half.sendall(b"GET / HTTP/1.1\r\nHost: ")
-            for _ in range(300):  # until the server is up and holds all of them
+            for _ in range(3000):  # until the server is up and holds all of them
                 if (status := asked(address.netloc, "/")) == 503:
                     break
                 time.sleep(0.1)
             assert status == 503
-            for _ in range(300):
+            for _ in range(3000):
                 if (status := asked(address.netloc, f"/?{address.query}")) != 503:
                     break
                 time.sleep(0.1)
@@ -123,7 +123,7 @@ def test_behind_a_proxy_the_page_answers_to_its_public_address(path: str, host: 
                 answer.read()
             return answer
 
-        for _ in range(600):
+        for _ in range(6000):
             with contextlib.suppress(OSError):
                 socket.create_connection(("127.0.0.1", front)).close()
                 break
