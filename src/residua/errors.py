@@ -57,6 +57,8 @@ def _without_collection(text: str, value: Any) -> str:
 
 def _without_column(text: str, value: Any) -> str:
     kind = type(value).__name__
+    if type(value).__module__.startswith("pyarrow"):
+        value.validate(full=True)  # raises where it is damaged, as a file was: to look into it would end the process
     if "\n" in text or kind in text or "array(" in text:
         for written in (repr(value), str(value), repr(str(value))[1:-1]):
             text = text.replace(written, f"a {kind}") if not written.isalnum() else text

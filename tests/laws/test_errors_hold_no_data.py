@@ -65,3 +65,13 @@ def test_what_is_no_data_is_still_quoted() -> None:
         rs.marginals(DOMAIN, sets=[["nope"]])
     error = rs.ResiduaError("two\nlines of a library")
     assert str(error) == "two\\nlines of a library"
+
+
+def test_damaged_columns_are_not_looked_into() -> None:
+    """Texts that begin and end far outside what is there: reading one would end the process."""
+    places = pa.py_buffer(np.array([0, 10**9, 2 * 10**9], np.int32))
+    damaged = pa.Array.from_buffers(pa.string(), 2, [None, places, pa.py_buffer(b"xy")])
+    ours = {"__name__": "residua.reading", "error": rs.ResiduaError}
+    exec("def read(column, batch): return error(\"'b.feather' is damaged\")", ours)
+    told = ours["read"](damaged, pa.record_batch([damaged], names=["name"]))  # type: ignore[operator]
+    assert str(told) == "'b.feather' is damaged"
