@@ -68,8 +68,8 @@ def test_what_is_no_data_is_still_quoted() -> None:
 
 
 def test_damaged_columns_are_not_looked_into() -> None:
-    """Texts that begin and end far outside what is there: reading one would end the process."""
-    places = pa.py_buffer(np.array([0, 10**9, 2 * 10**9], np.int32))
+    """A text that ends far outside what is there, which no quick look notices: reading it would end the process."""
+    places = pa.py_buffer(np.array([0, 10**9, 2], np.int32))
     damaged = pa.Array.from_buffers(pa.string(), 2, [None, places, pa.py_buffer(b"xy")])
     ours = {"__name__": "residua.reading", "error": rs.ResiduaError}
     exec("def read(column, batch): return error(\"'b.feather' is damaged\")", ours)

@@ -140,7 +140,7 @@ def test_releases_have_the_stated_variances_and_coverage(kind):
         held += int((table.columns["lower"][0] <= 40) & (table.columns["upper"][0] >= 40))
     squares = np.array(errors)[:, 0] ** 2
     stated = float(np.ravel(plan.variance(["a"]))[0])
-    # The fourth moment of a sum of Laplace variables is at most 6 times its squared variance. Squares are skewed: beyond
-    # 6 standard errors was one of 750,000 means of 400 simulated Laplace squares; 8 leave less than one in ten million.
+    # The fourth moment of a sum of Laplace variables is at most 6 times its squared variance. Squares are skewed: of
+    # 750,000 simulated means of 400 Laplace squares one was beyond 6 standard errors; beyond 8, less than one in 10^7.
     assert abs(squares.mean() / stated - 1) < 8 * math.sqrt(5 / runs)
     assert abs(held / runs - 0.9) < 6 * math.sqrt(0.09 / runs)
