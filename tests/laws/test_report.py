@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tempfile
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
@@ -219,6 +220,38 @@ def test_every_kind_of_table_is_drawn_or_left_out():
     assert len(pictures(release())) <= PICTURES
     wide = rs.Domain.of_sizes({"a": 50, "b": 60})
     assert picture(rs.Table(wide, ("a", "b"), np.zeros((50, 60)), 1.0, 2.0)) is None
+
+
+def test_tables_that_say_little_are_drawn_last():
+    """Of pairs, those of which most numbers are unreliable come after the others."""
+    sizes = {"a": 30, "b": 20, "c": 2, "d": 2}
+    asked = rs.marginals(rs.Domain.of_sizes(sizes), [["a", "b"], ["c", "d"], ["a", "c"]])
+    counts = np.random.default_rng(1).integers(0, 2, (30_000, 4)) * [29, 19, 1, 1]  # four cells of the first are full
+    with tempfile.TemporaryDirectory() as folder:
+        ledger = rs.Ledger(f"{folder}/l", rs.ZCDP(0.5))
+        told = rs.measure(
+            rs.plan(asked, rs.ZCDP(0.5)), pa.table(dict(zip("abcd", counts.T, strict=True))), ledger=ledger
+        )
+    drawn = [each.title for each in pictures(told)]
+    assert drawn.index("c × d") < drawn.index("a × b")
+
+
+def test_a_release_is_called_after_its_attributes(tmp_path: Path):
+    assert (
+        "<h1>Tables by age, Sex, in&#34;come&lt;/title&gt;&lt;img src=x onerror=alert(2)&gt;, quality</h1>"
+        in report_html(release())
+    )
+    wide = rs.plan(rs.marginals(rs.Domain.of_sizes(dict.fromkeys("abcde", 2)), ways=[1]), rs.ZCDP(0.5))
+    data = pa.table({name: [0, 1] for name in "abcde"})
+    told = rs.measure(wide, data, ledger=rs.Ledger(tmp_path / "l", rs.ZCDP(0.5)))
+    assert "<h1>Tables by a, b, c and 2 more</h1>" in report_html(told)
+    assert "<h1>Tabellen nach a, b, c und 2 weiteren</h1>" in report_html(told, language="de")
+
+
+def test_commands_in_the_statement_are_set_as_code():
+    text = report_html(release())
+    assert "<code>residua audit .</code>" in text
+    assert "`" not in text.partition("Privacy statement</h2>")[2].partition("</section>")[0]
 
 
 def test_many_running_sums_are_a_line_from_the_first_to_the_last():

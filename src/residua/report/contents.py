@@ -22,7 +22,7 @@ from residua.report.alternatives import alternatives
 from residua.report.maps import Geography, read_map
 from residua.report.odds import Protection, protection, spent_protection
 from residua.report.page import Page, Section, html, section, write_page
-from residua.report.pictures import pictures
+from residua.report.pictures import pictures, title as title_of_attribute
 from residua.report.sections import (
     accurate,
     charts_section,
@@ -52,6 +52,7 @@ _ADVICE = (
     mark("Ask the release itself for sums, shares and differences: the errors of its numbers depend on each other."),
     mark("Publishing more tables of this release costs no privacy. Measuring again does."),
 )
+_NAMED = 3  # attributes in the title of a release that was given none
 
 
 @spoken
@@ -144,8 +145,16 @@ def _(release: Release, title: str | None, given: AlsoShown) -> Page:
             count=count,
         )
     lead += f" {release.advice}" if release.advice else ""
-    name = title or say("Release")
+    name = title or _named(release)
     return Page(name, lead, *_published(release, shield, name, given))
+
+
+def _named(release: Release) -> str:
+    """What a release without a title is called: after its first attributes."""
+    names = [title_of_attribute(release.domain, name) for name in release.domain.names]
+    if len(names) <= _NAMED + 1:
+        return say("Tables by {names}", names=", ".join(names))
+    return say("Tables by {names} and {more} more", names=", ".join(names[:_NAMED]), more=len(names) - _NAMED)
 
 
 @_page.register

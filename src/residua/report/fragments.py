@@ -94,22 +94,14 @@ def _(release: Answered) -> str:
 
 @fragment.register
 def _(projected: Projected) -> str:
-    return _measured(
-        "Projection",
-        projected.plan,
-        projected.receipt,
-        say("Tables that agree with each other; {biased}.", biased=say(BIASED)),
-    )
+    note = say("Tables that agree with each other; {biased}.", biased=say(BIASED))
+    return _measured("Projection", projected.plan, projected.receipt, note)
 
 
 @fragment.register
 def _(estimated: Estimated) -> str:
-    return _measured(
-        "Estimates",
-        estimated.plan,
-        estimated.receipt,
-        say("Tables that borrow strength; {biased}.", biased=say(MODEL_BASED)),
-    )
+    note = say("Tables that borrow strength; {biased}.", biased=say(MODEL_BASED))
+    return _measured("Estimates", estimated.plan, estimated.receipt, note)
 
 
 @fragment.register

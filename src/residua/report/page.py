@@ -42,7 +42,6 @@ def section(name: str, title: str, **facts: Any) -> Section:
 class Page:
     """A title, a sentence that says what the page is about, and sections; those that are None are left out."""
 
-    kind = "Tables of counts, protected by differential privacy"
     theme = Theme()
 
     def __init__(self, title: str, lead: str, *sections: Section | None) -> None:
@@ -96,7 +95,7 @@ def blocks(text: str) -> list[Block]:
 
 
 def _plain(text: str) -> str:
-    return text.replace("**", "").replace("`", "")
+    return text.replace("**", "")
 
 
 def _cells(line: str) -> tuple[str, ...]:

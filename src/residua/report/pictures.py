@@ -22,6 +22,7 @@ from residua.domain.words import said, title_in_words, title_of
 from residua.errors import PlanError
 from residua.language import say
 from residua.linalg.arrays import Integers as Places
+from residua.published.quality import grades
 from residua.published.streaming import axis_labels
 from residua.report.charts import draw_bars, draw_heat, draw_lines, draw_panels
 from residua.report.maps import Geography, draw_map, map_caption
@@ -29,6 +30,7 @@ from residua.report.series import Series, series_of
 from residua.report.svg import figure, shortened
 
 PICTURES, PANELS, BARS, SIDE, POINTS, _FEW = 8, 12, 40, 30, 400, 7
+_MOSTLY = 0.5
 _READABLE = 700  # numbers of a table of several attributes
 _LISTED = 2**20  # rows of a term whose tables are made, to see whether they can be drawn
 _LARGEST = 2**16  # cells of a table that is looked at for a picture
@@ -199,8 +201,15 @@ def _main_tables(published: Any) -> Iterator[Any]:
     dated = [names for names in ordered if any(isinstance(published.domain[name], Dates) for name in names)]
     one = [names for names in (*dated[:1], *ordered) if len(names) == 1 or names in dated[:1]][: PICTURES // 2]
     one = list(dict.fromkeys(one))
-    for names in [*one, *_varied([names for names in ordered if len(names) > 1], sizes)]:
-        yield published.table(names)
+    yield from map(published.table, one)
+    several = map(published.table, _varied([names for names in ordered if len(names) > 1], sizes))
+    yield from sorted(several, key=_says_little)
+
+
+def _says_little(table: Any) -> bool:
+    """Whether most numbers of a table are unreliable: those that say more are drawn before it."""
+    columns = table.columns
+    return "stddev" in columns and bool(np.mean(grades(columns["estimate"], columns["stddev"]) == 2) > _MOSTLY)
 
 
 def within(tables: Iterator[Any], most: int, cells: int = 2**22) -> Iterator[Any]:

@@ -49,13 +49,8 @@ def protected(shield: Protection, *, what_if: bool = False) -> Section:
     """Who is protected, against whom, and at what price."""
     odds = []
     if shield.odds is not None:
-        odds.append(
-            (
-                say("A guess between two equally likely cases is right"),
-                shield.odds.right,
-                say("a tossed coin: 50 of 100"),
-            )
-        )
+        coin = say("a tossed coin: 50 of 100")
+        odds.append((say("A guess between two equally likely cases is right"), shield.odds.right, coin))
         for alarms, share in shield.odds.recognised.items():
             wrong = say("If they may be wrong about 1 person in {many}, they recognise", many=round(1 / alarms))
             odds.append((wrong, share, say("without protection: 100 of 100")))
@@ -164,8 +159,8 @@ def reuse(name: str, shield: Protection, receipt: Mapping[str, Any], what: str, 
     more = say("The folder answers more questions than this page: any table that the measurements allow.")
     if what == "release":
         more = say("The folder answers more than this page does: any table or count that the measurements allow.")
-    lines = [f"residua table DIR NAME NAME        # {say('any table')}"]
-    lines += [f'residua count DIR "age <= 8"         # {say("any count")}'] if what == "release" else []
+    lines = [f"residua table DIR NAME NAME          # {say('any table')}"]
+    lines += [f"""residua count DIR "NAME = 'VALUE'"    # {say("any count")}"""] if what == "release" else []
     lines += ["residua tables DIR --out TABLES --format xlsx", ""]
     lines += ["import residua as rs", f'{what} = rs.{what.capitalize()}.load("DIR")']
     words = {"cite": " ".join(cite), "advice": [say(line) for line in advice], "reuse": more}

@@ -25,13 +25,8 @@ from residua.errors import FileError, SpecError
 
 _LOGOS = {".svg": "image/svg+xml", ".png": "image/png", ".jpg": "image/jpeg", ".webp": "image/webp"}
 _MOST = 200_000  # bytes of a logo: the page holds it
-_READ = {
-    "ink": "paper",
-    "muted": "paper",
-    "accent": "paper",
-    "on-accent": "accent",
-    "minus": "paper",
-}  # text: behind it
+# Text: what is behind it.
+_READ = {"ink": "paper", "muted": "paper", "accent": "paper", "on-accent": "accent", "minus": "paper"}
 _CONTRAST = 4.5  # of WCAG 2.2, AA
 
 
