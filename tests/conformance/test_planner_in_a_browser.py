@@ -138,7 +138,7 @@ def test_every_kind_of_attribute(page):
     card.get_by_text("Leave out", exact=True).click()
     page.locator("#attributes > li summary").last.click()
     page.locator("#attributes > li").last.get_by_text("Move up").click()
-    page.get_by_text("Combinations that cannot be").click()
+    page.get_by_text("Combinations that cannot occur").click()
     page.fill("#rules", '[[impossible]]\nage = 0\nincome = "high"')
     planned(page)
     step(page, "columns")

@@ -49,19 +49,22 @@ CUT = """() => [...document.querySelectorAll("#page *")].filter(one => {
 
 
 def check(page: Page, width: int, task: str) -> None:
-    """Nothing cut off, landmarks in place, and no violation in light and dark."""
+    """Nothing cut off, landmarks in place, and no violation in light and dark: of questions, picture, or both."""
     planned(page)
-    page.evaluate("window.scrollTo(0, 0)")
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
-    assert page.evaluate(CUT) == []
-    check_layout(page, f"{task} {width}", LANDMARKS)
-    check_accessible(page)
+    for side in ("Picture", "Questions") if page.locator(".sides").is_visible() else ("",):
+        look(page, side)
+        page.evaluate("window.scrollTo(0, 0)")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.evaluate(CUT) == []
+        check_layout(page, f"{task} {width} {side}".rstrip(), LANDMARKS)
+        check_accessible(page)
 
 
 def look(page: Page, side: str) -> None:
     """Questions or picture, where there is room for one of them only."""
     if page.locator(".sides").is_visible():
         page.locator(".sides").get_by_role("button", name=side).click()
+        expect(page.locator("#see" if side == "Picture" else "#ask")).to_be_visible()
 
 
 @pytest.mark.parametrize("width", WIDTHS)

@@ -174,5 +174,9 @@ def outlook(plan: Plan, guess: Expected | None, listed: Sequence[ListedTable]) -
     workload = plan.workload
     if guess is None or workload is None or not workload.plain:
         return None
-    pairs = zip(workload.sets, listed, strict=False)
-    return [guess.flags(plan.domain, names, one.stddev) for names, one in pairs]
+    alike: dict[Any, list[int]] = {}  # tables of which nothing but their size is known have the same flags
+    flags = []
+    for names, one in zip(workload.sets, listed, strict=False):
+        key = names if guess.shares.keys() & set(names) else (one.numbers, one.stddev)
+        flags.append(alike[key] if key in alike else alike.setdefault(key, guess.flags(plan.domain, names, one.stddev)))
+    return flags

@@ -116,7 +116,7 @@ function Price({ last }) {
 }
 
 // Odds of a guess against the relative error of headline numbers: where on these curves is the plan to stand?
-const W = 560, H = 260, LEFT = 58, RIGHT = 14, TOP = 14, FOOT = 48;
+const W = 560, H = 260, LEFT = 74, RIGHT = 14, TOP = 14, FOOT = 48;
 const MOST_LINES = 6;
 
 function Curve({ last, work, edit }) {

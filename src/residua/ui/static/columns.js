@@ -87,7 +87,7 @@ export function Columns({ work, edit, problems, sizes, next, rules, fresh }) {
       ${attributes.map((one, i) => html`<${Card} key=${i} one=${one} hidden=${!one.name.toLowerCase().includes(sought.toLowerCase())} size=${sizes?.[one.name]} wrong=${wrong(i)} open=${open === i} toggle=${(on) => setOpen(on ? i : null)} change=${change(edit, i)} remove=${() => (setOpen(null), edit((all) => all.form.attributes.splice(i, 1)))} move=${(by) => move(edit, i, by, setOpen)} onward=${nextOpen >= 0 && (() => setOpen(nextOpen))} />`)}
     </ul>
     <div class="row"><${Button} id="add-attribute" told=${add} words="Add a column" /></div>
-    <${Fold} summary="Combinations that cannot be">${() => html`<${Area} label="Structural zeros, as TOML" id="rules" value=${work.form.rules} told=${rules} placeholder=${'[[impossible]]\nage = { low = 0, high = 14 }\nmarried = "yes"'} />`}<//>
+    <${Fold} summary="Combinations that cannot occur">${() => html`<${Area} label="Structural zeros, as TOML" id="rules" value=${work.form.rules} told=${rules} placeholder=${'[[impossible]]\nage = { low = 0, high = 14 }\nmarried = "yes"'} />`}<//>
     <div class="onward">${next}</div>
   </section>`;
 }

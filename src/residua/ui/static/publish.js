@@ -24,7 +24,7 @@ export function Publish({ name, saves, saved, lines, save, download, report, not
     <ol class="do">
       <li><h3>Keep the specification</h3><div class="row">${saves ? html`<${Button} kind="strong" id="save-here" told=${save} words=${saved ? `${saves} is saved` : `Save ${saves}`} disabled=${saved} />` : null}<${Button} kind=${saves ? "" : "strong"} id="download" told=${download} words="Download specification" /></div>
         ${lines && html`<p class="hint">${saves ? "Add to it where the data and the ledger are; what is downloaded ends with these lines:" : "It ends by saying where the data and the ledger are. Put it beside the data, or change these lines:"}</p><pre id="places"><code>${lines.trim()}</code></pre>`}</li>
-      <li><h3>Run it where the data is</h3><pre id="command"><code>${commands}</code></pre><div class="row"><${Button} kind="quiet" told=${() => copied(commands)} words="Copy the commands" /></div>
+      <li><h3>Run it where the data is</h3><pre id="command">${commands.split("\n").map((line) => html`<code>${line}</code>`)}</pre><div class="row"><${Button} kind="quiet" told=${() => copied(commands)} words="Copy the commands" /></div>
         <p class="hint">The first makes the ledger, once: it records what is spent on these people. The second debits it, reads the data and writes the release. The third writes its report; <code>residua ui release</code> opens it here.</p></li>
       <li><h3>Tell others</h3><div class="row"><${Button} id="report" told=${report} words="Report for a meeting" /><${Button} id="notebook" told=${notebook} words="Notebook" /><${Button} id="page-file" told=${page} words="This page as a file" /><${Button} id="link" told=${link} words="Copy a link to this page" /></div></li>
     </ol>
@@ -45,7 +45,7 @@ function Compare({ beside, kept, remove, report }) {
   return html`<div id="compare">
     ${kept.map((each) => html`<div class="changes"><h3>From ${each.label} to now</h3><ul>${each.changes.map((words) => html`<li>${words}</li>`)}</ul></div>`)}
     <${Figures} caption="What each plan promises" head=${["promise", ...names]} texts=${names.length + 1} rows=${[row("budget", plans.map((each) => each.guarantee.replace(/^\w+\((.*)\)$/, "$1").replaceAll("=", " "))), row("protects", plans.map((each) => each.protects)), row("best guess right", plans.map((each) => (each.guess === null ? "–" : `at most ${each.guess} of 100`)))]} />
-    <${Figures} caption="Standard errors side by side (— where a plan does not give the table)" head=${["table", ...names, ...(one ? ["now / kept"] : [])]} rows=${rows.map((each) => row(shortened(each.table, 60), [...each.stddevs.map((value) => (value === null ? "—" : number(value))), ...ratio(each.stddevs)]))} />
+    <${Figures} caption="Standard errors side by side (— where a plan does not give the table)" head=${["table", ...names, ...(one ? [`now / ${names[0]}`] : [])]} rows=${rows.map((each) => row(each.table === "(total)" ? "Total" : shortened(each.table, 60), [...each.stddevs.map((value) => (value === null ? "—" : number(value))), ...ratio(each.stddevs)]))} />
     ${beside.more && html`<p class="hint">… and more tables; the report lists them.</p>`}
     <div class="row">${kept.map((each) => html`<${Button} told=${() => report(each)} words=${`Report of now beside ${each.label}`} /><${Button} kind="quiet danger" told=${() => remove(each)} words=${`Forget ${each.label}`} />`)}</div>
   </div>`;

@@ -14,7 +14,7 @@ export function See({ work, edit, last, busy, old, problem, published, asked, as
 function Protection({ last }) {
   const [least, most] = (last.spread ?? [NaN, NaN]).map(number);
   return html`<dl class="facts" id="facts">
-    <div><dt>Best guess about a person</dt><dd>${last.guess === null ? "–" : `${last.guess} of 100`}<small>right at most; 50 by a coin</small></dd></div>
+    <div><dt>Best guess about a person</dt><dd>${last.guess === null ? "–" : `${last.guess} of 100`}<small>right at most; a coin: 50</small></dd></div>
     <div><dt>Published</dt><dd>${plural(last.count, last.what === "tables" ? "table" : "query", last.what)}<small>${plural(last.numbers, "number")}</small></dd></div>
     <div><dt>Standard errors</dt><dd>${least === most ? least : `${least} to ${most}`}<small>whatever the count</small></dd></div>
   </dl>`;

@@ -4,11 +4,11 @@ import { Area, Button, Choice, Fold, html, Text, Tick, useState, Written } from 
 import { asNumber, lines, shortened } from "./words.js";
 
 const KINDS = [
-  ["ways", "All tables of so many columns"],
-  ["sets", "Particular tables"],
-  ["small", "All tables with few cells"],
-  ["queries", "Counts by conditions"],
-  ["prefixes", "Counts up to each value"],
+  ["ways", "Every table of one, two … columns"],
+  ["sets", "Tables that I choose"],
+  ["small", "Every table with few cells"],
+  ["queries", "Counts of records that meet a condition"],
+  ["prefixes", "Running counts, up to each value"],
   ["ranges", "Counts in ranges"],
   ["hierarchy", "All levels of a hierarchy"],
   ["product", "Several of these, crossed"],
