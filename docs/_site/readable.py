@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from docutils import nodes
+
 # A caption is a heading of some level, two landmarks need two names, whatever scrolls is reached by keyboard, a corner
 # of a table heads nothing, and a list of arguments is no list of definitions.
 FIXES = (
@@ -32,7 +34,23 @@ def _mend(app: Any, problem: Exception | None) -> None:
         page.write_text(readable(page.read_text(encoding="utf-8")), encoding="utf-8")
 
 
+# A number as tables write it, with its unit or a second number in brackets behind it.
+NUMBER = re.compile(r"(about |[~<>≤≥±×−-])* ?\d[\d,.]*( ?(%|s|ms|MB|kB|GB|k|M|x|×|times))?( ?\([^)]*\))?")
+MOSTLY = 0.7
+
+
+def _numbers_to_the_right(app: Any, document: Any) -> None:
+    """Columns that hold numbers stand under each other digit by digit; the first says what each row is."""
+    for table in document.findall(nodes.tgroup):
+        for head, *cells in list(zip(*(row.children for row in table.findall(nodes.row)), strict=False))[1:]:
+            told = [words for cell in cells if (words := cell.astext().strip()) not in ("", "–", "—", "-")]
+            if told and sum(NUMBER.fullmatch(words) is not None for words in told) >= MOSTLY * len(told):
+                for cell in (head, *cells):
+                    cell["classes"] = [*cell["classes"], "text-right"]
+
+
 def setup(app: Any) -> dict[str, bool]:
-    """Runs when all pages are written."""
+    """Runs when a page is read, and when all pages are written."""
+    app.connect("doctree-read", _numbers_to_the_right)
     app.connect("build-finished", _mend)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

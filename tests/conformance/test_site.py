@@ -70,8 +70,31 @@ def test_pages_make_no_outside_request_and_axe_finds_no_violation(site: Path, br
     assert [url for url in requests if not url.startswith(("file:", "data:"))] == []
     assert complaints == []
     page.evaluate("document.querySelectorAll('svg > *').forEach(each => each.remove())")
-    found = Axe().run(page, options={"resultTypes": ["violations"]})
-    assert found.violations_count == 0, found.generate_report()
+    for scheme, width in (("light", 1280), ("dark", 768), ("light", 390), ("dark", 390)):
+        page.emulate_media(color_scheme=scheme)
+        page.set_viewport_size({"width": width, "height": 900})
+        found = Axe().run(page, options={"resultTypes": ["violations"]})
+        assert found.violations_count == 0, (scheme, width, found.generate_report())
+    page.context.close()
+
+
+@pytest.mark.parametrize("width", [1280, 768, 390])
+def test_the_front_page_fits_and_its_code_is_not_clipped(site: Path, browser: Browser, width: int) -> None:
+    page, *_ = opened(browser, site / "index.html", width=width)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.locator("article pre").count() == 1
+    assert page.evaluate(
+        "document.querySelector('article pre').scrollWidth <= document.querySelector('article pre').clientWidth"
+    )
+    assert page.locator("article img").count() == 1
+    page.context.close()
+
+
+def test_numbers_in_tables_stand_under_each_other(site: Path, browser: Browser) -> None:
+    page, *_ = opened(browser, site / "learn" / "ten-minutes.html")
+    cell = page.locator("article td", has_text=re.compile(r"^175 \(42\)$"))
+    assert cell.evaluate("e => getComputedStyle(e).textAlign") == "right"
+    assert page.locator("article td", has_text="residua init").evaluate("e => getComputedStyle(e).textAlign") == "left"
     page.context.close()
 
 
