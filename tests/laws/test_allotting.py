@@ -141,3 +141,47 @@ def test_a_part_of_a_whole_with_a_witness_has_one_and_cannot_be_set_back(tmp_pat
     assert len(parent.entries) == 1
     own = rs.allot(parent, tmp_path / "own.ledger", rs.ZCDP(0.1), witness="own.witness")
     assert own.witness == tmp_path / "own.witness"
+
+
+@pytest.mark.parametrize("place", ["b/2024.ledger", "b/whole.ledger"])
+def test_no_part_takes_the_witness_of_another_ledger(tmp_path: Path, place: str) -> None:
+    """Named by the part's file alone, it could be that of a part in another folder, or of the whole."""
+    for folder in ("a", "b", "far"):
+        (tmp_path / folder).mkdir()
+    parent = rs.Ledger(tmp_path / "whole.ledger", rs.ZCDP(1.0), witness="far/whole.ledger.witness")
+    first = rs.allot(parent, tmp_path / "a/2024.ledger", rs.ZCDP(0.25))
+    with pytest.raises((FileError, LedgerError), match="witness"):
+        rs.allot(parent, tmp_path / place, rs.ZCDP(0.25))
+    assert (first.remaining, parent.remaining) == (rs.ZCDP(0.25), rs.ZCDP(0.75))
+    assert not (tmp_path / place).exists()
+    with pytest.raises(FileError, match="witness: the folder"):
+        rs.allot(parent, tmp_path / place, rs.ZCDP(0.25), witness="nowhere/part.witness")
+    second = rs.allot(parent, tmp_path / place, rs.ZCDP(0.25), witness=tmp_path / "far/second.witness")
+    assert {each.remaining for each in (first, second)} == {rs.ZCDP(0.25)}
+    assert parent.remaining == rs.ZCDP(0.5)
+
+
+def test_the_witness_of_a_whole_that_spent_nothing_is_not_taken_either(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    parent = rs.Ledger(tmp_path / "whole.ledger", rs.ZCDP(1.0), witness="whole.ledger.witness")
+    with pytest.raises(FileError, match="is there already"):
+        rs.allot(parent, tmp_path / "a/whole.ledger", rs.ZCDP(0.25))
+    assert parent.remaining == rs.ZCDP(1.0)
+
+
+def test_a_person_of_a_part_is_a_person_of_the_whole(tmp_path: Path) -> None:
+    parent, cost = whole(tmp_path), Fraction(1, 100)
+    ids = {"person": ["id"], "no_person": "refuse", "counts": None}
+    rows = {**ids, "person": ["row"]}
+    parent.debit(cost, purpose="one", dataset=DATASET, whose=ids)
+    child = rs.allot(parent, tmp_path / "team.ledger", rs.ZCDP(0.25))
+    grandchild = rs.allot(child, tmp_path / "desk.ledger", rs.ZCDP(0.1))
+    for part in (child, grandchild, rs.Ledger(tmp_path / "team.ledger")):
+        assert part.whose == ids
+        with pytest.raises(LedgerError, match="who has one 'id'"):
+            part.debit(cost, purpose="rows", dataset=DATASET, whose=rows)
+        part.debit(cost, purpose="persons", dataset=DATASET, whose=ids)
+    with pytest.raises(LedgerError, match="knows persons by"):
+        rs.Ledger(tmp_path / "team.ledger", rs.ZCDP(0.25), unit=rs.Person(records=3), whose=rows)
+    with pytest.raises(LedgerError, match="whose does not say"):
+        rs.Ledger(tmp_path / "new.ledger", rs.ZCDP(0.25), whose="id")

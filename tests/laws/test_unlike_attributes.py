@@ -87,11 +87,10 @@ def test_no_part_of_the_bound_can_be_left_out(ways, ratio, missing, monkeypatch)
     assert second.in_common([(cost, [factors[i] for i in row]) for row, cost in costs.items()]) <= least
     assert (proven := least_in_common(costs, dict.fromkeys(range(n), ratio))) <= least
     assert missing or 3 in ways or proven >= least - Fraction(1, 10) * sum(costs.values())
-    # However a and β are chosen: here as if all blocks cost the same.
-    if missing < unit:
-        betas = {2: 1.0 * (2 in ways), 3: 1.0 * (3 in ways)}
-        monkeypatch.setattr(balanced, "fitted", lambda rows, costs, n: ([1.0] * n, betas))
-        assert least_in_common(costs, dict.fromkeys(range(n), ratio)) <= least
+    # However a and β are chosen: here as if all blocks cost the same, also those that are not there.
+    betas = {2: 1.0 * (2 in ways), 3: 1.0 * (3 in ways)}
+    monkeypatch.setattr(balanced, "fitted", lambda rows, costs, n: ([1.0] * n, betas))
+    assert least_in_common(costs, dict.fromkeys(range(n), ratio)) <= least
 
 
 @pytest.mark.parametrize("largest", [True, False])

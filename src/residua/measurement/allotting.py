@@ -24,9 +24,10 @@ def allot(
 ) -> Ledger:
     """Moves a part of a budget into a new ledger; what that spends is spent in the whole already.
 
-    The new ledger has the same people and unit. What it leaves unspent is not given back. The debit comes first:
-    whoever is interrupted between has spent the part, and has no ledger for it. A part that was set back to a copy
-    would be spent twice, so where the whole has a witness, the part has one too.
+    The new ledger has the same people and unit; a person is who has the columns that the whole knows persons by, once
+    it does. What it leaves unspent is not given back. The debit comes first: whoever is interrupted between has spent
+    the part, and has no ledger for it. A part that was set back to a copy would be spent twice, so where the whole has
+    a witness, the part has one too, of its own.
 
     Args:
         ledger: the ledger that has the whole budget.
@@ -38,7 +39,7 @@ def allot(
 
     Raises:
         LedgerError: another kind of budget, or more than is left; nothing was spent.
-        FileError: something is there already, or nothing can be written there; nothing was spent.
+        FileError: something is there already (the witness, too), or nothing can be written there; nothing was spent.
 
     Example:
         >>> import tempfile
@@ -62,10 +63,13 @@ def allot(
     if beside is None and ledger.witness is not None:
         beside = str(ledger.witness.with_name(f"{place.name}.witness"))
     if beside is not None:
-        Witness.beside(place, beside).require_new(place)
+        second = Witness.beside(place, beside)
+        second.require_new(place)
+        # One of another ledger would no longer be that one's: seen before anything is spent.
+        require_free(second.path, "witness", argument="witness", taken="is there already; name another file.")
     text = f"allotted to {place.name}" if purpose is None else purpose
     detail = {"allotted": place.name}
     delta = exact_delta(discovery_delta) or 0
     ledger.debit(allowance(budget), purpose=text, dataset=None, detail=detail, currency=ledger.currency, delta=delta)
-    kept = {"unit": ledger.unit, "population": ledger.population}
+    kept = {"unit": ledger.unit, "population": ledger.population, "whose": ledger.whose}
     return Ledger.create(place, budget, **kept, discovery_delta=discovery_delta, witness=beside)

@@ -63,6 +63,7 @@ class Ledger(LedgerFacts, Shown):
             left out.
         witness: a second file, best on another disk, that knows how far the ledger got; fixed at creation, relative to
             the ledger's folder. A ledger that was set back to a copy is refused then.
+        whose: who a person is, as for `debit`, where that is known at creation; the first debit says so if left out.
 
     Raises:
         FileError: when the path cannot be used, or holds no ledger.
@@ -101,6 +102,7 @@ class Ledger(LedgerFacts, Shown):
         population: str | None = None,
         discovery_delta: float | None = None,
         witness: str | os.PathLike[str] | None = None,
+        whose: Mapping[str, Any] | None = None,
     ) -> None:
         self._path = Path(path).absolute()
         require_path(self._path)
@@ -113,12 +115,14 @@ class Ledger(LedgerFacts, Shown):
                 raise LedgerError(f"unit must be AddRemove, ReplaceOne or Person, not {unit!r}; say whom it protects.")
             name = self._path.stem if population is None else population
             _require_text("population", name, "say who the people are")
+            if whose is not None and not (isinstance(whose, Mapping) and {*whose} == {"person", "no_person", "counts"}):
+                raise LedgerError("whose does not say who a person is, as Options.whose does; leave it out.")
             allowed, salt = amounts.allowance(budget), secrets.token_hex(16)
             bound = None if dataset is None else _salted(salt, dataset)
             beside = None if place is None else Witness.beside(self._path, place)
             if beside is not None:
                 beside.require_new(self._path)
-            header = Header(budget, unit, allowed, salt, bound, name, delta or Fraction(0), place)
+            header = Header(budget, unit, allowed, salt, bound, name, delta or Fraction(0), place, whose)
             file.create_file(self._path, header, (lambda _: None) if beside is None else beside.begin)
         contents = self._read()
         self._header = held = contents.header
@@ -128,6 +132,7 @@ class Ledger(LedgerFacts, Shown):
         self._require_fixed(held.population, population, f"is of the population {held.population!r}", "of these people")
         self._require_fixed(held.discovery_delta, delta, f"allows delta {float(held.discovery_delta):g}", "or none")
         self._require_fixed(held.witness, place, f"has the witness {held.witness!r}", "or none")
+        self._require_fixed(held.whose, whose, f"knows persons by {held.whose}", "or none")
         if held.witness is not None:
             self._witness = Witness.beside(self._path, held.witness)
             contents = self._read()  # beside its witness, under one lock
@@ -298,6 +303,11 @@ class Ledger(LedgerFacts, Shown):
         if self._witness is not None:
             sync(handle)  # a last line that was cut off by a crash may not be on disk yet
             self._witness.advance(contents)
+
+    @property
+    def whose(self) -> Mapping[str, Any] | None:
+        """Who a person is: the columns that say so, in all debits; nothing where no debit named a person yet."""
+        return self._read().whose
 
     @property
     def witness(self) -> Path | None:

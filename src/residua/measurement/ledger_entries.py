@@ -32,6 +32,7 @@ class Header:
     population: str
     discovery_delta: Fraction = Fraction(0)
     witness: str | None = None
+    whose: Mapping[str, Any] | None = field(default=None, hash=False)  # of a part, if its whole knew
     digest: str = ""  # of its line, once that is written
 
 
@@ -111,6 +112,12 @@ class Contents:
         return sum((entry.delta for entry in self.entries), Fraction(0))
 
     @property
+    def whose(self) -> Mapping[str, Any] | None:
+        """Who a person is (`Options.whose`), once the ledger that this is a part of, or a debit, said so."""
+        first = next((entry.detail["whose"] for entry in self.entries if "whose" in entry.detail), None)
+        return first if self.header.whose is None else self.header.whose
+
+    @property
     def head(self) -> str:
         """The digest of the last line."""
         return self.digests[-1]
@@ -121,12 +128,12 @@ class Contents:
 
 
 def agreed(contents: Contents, whose: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Who a person is (`Options.whose`), if the first debit that says so says the same.
+    """Who a person is, if whoever said so first says the same.
 
     Raises:
         LedgerError: it says something else. Nothing is spent.
     """
-    earlier = next((entry.detail["whose"] for entry in contents.entries if "whose" in entry.detail), None)
+    earlier = contents.whose
     if earlier is not None and dict(earlier) != dict(whose):
         columns = ", ".join(map(repr, earlier["person"]))
         raise LedgerError(

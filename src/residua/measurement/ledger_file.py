@@ -10,8 +10,9 @@ people:
 
 A part that is allotted to a ledger of its own is a debit without a dataset, whose detail says `"allotted"`.
 
-A header may also have `"discovery_delta":"1/1000"`, how much delta may be spent on discovering values, and `"witness"`,
-the file that knows how far the ledger got; a debit that spent delta has it as `detail.delta`.
+A header may also have `"discovery_delta":"1/1000"`, how much delta may be spent on discovering values, `"witness"`,
+the file that knows how far the ledger got, and `"whose"`, the columns that say who a person is where the ledger is a
+part of one that knew; a debit that spent delta has it as `detail.delta`.
 
 A ledger whose budget is PureDP counts in epsilon: it has `epsilon_allowed`, and its costs are epsilons. In the others a
 debit of Laplace noise keeps its epsilon as `detail.pure_epsilon`, beside the pcost it counts as.
@@ -131,8 +132,9 @@ def _chained(bodies: list[dict[str, Any]], digests: list[str], kept: int, ended:
 
 
 def _header_body(header: Header) -> dict[str, Any]:
-    more = {"discovery_delta": text_of(header.discovery_delta)} if header.discovery_delta else {}
+    more: dict[str, Any] = {"discovery_delta": text_of(header.discovery_delta)} if header.discovery_delta else {}
     more |= {} if header.witness is None else {"witness": header.witness}
+    more |= {} if header.whose is None else {"whose": dict(header.whose)}
     return {
         "budget": guarantee_to_body(header.budget),
         "unit": unit_to_body(header.unit),
@@ -151,7 +153,8 @@ def _header(body: dict[str, Any], digest: str) -> Header:
     allowed, dataset = fraction_of(body[_allowance_key(budget)]), None if bound is None else str(bound)
     fixed = (budget, unit_of_body(body["unit"]), allowed, str(body["salt"]), dataset, str(body["population"]))
     delta, place = fraction_of(body.get("discovery_delta", "0/1")), body.get("witness")
-    return Header(*fixed, delta, None if place is None else str(place), digest)
+    whose = dict(body["whose"]) if "whose" in body else None
+    return Header(*fixed, delta, None if place is None else str(place), whose, digest)
 
 
 def _allowance_key(budget: Guarantee) -> str:

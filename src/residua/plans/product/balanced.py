@@ -5,9 +5,10 @@ and `r_i ≤ x_i ≤ 1` where they do not. f is linear in every x_i, so that it 
 `x² = (1 + r) x − r` and `x³ = (1 + r + r²) x − r (1 + r)`.
 
 With positive numbers a and β_t, blocks of two and three attributes are `β_t Π_{i∈S} a_i` and a rest e_S, no less than
-`−e_S max_{i∈S} −r_i`, or `−|e_S|` where e_S < 0. What is not rest follows from sums, `s = Σ a x`, `P = Σ a² x²`,
-`T = Σ a³ x³`: `Σ_{i<j} a_i a_j x_i x_j = (s² − P)/2` and, of three, `(s³ − 3 s P + 2 T)/6`. For s in an interval
-[s₀, s₁] that is at least linear in x, P and T being linear; so, for every ν,
+`−e_S max_{i∈S} −r_i`, or `−|e_S|` where e_S < 0; β_t is 0 where a block of t is missing, which would be a rest, too.
+What is not rest follows from sums, `s = Σ a x`, `P = Σ a² x²`, `T = Σ a³ x³`: `Σ_{i<j} a_i a_j x_i x_j = (s² − P)/2`
+and, of three, `(s³ − 3 s P + 2 T)/6`. For s in an interval [s₀, s₁] that is at least linear in x, P and T being linear;
+so, for every ν,
 
     f ≥ β₂/2 min s² + β₃/6 s₀³ + Σ_i min_{x_i} (linear − ν a_i x_i) + min(ν s₀, ν s₁) − rest,
 
@@ -40,6 +41,8 @@ def least_in_common(costs: Mapping[Set, int], ratios: Mapping[int, Fraction]) ->
     rows, unit = [[place[i] for i in row] for row in costs], max(costs.values())
     r = [Fraction(math.floor(min(ratios[i], Fraction(0)) * 2**_BITS), 2**_BITS) for i in place]
     strengths, beta = fitted(rows, [cost / unit for cost in costs.values()], len(place))
+    for t in beta:  # whatever was fitted
+        beta[t] *= sum(len(row) == t for row in rows) == math.comb(len(place), t)
     a, (two,), (three,) = (
         [Fraction(max(round(x * 2**_BITS), least), 2**_BITS) for x in each]
         for each, least in ((strengths, 1), ([beta[2]], 0), ([beta[3]], 0))
