@@ -296,7 +296,7 @@ CASES = {
             minimise=rs.ConvexLoss(lambda v: float(v[0] + abs(v[0] - 9 * v[1])), lambda v: np.array([2.0, -9.0])),
         ),
         PlanError,
-        "gradient is negative.*is for marginals",
+        "gradient is negative.*added or removed without limits",
     ),
     "gradient zero": (lambda: convex(gradient=lambda v: 0 * v), PlanError, "gradient is zero everywhere"),
     "gradient NaN": (lambda: convex(gradient=lambda v: v * NAN), PlanError, "gradient is zero everywhere.*not finite"),

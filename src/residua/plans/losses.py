@@ -14,8 +14,8 @@ responses, however many kinks there are; cutting planes, which keep cuts apart, 
 
 A loss need not grow with every variance, as long as it does not fall when all grow alike (it is least where all are 0:
 residual-planner, Definition 4.1). Where variances are linear in what is chosen, as those of marginals are in the noise
-on residuals, it is convex in that; slopes are then of either sign, and a mean of cuts proves something as soon as no
-noise on a residual is wanted.
+on residuals and others in the covariances of the answers, it is convex in that; slopes are then of either sign, and a
+mean of cuts proves something as soon as noise is wanted nowhere.
 """
 
 from __future__ import annotations
@@ -212,8 +212,8 @@ def _checked(loss: Loss, gradient: Gradient, variances: Floats, *, falling: bool
         raise PlanError("the gradient is zero everywhere or not finite; a loss must grow with the variances.")
     if not falling and (slope < 0).any():
         raise PlanError(
-            "the gradient is negative; a loss that falls where a variance grows is for marginals, of records added or "
-            "removed without limits; give one that grows with every variance."
+            "the gradient is negative; a loss that falls where a variance grows is for records added or removed "
+            "without limits; give one that grows with every variance."
         )
     return value, slope
 

@@ -200,9 +200,9 @@ class Stakeholders:
 class ConvexLoss:
     """Any convex, positive loss, given by its value and a (sub)gradient.
 
-    It must grow with every variance; of marginals, for records added or removed without limits, it is enough that it
-    does not fall when all variances grow alike (a regular loss: residual-planner, Definition 4.1), as
-    `Σv + 3 |v₀ − v₁|` does not. The plan is then the best choice of noise on residuals.
+    It must grow with every variance; for records added or removed without limits it is enough that it does not fall
+    when all variances grow alike (a regular loss: residual-planner, Definition 4.1), as `Σv + 3 |v₀ − v₁|` does not. Of
+    marginals, the plan is then the best choice of noise on residuals; of other queries, that of any noise.
 
     Solved by cutting planes, which is fast where the loss is smooth. Where hundreds of variances tie at a kink, a gap
     of one per cent takes seconds, and a hundredth of that takes long: `LargestVariances`, `MaxVariance` or
