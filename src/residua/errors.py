@@ -18,6 +18,8 @@ A message is one sentence or two: what is wrong, which argument, and the remedy.
 
 import re
 import sys
+from collections import deque
+from collections.abc import MappingView
 from contextlib import suppress
 from types import FrameType
 from typing import Any
@@ -38,7 +40,7 @@ def _without_data(text: str, frame: FrameType | None) -> str:
         if frame.f_globals.get("__name__", "").startswith("residua"):
             for value in [*frame.f_locals.values()]:
                 with suppress(Exception):  # what is too deep or damaged to be written is in no sentence
-                    if isinstance(value, list | tuple | dict | set | frozenset):
+                    if isinstance(value, list | tuple | dict | set | frozenset | deque | MappingView):
                         text = _without_collection(text, value)
                     elif not isinstance(value, type) and any(hasattr(value, name) for name in _FOREIGN):
                         text = _without_column(text, value)

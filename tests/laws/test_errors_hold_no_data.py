@@ -1,5 +1,7 @@
 """Frames and arrays that are given where something else belongs are named in the error, and none of them is shown."""
 
+from collections import deque
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -26,6 +28,9 @@ DATA = {
     "dictionary": {"name": ["Anna Schmidt"]},
     "frames": [pd.DataFrame(NAMES)],
     "nested": {"name": {0: "Anna Schmidt"}},
+    "values": NAMES.values(),
+    "items": NAMES.items(),
+    "queue": deque([{"name": "Anna Schmidt"}]),
     "pairs": [("Anna Schmidt", "F32.1"), ("Bob", "X")],
 }
 CALLS = {
