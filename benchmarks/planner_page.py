@@ -3,8 +3,8 @@
     .venv-test/bin/python -m benchmarks.planner_page
 
 The goal is 100 ms for 92 tables and 300 ms for 5,051. A change is another budget, typed into its field; the time ends
-with the frame in which the figures of that change, pictures included, are drawn. What planning takes in the process is
-beside it, in CPU time.
+with the frame in which the figures of that change, pictures included, are drawn. Where others use the machine, too, the
+shortest time says most; what the page and the planning process take in CPU time is beside it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from residua.ui.worker import answer
 
 PLACE = demo_folder() / "adult.toml"
 FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync"]
-CHANGES = 15
+CHANGES, WARM = 15, 3
 # Milliseconds from the input event until a frame shows an answer whose figures are new.
 CHANGED = """value => new Promise((done, fail) => {
   const [field, answer, facts] = ["amount", "answer", "errors"].map(id => document.getElementById(id));
@@ -49,13 +49,20 @@ def cases() -> dict[str, dict[str, Any]]:
     return {"Adult, 92 tables": adult, "100 attributes, 5,051 tables": wide | {"privacy": {"rho": 0.5}}}
 
 
-def changes(page: Page) -> list[float]:
-    """The times of changes on the step of accuracy, with a table drawn and its cells judged."""
+def changes(page: Page) -> tuple[list[float], float]:
+    """The times of changes on the step of accuracy, with a table drawn and its cells judged; CPU time of the page."""
     page.wait_for_selector("#errors table", timeout=60_000)
     page.click("[data-step=accuracy]")
     page.fill("#people", "48,842")
     page.wait_for_selector("#answer[aria-busy=false] .preview figure")
-    return [page.evaluate(CHANGED, f"{0.3 + 0.01 * i:.2f}") for i in range(CHANGES)][3:]  # the first ones warm up
+    inside = page.context.new_cdp_session(page)
+    inside.send("Performance.enable", {"timeDomain": "threadTicks"})
+    times, used = [], []
+    for i in range(CHANGES):
+        times.append(page.evaluate(CHANGED, f"{0.3 + 0.01 * i:.2f}"))
+        metrics = inside.send("Performance.getMetrics")["metrics"]
+        used.append(next(one["value"] for one in metrics if one["name"] == "TaskDuration"))
+    return times[WARM:], 1000 * (used[-1] - used[WARM - 1]) / (CHANGES - WARM)
 
 
 def main() -> None:
@@ -74,16 +81,24 @@ def main() -> None:
                     assert link is not None
                     page = browser.new_page()
                     page.goto(link[0])
-                    times = changes(page)
+                    times, used = changes(page)
                     page.close()
                 finally:
                     server.terminate()
             request = {"task": "plan", "folder": folder, "name": "spec.toml", "content": content}
             request["options"] = {"people": "48,842"}
             planned = 1000 * seconds(lambda request=request: answer(request), 0.2)
-            rows.append([name, f"{statistics.median(times):.0f}", f"{max(times):.0f}", f"{planned:.0f}"])
+            seen = min(times), statistics.median(times), max(times)
+            rows.append([name, *(f"{value:.0f}" for value in (*seen, used, planned))])
         browser.close()
-    head = ["what", "in the browser, median ms", "longest of 12, ms", "planning and facts, CPU ms"]
+    head = [
+        "what",
+        "in the browser, shortest of 12, ms",
+        "median",
+        "longest",
+        "page, CPU ms",
+        "planning and facts, CPU ms",
+    ]
     print_rows("A change on the planner page", head, rows)
 
 

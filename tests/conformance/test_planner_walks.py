@@ -236,6 +236,24 @@ def test_a_draft_is_found_at_another_port(page: Page, server, browser: Browser) 
         another.process.communicate()
 
 
+def test_a_data_file_is_opened_wherever_it_is_dropped_or_chosen(page: Page) -> None:
+    """On the field for it, anywhere on the page, or by Open…: its header, never a record."""
+    page.get_by_role("button", name="New").click()
+    make = """([name, text]) => {
+      const held = new DataTransfer();
+      held.items.add(new File([text], name));
+      return held;
+    }"""
+    for where, name, header in ((".drop", "people.csv", "region;sex"), ("body", "more.csv", "sex,town")):
+        held = page.evaluate_handle(make, [name, f"{header}\nAlice,3\n"])
+        page.dispatch_event(where, "drop", {"dataTransfer": held})
+        expect(page.locator("#status")).to_contain_text(f"of {name}: only the header was read")
+    page.set_input_files("#chosen", {"name": "last.csv", "mimeType": "", "buffer": b"year\n2026\n"})
+    expect(page.locator("#attributes .name")).to_have_text(["region", "sex", "town", "year"])
+    assert "Alice" not in page.content()
+    planned(page)
+
+
 def test_tables_are_ordered_by_dragging(page: Page) -> None:
     step(page, "tables")
     page.click("#add-table")
@@ -405,7 +423,7 @@ def walk_release(page: Page) -> None:
         expect(page.locator(".preview figure")).to_be_visible()
         assert page.evaluate(CUT) == []
         check_accessible(page)
-    page.get_by_label("As it could be true").check()
+    page.get_by_label("Without negative counts").check()
     expect(page.locator(".preview figure")).to_be_visible()
     page.get_by_label("The", exact=True).select_option("mean")
     page.get_by_label("Column").select_option("age")

@@ -18,6 +18,7 @@ from residua.privacy import ZCDP, PureDP, describe
 from residua.privacy.costs import brief
 from residua.privacy.guarantees import guarantee_to_body
 from residua.report.alternatives import alternatives
+from residua.report.odds import secret
 from residua.screen import PlainTable, text_of
 from residua.workload import Workload, term_title
 
@@ -181,7 +182,7 @@ def promises(plan: Plan) -> dict[str, str]:
     noise = "" if isinstance(plan.guarantee, PureDP | ZCDP) else f" (rho {plan.unit_pcost / 2:.5g})"
     return {
         mark("guarantee"): f"{brief(plan.guarantee)}{noise}",
-        mark("protects"): str(plan.unit),
+        mark("hides"): secret(plan.unit),
         mark("objective"): plan.objective,
         mark("gap"): proof(plan).removeprefix("proven ") if plan.gap else proof(plan),
     }

@@ -62,8 +62,8 @@ def _beside(plans: list[Plan]) -> dict[str, Any]:
     rows = list(islice(side_by_side(plans), ROWS + 1))
     return {
         "plans": [
-            {"guarantee": brief(plan.guarantee), "protects": str(plan.unit), "guess": protection(plan).guess}
-            for plan in plans
+            {"guarantee": brief(plan.guarantee), "hides": shield.unit, "guess": shield.guess}
+            for plan, shield in ((plan, protection(plan)) for plan in plans)
         ],
         "rows": [{"table": title, "stddevs": stddevs} for title, _, stddevs in rows[:ROWS]],
         "more": len(rows) > ROWS,

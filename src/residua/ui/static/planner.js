@@ -352,7 +352,7 @@ function Page() {
   if (!work) return null;
   const begun = work.form.attributes.length > 0;
   const file = state.demo ? `${state.name}, the bundled example` : state.name;
-  const sections = state.sections.length ? ` · its settings for ${state.sections.join(", ")} are kept` : "";
+  const sections = state.sections.length ? ` · its settings for ${state.sections.map((each) => (each === "source" ? "data" : each)).join(" and ")} are kept` : "";
   return html`<a class="skip" href="#answer">Skip to the picture</a>
     <header class="top"><div class="bar">
       <div class="title"><h1>Planner</h1><p id="file">${file}${sections}</p></div>

@@ -24,17 +24,17 @@ export function Released({ release, post, alert }) {
     ${alert}
     <main class="desk released"><div class="ask">
         <h2>What was published</h2><p>${release.said}</p>
-        <p class="hint">${release.guarantee}. Everything here comes from the release: no data is read, nothing is spent.</p>
+        <p class="hint">Guarantee: ${release.guarantee}. Everything here comes from the release: no data is read, nothing is spent.</p>
         <${Text} label="Find a table" type="search" id="find" value=${sought} told=${seek} />
         <ul class="pick" id="released-tables">${listed.slice(0, 200).map((one) => html`<li key=${title(one.names)}><button type="button" aria-current=${one.names === names ? "true" : undefined} onClick=${() => choose(one.names)}><span>${shortened(title(one.names), 60)}</span><small>${whole(one.cells)}</small></button></li>`)}</ul>
         ${listed.length > 200 && html`<p class="hint">and ${whole(listed.length - 200)} more; search for one.</p>`}
       </div><div class="see">
         <section class="preview" aria-labelledby="h-table" aria-busy=${table ? "false" : "true"}><header><h2 id="h-table">${title(names)}</h2>
-          ${release.projects && html`<${Tick} label="As it could be true: no negative counts, sums that agree" checked=${projected} told=${project} />`}</header>
+          ${release.projects && html`<${Tick} label="Without negative counts, with sums that agree" checked=${projected} told=${project} />`}</header>
           ${!table && html`<p class="hint">${projected ? "Looking for the nearest tables that agree; this can take a minute …" : "…"}</p>`}
           ${table?.error && html`<p class="wrong">${table.error}</p>`}
           ${table?.picture && html`<${Picture} picture=${table.picture} name=${`Chart: ${title(names)}`} />`}
-          ${table?.rows && html`<${Fold} summary="Numbers" open=${!table.picture}>${() => html`<${Figures} caption=${title(names)} head=${table.head} texts=${names.length} hidden rows=${rows(table)} />${table.more > 0 && html`<p class="hint">and ${whole(table.more)} more; residua table writes all.</p>`}`}<//><p class="hint">${table.note}</p>`}
+          ${table?.rows && html`<${Fold} summary="Numbers" open=${!table.picture}>${() => html`<${Figures} caption=${title(names)} head=${table.head} texts=${names.length} hidden rows=${rows(table)} />${table.more > 0 && html`<p class="hint">and ${whole(table.more)} more; residua table writes all.</p>`}<p class="hint">${table.note}</p>`}<//>`}
         </section>
         <${Quote} release=${release} post=${post} />
       </div></main>
