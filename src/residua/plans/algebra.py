@@ -9,7 +9,8 @@
 
 Under pure DP a measured row with Laplace noise has the precision τ = ε². A coarser answer can be computed from a finer
 one, exactly (with probability ε²/ε'² as it is, else with Laplace noise added), so that the algebra is the same row by
-row (`matrix/laplace.py`). Only prices differ: ε and what is left of it, √(ε'² − ε²), add up to more than ε'.
+row (`matrix/laplace.py`). Only prices differ: ε and what is left of it, √(ε'² − ε²), add up to more than ε', and
+`p + q` is one plan as precise as both, √(ε² + ε'²), which costs less than running both, ε + ε'.
 
 Product plans that measure every attribute by one strategy have closed forms for any number of attributes
 (`product/algebra.py`), and so have plans over one tree with one strategy (`product/algebra.py`). Plans for any queries,
@@ -140,10 +141,10 @@ class ElementwiseAlgebra(Generic[P]):
     lacking: Callable[[Floats, Floats], Floats] = _left
 
     def compose(self, first: P, second: P) -> P:
-        """The plan that runs both and pools what they measure."""
+        """The plan that is as precise as both, pooled; with normal noise it is what running both comes to."""
         like, (a, b) = self.aligned([first, second])
         workload = first.workload + second.workload if first.workload and second.workload else None
-        return self.plan_of(like, a + b, "both plans together", workload)
+        return self.plan_of(like, a + b, "as precise as both plans together", workload)
 
     def can_answer(self, plan: P, other: P) -> bool:
         """Whether what `other` releases can be computed from what `plan` releases."""
