@@ -15,13 +15,25 @@ RELEASES = int(os.environ.get("RESIDUA_RANDOM_RELEASES", "200"))
 
 
 def random_release(random, folder, records=None, budget=None):
-    """A release of up to six attributes of up to eight values, few records, any budget, and its data."""
+    """A release of up to six attributes of up to eight values, few records or none, any budget, and its data.
+
+    Some have an attribute that another decides or copies, some a rule that makes cells impossible.
+    """
     sizes = random.integers(1, 9, int(random.integers(1, 7)))
-    records = int(random.choice([1, 5, 20, 200, 1304])) if records is None else records
+    records = int(random.choice([0, 1, 5, 20, 200, 1304])) if records is None else records
+    if len(sizes) > 1 and random.random() < 0.2:
+        sizes[1] = sizes[0]
     codes = [np.minimum((random.random(records) ** random.choice([1, 2, 6]) * n).astype(int), n - 1) for n in sizes]
+    impossible = []
     if len(sizes) > 1 and random.random() < 0.5:
         codes[1] = codes[0] % sizes[1]  # one attribute decides another
+    elif len(sizes) > 1 and sizes[0] > 1 and random.random() < 0.5:
+        codes[0] = np.where(codes[1] == 0, codes[0] // 2, codes[0])
+        names = rs.Domain.of_sizes(sizes.tolist()).names
+        impossible = [{names[0]: list(range((int(sizes[0]) + 1) // 2, int(sizes[0]))), names[1]: 0}]
     domain = rs.Domain.of_sizes(sizes.tolist())
+    if impossible:
+        domain = rs.Domain({name: domain[name] for name in domain.names}, impossible=impossible)
     data = pa.table(dict(zip(domain.names, codes, strict=True)))
     budget = budget or rs.ApproxDP(float(10 ** random.uniform(-2.5, 1)), 1e-9)
     workload = rs.marginals(domain, ways=list(range(int(random.integers(1, min(3, len(sizes)) + 1)) + 1)))
@@ -40,8 +52,10 @@ def test_no_estimate_of_a_small_release_is_negative_or_no_number(tmp_path, part)
     for number in range(part * RELEASES // 4, (part + 1) * RELEASES // 4):
         random = np.random.default_rng([7, number])
         release, codes, records = random_release(random, tmp_path)
-        total = records if number % 2 else None
-        estimated = rs.estimate(release, total=total)
+        total = records if number % 2 and records else None
+        single = tuple(release.domain.names[:1])
+        known = {single: counted(codes, release.domain.sizes[:1], (0,))} if number % 4 == 3 and records else None
+        estimated = rs.estimate(release, total=total, known=known)
         for members in (s for k in (1, 2, 3) for s in combinations(range(len(codes)), k)):
             names = [release.domain.names[i] for i in members]
             table = estimated.estimates(names)
@@ -64,7 +78,7 @@ def test_at_a_budget_that_tells_nothing_the_tables_are_small_and_say_so(tmp_path
         far.append(float(np.abs(table.estimates - counted(codes, table.estimates.shape, (0,))).sum()) / records)
         said += "the total is not known" in table.note
     assert np.median(far) <= 2
-    assert said >= 5
+    assert said >= 4
 
 
 def shares(records, rho):

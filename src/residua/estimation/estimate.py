@@ -16,7 +16,7 @@ from residua.errors import PlanError
 from residua.estimation.fit import Fitted, Progress, fitted
 from residua.estimation.folder import load_estimates, save_estimates
 from residua.estimation.intervals import estimated_ends
-from residua.estimation.observed import Members, Observed, Public, observed_of, simulated
+from residua.estimation.observed import Members, Observed, Public, copies_in, observed_of, simulated
 from residua.estimation.rows import SyntheticRows, rows_of
 from residua.estimation.statement import BOUNDED, MODEL_BASED, estimation_statement
 from residua.estimation.tables import ODD, EstimatedTables, TableAccuracy, accuracy_of
@@ -129,9 +129,9 @@ class Estimated(Exported, MadeFrom):
 
     def accuracy(self, attributes: Sequence[str]) -> TableAccuracy:
         """How accurate the table of these attributes is estimated to be, and what it rests on."""
-        members, _ = self._members(attributes)
-        interactions = self._tables.interactions(members)
-        return accuracy_of(self.domain, self.domain.listed(attributes), interactions, self.fitted)
+        members, tables = self._members(attributes)[0], self._tables
+        interactions = tables.interactions(tables.copies.originals(members))
+        return accuracy_of(self.domain, self.domain.listed(attributes), interactions, self.fitted, tables.copies)
 
     def _product(self, names: tuple[str, ...], *asked: Any) -> EstimatedTable:
         return replace(cast("EstimatedTable", super()._product(names, *asked)), accuracy=self.accuracy(names))
@@ -185,7 +185,8 @@ class Estimated(Exported, MadeFrom):
         Example:
             >>> import pyarrow as pa, residua as rs, tempfile
             >>> domain = rs.Domain({"sex": ["F", "M"], "age": rs.Integers(0, 4), "job": ["no", "yes"]})
-            >>> data = pa.table({"sex": ["F", "M"] * 500, "age": [0, 1, 2, 1, 0] * 200, "job": ["no", "yes"] * 500})
+            >>> job = ["no"] * 300 + ["yes"] * 700
+            >>> data = pa.table({"sex": ["F", "M"] * 500, "age": [0, 1, 2, 1, 0] * 200, "job": job})
             >>> plan = rs.plan(rs.marginals(domain, ways=[1, 2]), rs.ZCDP(0.1))
             >>> with tempfile.TemporaryDirectory() as folder:
             ...     release = rs.measure(plan, data, ledger=rs.Ledger(f"{folder}/l", rs.ZCDP(0.1)))
@@ -291,7 +292,8 @@ def estimate(
     Example:
         >>> import pyarrow as pa, residua as rs, tempfile
         >>> domain = rs.Domain({"sex": ["F", "M"], "age": rs.Integers(0, 4), "job": ["no", "yes"]})
-        >>> data = pa.table({"sex": ["F", "M"] * 500, "age": [0, 1, 2, 1, 0] * 200, "job": ["no", "yes"] * 500})
+        >>> job = ["no"] * 300 + ["yes"] * 700
+        >>> data = pa.table({"sex": ["F", "M"] * 500, "age": [0, 1, 2, 1, 0] * 200, "job": job})
         >>> plan = rs.plan(rs.marginals(domain, ways=[1, 2]), rs.ZCDP(0.1))
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     release = rs.measure(plan, data, ledger=rs.Ledger(f"{folder}/l", rs.ZCDP(0.1)))
@@ -317,7 +319,9 @@ def fitted_of(
     observed: Observed, public: Public, total: float, variance: float, progress: Progress | None = None
 ) -> Fitted:
     """Singles and pairs, and how strong larger interactions are."""
-    fit = fitted(observed, public, total, variance, progress)
+    copies = copies_in(observed, public, total)
+    fit = fitted(copies.without(observed), public, total, variance, progress)
+    fit.copy(copies)
     tables = EstimatedTables(observed, public, fit)
     for size in range(3, _MOST_WAYS + 1):
         prior = tables.prior(size)

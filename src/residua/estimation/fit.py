@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations, permutations
 
@@ -26,9 +26,9 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.estimation.mixture import THRESHOLD, Mixture, Pairs, Target, Values, first_shares, fit_mixture
-from residua.estimation.observed import Members, Observed, Public, Supposed, simulated
+from residua.estimation.observed import Copies, Members, Observed, Public, Supposed, simulated
 from residua.estimation.raking import Progress as Progress, agreeing, raked
-from residua.estimation.shrinkage import Posterior, Prior, decided, guarded, pooled_prior, shrunk
+from residua.estimation.shrinkage import SCALES, Posterior, Prior, decided, expected, guarded, pooled_prior, shrunk
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.modes import centred
 
@@ -82,6 +82,7 @@ def absorbed_shares(truth: Supposed, fits: Sequence[tuple[Observed, Mixture]], t
 MOST_CELLS = 18_000_000  # of all pairs
 _GROUPS = 512  # of an attribute's values, of which the mixture tells no more
 _DOUBT = {1: 0.0, 2: 2.0}  # standard deviations beyond which measurements win, of singles and pairs
+SAMPLED = 48  # tables that a prior is learned from
 _DROWNED = 2.0  # standard deviations of the square that deviations must be above noise to be seen at all
 _SURE = 100.0  # how much more precise than anything measured a public fact counts in the mixture
 _FLOOR, _FLOOR_NOISE = 0.02, 0.1  # of the model, and of the noise: no cell is estimated below the lesser
@@ -135,6 +136,22 @@ class Fitted:
     def pair(self, i: int, j: int) -> Floats:
         """A pair's table."""
         return self.pairs[i, j]
+
+    def copy(self, copies: Copies) -> None:
+        """Fills in the tables of attributes that are others under other names."""
+        for members in (s for k in (1, 2) for s in combinations(range(len(self.values.sizes)), k)):
+            own, at = copies.originals(members), (members[0], members[-1])
+            if own == members:
+                continue
+            table = copies.table(members, self.single(own[0]) if len(own) == 1 else self.pair(*own))
+            if len(members) == 1:
+                self.singles[self.values.of(members[0])] = table
+            else:
+                self.pairs[at] = table
+            for noted in (self.errors, self.kept, self.doubt):
+                noted[at] = noted[at[::-1]] = noted[own[0], own[-1]]
+            if len(own) < len(members):
+                self.doubt[at] = self.doubt[at[::-1]] = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,13 +235,15 @@ def fitted(
 class _Notes:
     """What is noted of each single and pair while it is shrunk, (attributes, attributes) each, filled in.
 
-    `absorbed` is given: the share of the noise that the model has followed.
+    `absorbed` is given: the share of the noise that the model has followed. `hidden`: pairs whose deviations from
+    their models noise hides, and those models.
     """
 
     errors: Floats
     kept: Floats
     doubt: Floats
     absorbed: Floats
+    hidden: list[tuple[Members, Floats]] = field(default_factory=list)
 
 
 def _both(members: Members) -> tuple[Members, ...]:
@@ -333,7 +352,19 @@ class _Fitting:
             pairs[members] = known
             if number % 200 == 0:
                 self.say("shrinking pairs", number, d * (d - 1) // 2)
+        self._drowned(notes)
         return pairs
+
+    def _drowned(self, notes: _Notes) -> None:
+        """Pairs whose deviations noise hides err by what all of them say together; one alone says next to nothing."""
+        looked = notes.hidden[:: max(1, len(notes.hidden) // SAMPLED)]
+        own = [(self.observed.residual(s) - centred(m), m, self.observed.cell_variance(s)) for s, m in looked]
+        prior = pooled_prior(own) if own else np.zeros(SCALES)
+        for members, model in notes.hidden:
+            followed = float(notes.absorbed[members]) * self.observed.variance(members)
+            error = expected(model, prior) + followed * self.observed.directions(members)
+            for at in _both(members):
+                notes.errors[at] = min(float(notes.errors[at]), error)
 
     def _shrunk(self, members: Members, model: Floats, notes: _Notes) -> Floats:
         """A single or a pair between model and measurement, the model itself where nothing was measured; noted."""
@@ -347,4 +378,6 @@ class _Fitting:
         for at in _both(members):
             notes.kept[at], notes.doubt[at] = own.kept, own.doubt
             notes.errors[at] = own.posterior.variance + share * noise
+        if len(members) > 1 and own.doubt < _DROWNED:
+            notes.hidden.append((members, model))
         return above_floor(model, own.posterior, self.observed.cell_variance(members))

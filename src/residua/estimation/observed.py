@@ -5,23 +5,29 @@ every axis. Residuals of different sets are orthogonal, so that the squared leng
 `Σ_{S⊆A} Π_{i∈A∖S} 1/n_i · ‖noise of residual S‖²`, for any noise. Plans of plain tables measure residuals; for other
 plans this identity gives the variance of each from those of the marginals. A release can be simulated from estimates,
 with noise as in the real one, to see how far estimates are from the truth.
+
+An attribute that is another under other names (a code and its label) says of every table what the other says, once
+more. Of the residual y of a table of both, the cells that agree are `1 − 2/n` times the residual of one of them alone,
+with noise that is alike in all its directions: `Lᵀ y / (1 − 2/n)`, variance `σ² / (1 − 2/n)`, L the table of both from
+that of one.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import cast
 
 import numpy as np
+from scipy.optimize import linear_sum_assignment
 
 from residua.domain import Domain, impossible_cells
 from residua.domain.facts import Fact
 from residua.errors import PlanError
 from residua.estimation.mixture import Pairs, Values
-from residua.linalg.arrays import Booleans, Floats
+from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.linalg.lattice import SetFamily, subsets
 from residua.linalg.modes import centred
 from residua.plans.product.set_estimator import FamilyEstimator, Reconstruction
@@ -200,3 +206,91 @@ def simulated(
         return own + centred(random.standard_normal(own.shape)) * math.sqrt(variances[members])
 
     return Observed(domain, variances, residual)
+
+
+_MOST_VALUES = 1_000  # of attributes that are compared
+_AGREE, _CLEAR = 3.0, 20.0  # standard deviations of the records that disagree: at most, and were they independent
+_SCATTERED = 4.0  # standard deviations of the squares of cells that disagree, at most
+
+
+@dataclass(frozen=True, eq=False)
+class Copies:
+    """Attributes that are an earlier one under other names.
+
+    Args:
+        sizes: how many values each attribute has, (attributes,).
+        of: position of a copy → that of the original, and which of its values each value is, (values,).
+    """
+
+    sizes: Integers
+    of: Mapping[int, tuple[int, Integers]] = field(default_factory=dict)
+
+    def original(self, i: int) -> tuple[int, Integers]:
+        """What an attribute copies, or itself, and which of its values each value is."""
+        return self.of.get(i) or (i, np.arange(self.sizes[i]))
+
+    def originals(self, members: Members) -> Members:
+        """The same attributes, those that are copies replaced by what they copy."""
+        return tuple(sorted({self.original(i)[0] for i in members}))
+
+    def table(self, members: Members, own: Floats) -> Floats:
+        """The table of these attributes from that of their originals."""
+        agree, at = np.array(True), dict[int, Integers]()
+        for i, values in zip(members, np.indices(self.sizes[list(members)].tolist(), sparse=True), strict=True):
+            original, places = self.original(i)
+            place = places[values]
+            agree = agree & (at.setdefault(original, place) == place)
+        return np.where(agree, own[tuple(at[i] for i in sorted(at))], 0.0)
+
+    def without(self, observed: Observed) -> Observed:
+        """What was measured, all of it said of the originals."""
+        told: dict[Members, list[tuple[Members, float, float]]] = {}
+        for members, variance in observed.variances.items():
+            base = self.originals(members)
+            twice = {i for i in self.of if i in members and len(base) < len(members)}
+            share = 1.0 - sum(2.0 / float(self.sizes[i]) for i in twice)
+            if len(members) - len(base) <= 1 and share > 0:
+                told.setdefault(base, []).append((members, share, share / max(variance, 1e-300)))
+
+        def residual(base: Members) -> Floats:
+            whole = sum(precision for *_, precision in told[base])
+            return np.asarray(sum(self._own(s, observed) * p / share / whole for s, share, p in told[base]))
+
+        variances = {base: 1.0 / sum(precision for *_, precision in parts) for base, parts in told.items()}
+        return replace(observed, variances=variances, residual=residual) if self.of else observed
+
+    def _own(self, members: Members, observed: Observed) -> Floats:
+        """What a residual says of that of its originals: the cells that agree."""
+        residual, base = observed.residual(members), self.originals(members)
+        for axis, i in enumerate(members):
+            residual = residual.take(np.argsort(self.original(i)[1]), axis=axis)
+        axes = "".join(chr(97 + base.index(self.original(i)[0])) for i in members)
+        return centred(np.einsum(f"{axes}->{''.join(sorted(set(axes)))}", residual))
+
+
+def copies_in(observed: Observed, public: Public, total: float) -> Copies:
+    """The attributes that others copy, as far as what was measured shows; none of which something is public.
+
+    Of a pair, as many values each: the records that disagree are no more than noise explains, nor do their cells vary
+    more than it; and noise is a twentieth of what they would be without any dependence.
+    """
+    domain, of = observed.domain, dict[int, tuple[int, Integers]]()
+    ruled = {i for rule in domain.impossible for i in domain.positions(rule.names)}
+    apart = ruled | {i for fact in public.facts for i in fact.members}
+    for i, j in sorted(observed.sets(2)):
+        n, variance = int(domain.sizes[i]), observed.variance((i, j))
+        noise = math.sqrt(variance * (n - 1))  # of the number of records that agree
+        if {i, j} & {*of, *apart} or n != int(domain.sizes[j]) or not 0 < noise * _CLEAR < total or n > _MOST_VALUES:
+            continue
+        if not {(i,), (j,)} <= observed.variances.keys():
+            continue
+        one, other = (observed.residual((k,)) / n + total / n**2 for k in (i, j))
+        table = observed.residual((i, j)) + one[:, None] + other - total / n**2
+        places = linear_sum_assignment(table, maximize=True)[1]
+        independent = total - float(one @ other[places]) * n**2 / total
+        table[np.arange(n), places] = 0.0
+        of_cell = observed.cell_variance((i, j)) + sum(observed.cell_variance((k,)) for k in (i, j)) / n**2
+        most = of_cell * (n * (n - 1) + _SCATTERED * math.sqrt(2.0 * n * (n - 1)))
+        if table.sum() <= _AGREE * noise and independent >= _CLEAR * noise and float((table**2).sum()) <= most:
+            of[j] = i, np.argsort(places)
+    return Copies(domain.sizes, of)

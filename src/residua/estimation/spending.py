@@ -83,7 +83,7 @@ def _passed_on(tables: EstimatedTables, members: Members, cells: float) -> float
     interactions = tables.interactions(members)
     interactions[members] = replace(interactions[members], error=0.0, exact=True)
     names = tuple(tables.observed.domain.names[i] for i in members)
-    return MEAN * cells * accuracy_of(tables.observed.domain, names, interactions, tables.fitted).rmse
+    return MEAN * cells * accuracy_of(tables.observed.domain, names, interactions, tables.fitted, tables.copies).rmse
 
 
 def _filled(shares: Floats, floor: Floats, whole: float) -> Floats:

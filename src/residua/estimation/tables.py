@@ -9,20 +9,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 
 import numpy as np
 
 from residua.domain import Domain
 from residua.domain.facts import listed
-from residua.estimation.fit import Fitted, above_floor, judged
-from residua.estimation.observed import Members, Observed, Public
+from residua.estimation.fit import SAMPLED, Fitted, above_floor, judged
+from residua.estimation.observed import Copies, Members, Observed, Public, copies_in
 from residua.estimation.raking import raked
 from residua.estimation.shrinkage import Prior, decided, expected, pooled_prior, shrunk
 from residua.linalg.arrays import Floats
 from residua.linalg.modes import centred
 
-_SAMPLED = 48
 _SURELY = 4.0  # standard deviations: the noise of larger tables is large, and a little of it by mistake is much
 
 
@@ -52,14 +52,24 @@ class EstimatedTables:
     """The tables of one estimation.
 
     Args:
-        observed: what the release says of residuals.
+        told: what the release says of residuals.
         public: what is known.
         fitted: singles and pairs.
     """
 
-    observed: Observed
+    told: Observed
     public: Public
     fitted: Fitted
+
+    @cached_property
+    def copies(self) -> Copies:
+        """Attributes that are others under other names."""
+        return copies_in(self.told, self.public, self.fitted.total)
+
+    @cached_property
+    def observed(self) -> Observed:
+        """What the release says, without copies."""
+        return self.copies.without(self.told)
 
     def table(self, members: Members) -> Floats:
         """The table of these attributes (positions, increasing)."""
@@ -73,7 +83,12 @@ class EstimatedTables:
         tables: dict[Members, tuple[Floats, Interaction]] = {}
         for size in range(len(members) + 1):
             for subset in combinations(members, size):
-                tables[subset] = self._small(subset) if size < 3 else self._raked(subset, tables)
+                own = self.copies.originals(subset)
+                if own != subset:
+                    table, interaction = self._all(own)[own]
+                    tables[subset] = self.copies.table(subset, table), interaction
+                else:
+                    tables[subset] = self._small(subset) if size < 3 else self._raked(subset, tables)
         return tables
 
     def _small(self, members: Members) -> tuple[Floats, Interaction]:
@@ -119,7 +134,7 @@ class EstimatedTables:
     def prior(self, size: int) -> Prior | None:
         """The prior of the interactions of this many attributes, from a sample of those measured."""
         sets = list(self.observed.sets(size))
-        sample = sets[:: max(1, len(sets) // _SAMPLED)]
+        sample = sets[:: max(1, len(sets) // SAMPLED)]
         parts = []
         for members in sample:
             deviation, model = self.deviation(members)
@@ -197,9 +212,9 @@ def _passed_on(errors: dict[Members, float], members: Members, sizes: dict[int, 
 
 
 def accuracy_of(
-    domain: Domain, asked: tuple[str, ...], interactions: dict[Members, Interaction], fitted: Fitted
+    domain: Domain, asked: tuple[str, ...], interactions: dict[Members, Interaction], fitted: Fitted, copies: Copies
 ) -> TableAccuracy:
-    """The accuracy of the table of all attributes in `found`.
+    """The accuracy of the table of these attributes, from the interactions of those that they are or copy.
 
     Residuals are orthogonal, so the squared error is `Σ_S Π_{i∉S} 1/n_i · error_S`, summed over cells. Each error is
     the residual's own and what smaller ones pass on, as far as it is not as measured. Interactions of three or more
@@ -207,6 +222,7 @@ def accuracy_of(
     `fitted.concentrations`.
     """
     members = max(interactions, key=len)
+    called = {copies.original(i)[0]: domain.names[i] for i in reversed(domain.positions(asked))}
     sizes, concentrations = {i: int(domain.sizes[i]) for i in members}, fitted.concentrations
     own: dict[Members, float] = {}
     error, before, after = 0.0, 0.0, 0.0
@@ -221,7 +237,7 @@ def accuracy_of(
         error += whole / math.prod(sizes[i] for i in members if i not in subset)
         if not subset:
             continue
-        names = tuple(domain.names[i] for i in subset)
+        names = tuple(called.get(i, domain.names[i]) for i in subset)
         empty = any(sizes[i] == 1 for i in subset)
         if not empty:
             named["measured" if one.measured else "unmeasured"].append(names)
@@ -234,7 +250,7 @@ def accuracy_of(
             named["odd"].append(names)
     return TableAccuracy(
         asked,
-        math.sqrt(error / math.prod(sizes.values())),
+        math.sqrt(error / domain.cells(asked)),
         1.0 - after / before if before else None,
         tuple(named["measured"]),
         tuple(named["unmeasured"]),
