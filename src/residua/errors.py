@@ -18,59 +18,94 @@ A message is one sentence or two: what is wrong, which argument, and the remedy.
 
 import re
 import sys
-from collections import deque
-from collections.abc import MappingView
+from collections.abc import Iterator
 from contextlib import suppress
-from types import FrameType
+from datetime import date
+from inspect import CO_OPTIMIZED
+from numbers import Number
+from pathlib import Path
+from types import FrameType, FunctionType
 from typing import Any
 
 _LONGEST = 1_500
+_MOST_LOOKED_AT = 100  # of what a collection holds
 _FEW = 8  # texts or numbers, that may be shown together: a set of attributes, a range
-_QUOTED = re.compile(r"'([^']*)'")
-_FOREIGN = ("__array__", "__arrow_c_stream__", "__arrow_c_array__", "__dataframe__", "as_py")
+_COLUMNS = ("__array__", "__arrow_c_stream__", "__arrow_c_array__", "__dataframe__", "as_py")
+_COLLECTIONS = (list, tuple, dict, set, frozenset)
+_SHOWN = (str, int, float, complex, bytes, type, type(None), Number, Path, date, BaseException, FunctionType)
 
 
 def _without_data(text: str, frame: FrameType | None) -> str:
     """A sentence that names collections, and shows nothing of them: they may be data, given where others belong.
 
     Whichever argument or variable of ours was written into the sentence is named by its type, and so is a value that
-    stands in an array, a column or a frame. Text and numbers alone are shown, and tuples of a few: they were typed.
+    stands in an array, a column, a frame or a collection of anybody's making. Text and numbers alone are shown, and
+    tuples of a few: they were typed.
     """
     while frame is not None:
         if frame.f_globals.get("__name__", "").startswith("residua"):
-            for value in [*frame.f_locals.values()]:
+            for value in _variables(frame):
                 with suppress(Exception):  # what is too deep or damaged to be written is in no sentence
-                    if isinstance(value, list | tuple | dict | set | frozenset | deque | MappingView):
+                    if type(value) in _COLLECTIONS:
                         text = _without_collection(text, value)
-                    elif not isinstance(value, type) and any(hasattr(value, name) for name in _FOREIGN):
-                        text = _without_column(text, value)
+                    elif _is_foreign(value):
+                        text = _without_foreign(text, value)
         frame = frame.f_back
     return text
+
+
+def _variables(frame: FrameType) -> list[Any]:
+    """What a frame's variables hold. Older Pythons keep a copy of them with the frame: that would hold records."""
+    copied = frame.f_locals
+    values = [*copied.values()]
+    if sys.version_info < (3, 13) and frame.f_code.co_flags & CO_OPTIMIZED:  # not the variables of a module themselves
+        copied.clear()
+    return values
+
+
+def _is_foreign(value: Any) -> bool:
+    kind = type(value)
+    return not (isinstance(value, _SHOWN) or kind.__module__.startswith("residua") or kind.__name__.endswith("Type"))
 
 
 def _without_collection(text: str, value: Any) -> str:
     """Flat tuples of text and whatever holds numbers alone are shown, if they are short."""
     held = [*value.values()] if isinstance(value, dict) else [*value]
+    for each in held[:_MOST_LOOKED_AT]:
+        if type(each) not in _COLLECTIONS and _is_foreign(each):
+            text = _without_foreign(text, each)
     typed = int | float | str if isinstance(value, tuple) else int | float
     if (len(held) <= _FEW and all(isinstance(each, typed) for each in held)) or repr(next(iter(value))) not in text:
         return text
     return text.replace(repr(value), f"a {type(value).__name__}")
 
 
-def _without_column(text: str, value: Any) -> str:
-    kind = type(value).__name__
-    if type(value).__module__.startswith("pyarrow"):
+def _without_foreign(text: str, value: Any) -> str:
+    """Nothing of an array, a column, a frame, or an object of another library or the caller's."""
+    kind, is_column = type(value).__name__, any(hasattr(value, name) for name in _COLUMNS)
+    if type(value).__module__.startswith("pyarrow") and hasattr(value, "validate"):
         value.validate(full=True)  # raises where it is damaged, as a file was: to look into it would end the process
-    if "\n" in text or kind in text or "array(" in text:
+    if not is_column or "\n" in text or kind in text or "array(" in text:  # a frame may be computed to be written
         for written in (repr(value), str(value), repr(str(value))[1:-1]):
             text = text.replace(written, f"a {kind}") if not written.isalnum() else text
-    quoted = {*_QUOTED.findall(text)}
-    if not quoted or getattr(getattr(value, "dtype", None), "kind", "O") not in "OUSV":
-        return text
-    listed = next((getattr(value, name) for name in ("tolist", "to_list", "to_pylist") if hasattr(value, name)), list)
-    for cell in quoted & {each for each in listed() if isinstance(each, str)}:
-        text = re.sub(rf"(?:np\.str_\()?{re.escape(repr(cell))}\)?", "a value", text)
+    if "'" in text and kind != "mappingproxy":
+        for cell in {*_cells(value)}:
+            if repr(cell) in text:
+                parts = "|".join(map(re.escape, [repr(cell), *(f'"{part}"' for part in str(cell).split())]))
+                text = re.sub(rf"(?:np\.\w+\()?(?:{parts})\)?", "a value", text)
     return text
+
+
+def _cells(value: Any) -> Iterator[Any]:
+    """Every text in a column or collection, however deep; not the names of a frame's columns."""
+    value = getattr(value, "categories", value)  # of a type of categories
+    if isinstance(value, str | bytes):
+        yield value
+    elif hasattr(value, "__len__") and getattr(getattr(value, "dtype", None), "kind", "O") in "OUSV":
+        reads = [getattr(value, name, None) for name in ("tolist", "to_list", "to_pylist", "items")]
+        held: Any = () if hasattr(value, "columns") else next(filter(callable, reads), lambda: value)()
+        for each in () if isinstance(held, str | bytes) else held:
+            yield from _cells(each)
 
 
 def named(value: object) -> str:

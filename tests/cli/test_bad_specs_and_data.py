@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import residua as rs
-from tests.cli.command import DATA, RECORDS, SPEC, in_terminal, inside
+from tests.cli.command import DATA, RECORDS, SPEC, in_terminal, inside, process
 from tests.cli.mistakes import RELEASE, one_sentence, refused
 
 SPECS: dict[str, tuple[str, str, tuple[str, ...]]] = {
@@ -206,3 +206,15 @@ def test_data_that_changes_after_the_check_costs_the_debit_and_says_so(
     one_sentence(inside(*RELEASE, cwd=folder), "changed after it was checked", "of the ledger stands", "plan again")
     assert len(rs.Ledger(folder / "people.ledger").entries) == 1
     assert {path.name for path in folder.iterdir()} - {"people.csv"} == {"spec.toml", "people.ledger"}
+
+
+def test_an_expression_that_fails_is_one_line_and_holds_no_engine(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("pay\n1\n")
+    declared = '[domain.high]\nvalues = ["false", "true"]\nexpression = "pay > 5"\n'
+    (tmp_path / "spec.toml").write_text(
+        '[source]\npath = "a.csv"\n[privacy]\nrho = 1\n[ledger]\npath = "a.ledger"\n[[workload]]\nways = [1]\n'
+        + declared
+    )
+    done = process("release", "spec.toml", "--out", "out", cwd=tmp_path)
+    assert (done.code, len(done.err.strip().splitlines())) == (3, 1), done.err
+    assert "the expression of 'high' failed in DuckDB" in done.err

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import openpyxl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import tomli_w
 from typer.testing import CliRunner
 
 import residua as rs
@@ -171,3 +173,47 @@ def test_labels_that_are_not_utf_8_are_refused():
     """As a reader of Parquet hands them over, which takes the file's word for it."""
     with pytest.raises(DomainError, match="not encoded in UTF-8"):
         rs.CodeList(np.array([b"a1", b"\xb7\xb7"]))
+
+
+def test_codes_in_levels_have_names_too(tmp_path):
+    (tmp_path / "blocks.csv").write_text(
+        "block;tract;name\n01;9;Köln, Süd\n02;9;Kiel\n".encode("cp1252").decode("latin-1"), "latin-1"
+    )
+    blocks = rs.CodeList.from_file(tmp_path / "blocks.csv", levels=["tract"], names="name", encoding="cp1252")
+    assert {code: said.title[""] for code, said in blocks.words.meanings.items()} == {"01": "Köln, Süd", "02": "Kiel"}
+    (tmp_path / "parents.csv").write_text("code,parent,name\n01,9,Süd\n02,9,\n9,,Land\n")
+    parents = rs.CodeList.from_parents(tmp_path / "parents.csv", levels=["tract"], names="name")
+    assert {code: said.title[""] for code, said in parents.words.meanings.items()} == {"01": "Süd", "9": "Land"}
+    declared = {"codes": {"file": "parents.csv", "parent": "parent", "levels": ["tract"], "names": "name"}}
+    (tmp_path / "d.toml").write_text(
+        tomli_w.dumps({"domain": {"block": {**declared, "title": "Block", "meanings": {"02": "Nord"}}}})
+    )
+    block = rs.Domain.load(tmp_path / "d.toml")["block"]
+    assert {code: said.title[""] for code, said in block.words.meanings.items()} == {
+        "01": "Süd",
+        "02": "Nord",
+        "9": "Land",
+    }
+    assert (block.words.title[""], block.words.meanings.get("7")) == ("Block", None)
+
+
+def test_groups_are_called_by_the_names_of_an_sdmx_code_list(tmp_path):
+    codes = [{"id": "09162", "name": "München", "parent": "09"}, {"id": "01002", "name": "Kiel", "parent": "01"}]
+    groups = [{"id": "09", "names": {"de": "Bayern", "en": "Bavaria"}}, {"id": "01", "name": "Schleswig-Holstein"}]
+    (tmp_path / "k.json").write_text(json.dumps({"data": {"codelists": [{"id": "CL", "codes": [*codes, *groups]}]}}))
+    place = rs.CodeList.from_parents(tmp_path / "k.json", levels=["land"])
+    domain = rs.Domain({"place": place})
+    plan = rs.plan(rs.hierarchy(domain, "place"), rs.ZCDP(1e6))
+    data = pa.table({"place": ["09162"] * 2 + ["01002"]})
+    release = rs.measure(plan, data, ledger=rs.Ledger(tmp_path / "a.ledger", rs.ZCDP(1e6)))
+    release.export(tmp_path / "out", format="xlsx", language="de")
+    text = [
+        str(cell.value)
+        for sheet in openpyxl.load_workbook(tmp_path / "out" / "tables.xlsx")
+        for row in sheet
+        for cell in row
+    ]
+    assert {"München", "Kiel", "Bayern", "Schleswig-Holstein"} <= set(text)
+    assert release.count("place = 'München'").estimate == release.count({"place": "09162"}).estimate
+    with pytest.raises(rs.ResiduaError):
+        release.count("place = 'Bayern'")  # a group is no value

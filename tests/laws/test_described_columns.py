@@ -140,7 +140,7 @@ def test_code_lists_that_pysdmx_writes_are_read(tmp_path: Path, form: Format) ->
     read = rs.Categories.from_file(path)  # there is only one
     assert read.values == ("09162", "01002")
     assert read.words.meanings["09162"].title[""] == "München, Stadt"
-    assert parents_of_list(path, None) == (["09162", "01002"], ["", ""])
+    assert parents_of_list(path, None) == (["09162", "01002"], ["München, Stadt", "Kiel"], ["", ""])
 
 
 def test_what_we_publish_as_sdmx_declares_the_domain_again(tmp_path: Path) -> None:

@@ -79,6 +79,28 @@ def test_what_is_recognised_reads_the_same_records(tmp_path: Path, delimiter: st
 
 
 @pytest.mark.parametrize(
+    ("line_end", "encoding"), [("\r", "cp1252"), ("\r\n", "utf-16-le"), ("\n", "utf-16-be"), ("\r", "utf-8-sig")]
+)
+def test_files_of_old_and_odd_programs_are_recognised(tmp_path: Path, line_end: str, encoding: str) -> None:
+    text = line_end.join(["Ort;Größe;Tag", *["Köln;1,5;31.01.1990"] * 20, ""])
+    path = tmp_path / "odd.csv"
+    path.write_bytes(text.encode(encoding))
+    draft = source_of(path).drafted()
+    assert draft.kinds == {"Ort": "text", "Größe": "numbers", "Tag": "dates"}
+    plain = written(
+        tmp_path / "plain.csv", [["Ort", "Größe", "Tag"], *[["Köln", "1.5", "1990-01-31"]] * 20], ",", "utf-8"
+    )
+    assert Source.csv(path, **draft.notation).fingerprint() == source_of(plain).fingerprint()
+
+
+def test_the_line_that_tells_excel_the_delimiter_names_no_column(tmp_path: Path) -> None:
+    (tmp_path / "excel.csv").write_text("sep=;\nOrt;Tag\nKiel;3\n")
+    for read in (lambda: source_of(tmp_path / "excel.csv").drafted(), source_of(tmp_path / "excel.csv").columns):
+        with pytest.raises(SourceError, match="a line for Excel, 'sep=…'; remove that line"):
+            read()
+
+
+@pytest.mark.parametrize(
     "form", ["%d.%m.%Y", "%m/%d/%Y", "%Y/%m/%d", "%d. %B %Y", "%d-%b-%y", "%Y%m%d", "%d.%m.%Y %H:%M"]
 )
 def test_dates_are_read_as_the_calendar_has_them(tmp_path: Path, form: str) -> None:

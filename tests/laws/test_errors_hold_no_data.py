@@ -1,6 +1,8 @@
 """Frames and arrays that are given where something else belongs are named in the error, and none of them is shown."""
 
-from collections import deque
+from collections import Counter, deque, namedtuple
+from dataclasses import dataclass
+from types import MappingProxyType, SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -13,6 +15,19 @@ import residua as rs
 DOMAIN = rs.Domain({"a": ["x", "y"], "b": rs.Integers(0, 3)})
 ASKED = rs.marginals(DOMAIN, ways=[1])
 NAMES = {"name": ["Anna Schmidt", "Bob"], "diagnosis": ["F32.1", "X"]}
+Row = namedtuple("Row", "name diagnosis")
+
+
+@dataclass
+class Record:
+    name: str = "Anna Schmidt"
+
+
+class Patient:
+    def __repr__(self) -> str:
+        return "Anna Schmidt, F32.1"
+
+
 DATA = {
     "pandas": pd.DataFrame(NAMES),
     "series": pd.Series(NAMES["name"], name="name"),
@@ -32,7 +47,21 @@ DATA = {
     "items": NAMES.items(),
     "queue": deque([{"name": "Anna Schmidt"}]),
     "pairs": [("Anna Schmidt", "F32.1"), ("Bob", "X")],
+    "deque": deque(NAMES["name"]),
+    "counter": Counter(NAMES["name"]),
+    "named tuple": Row("Anna Schmidt", "F32.1"),
+    "keys": dict.fromkeys(NAMES["name"]).keys(),
+    "texts": dict(enumerate(NAMES["name"])).values(),
+    "proxy": MappingProxyType(NAMES),
+    "namespace": SimpleNamespace(name="Anna Schmidt"),
+    "record": Record(),
+    "object": Patient(),
+    "category type": pd.Series(NAMES["name"]).astype("category").dtype,
+    "bytes": bytearray(b"Anna Schmidt"),
+    "slice": slice("Anna Schmidt", "Bob"),
+    "several rows": pd.DataFrame(NAMES).set_index(["name", "diagnosis"]).index,
 }
+COLUMNS = {name: DATA[name] for name in ("series", "categories", "array", "index", "category type", "deque")}
 CALLS = {
     "domain": rs.Domain,
     "workload": rs.marginals,
@@ -53,8 +82,8 @@ CALLS = {
 }
 
 
-# A dictionary of lists declares a domain.
-CASES = [(call, data) for call in CALLS for data in DATA if (call, data) != ("domain", "dictionary")]
+NO_MISTAKE = [("domain", "dictionary"), ("domain", "proxy"), ("person", "deque"), ("person", "named tuple")]
+CASES = [(call, data) for call in CALLS for data in DATA if (call, data) not in NO_MISTAKE]
 
 
 @pytest.mark.parametrize(("call", "data"), CASES)
@@ -63,6 +92,23 @@ def test_no_row_is_quoted(call: str, data: str) -> None:
         CALLS[call](DATA[data])
     said = f"{caught.value} {caught.value!r} {caught.value.args}"
     assert not [text for text in ("Anna", "Bob", "F32") if text in said], said
+
+
+@pytest.mark.parametrize("data", COLUMNS)
+def test_no_value_of_a_column_is_quoted(data: str) -> None:
+    calls = {
+        "bins": rs.Bins,
+        "intervals": rs.Bins.of_intervals,
+        "amounts": lambda given: rs.clips(rs.plan(ASKED, rs.ZCDP(0.5)), "a", amounts=given, records=9),
+        "queries": lambda given: rs.queries(DOMAIN, given),
+        "sets": lambda given: rs.marginals(DOMAIN, sets=given),
+        "source": lambda given: rs.measure(rs.plan(ASKED, rs.ZCDP(0.5)), [*given] and given, ledger="no.ledger"),
+    }
+    for call in calls.values():
+        with pytest.raises((rs.ResiduaError, TypeError)) as caught:
+            call(COLUMNS[data])
+        said = f"{caught.value} {caught.value!r} {caught.value.args}"
+        assert not [text for text in ("Anna", "Schmidt", "Bob", "F32") if text in said], said
 
 
 def test_what_is_no_data_is_still_quoted() -> None:

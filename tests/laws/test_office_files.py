@@ -138,3 +138,20 @@ def test_damage_and_absent_libraries_are_one_sentence(
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(SourceError, match=rf"pip install 'residua\[{extra}\]'"):
         source_of(tmp_path / name).columns()
+
+
+def sheet(path: Path, rows: list[list[object]]) -> Path:
+    book = openpyxl.Workbook()
+    for row in rows:
+        book.worksheets[0].append(row)
+    book.save(path)
+    return path
+
+
+def test_a_sheet_is_drafted_with_the_kinds_of_its_columns_and_a_title_is_no_name(tmp_path: Path) -> None:
+    rows = [["Ort", "Tag", "Wert", "Anzahl", "Kreis"], *[["Kiel", dt.datetime(2024, 1, 31), 1.5, 7, "01002"]] * 3]
+    plain = source_of(sheet(tmp_path / "plain.xlsx", rows)).drafted()
+    assert plain.kinds == {"Ort": "text", "Tag": "dates", "Wert": "numbers", "Anzahl": "whole numbers", "Kreis": "text"}
+    with pytest.raises(SourceError, match=r"names 1 of 5 columns.*remove what is above"):
+        source_of(sheet(tmp_path / "title.xlsx", [["Bevölkerung 2024"], [], *rows])).drafted()
+    assert source_of(sheet(tmp_path / "one.xlsx", [["a"], [1]])).drafted().kinds == {"a": "whole numbers"}

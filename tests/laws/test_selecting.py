@@ -29,6 +29,7 @@ HOURS = 11  # and the other values
         (rs.between(8, None), [8, 9]),
         (np.int64(3), [3]),
         (np.arange(HOURS) == 4, [4]),
+        (np.array([8, 0], dtype=object), [0, 8]),
     ],
 )
 def test_a_choice_of_values(chosen: Any, places: list[int]) -> None:

@@ -306,10 +306,10 @@ class Bins(Attribute):
         cls, intervals: Sequence[Sequence[float]], labels: Sequence[str] = (), **policies: Unpack[LeveledPolicies]
     ) -> Bins:
         """Bins from (lower, upper) pairs, which must touch and not overlap; unknown, missing and levels as for all."""
-        intervals, labels = listed(intervals), listed(labels)
-        if isinstance(intervals, str) or not isinstance(intervals, Sequence):
+        given, labels = listed(intervals), listed(labels)
+        if isinstance(given, str) or not isinstance(given, Sequence):
             raise DomainError(f"intervals={named(intervals)} is not a list; give (lower, upper) pairs.")
-        pairs = [_numbers("intervals", pair) for pair in intervals]
+        pairs = [_numbers("intervals", pair) for pair in given]
         for pair in pairs:
             if len(pair) != 2:
                 raise DomainError(f"interval {list(pair)} is not a pair; give (lower, upper).")

@@ -13,14 +13,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.domain.attributes import Attribute, Label, Policies
-from residua.domain.described import is_description
+from residua.domain.described import is_description, parents_of_list
 from residua.domain.label_files import columns_of_file, levels_of_parents
-from residua.domain.labels import LabelArray, labels_of, packed_codes, packed_labels, unpacked_codes, unpacked_labels
+from residua.domain.labels import (
+    LabelArray,
+    labels_of,
+    packed_codes,
+    packed_labels,
+    text_of,
+    unpacked_codes,
+    unpacked_labels,
+)
 from residua.domain.levels import OTHER, Level, check_level_name, check_nested
 from residua.errors import DomainError
 
 if TYPE_CHECKING:
     from residua.domain.values import Lookup
+
+_KEYS = {"column", "child", "parent", "levels", "names", "encoding"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +95,14 @@ class CodeList(Attribute):
 
     @classmethod
     def from_file(
-        cls, path: str | Path, column: str | None = None, *, levels: Sequence[str] = (), **policies: Unpack[Policies]
+        cls,
+        path: str | Path,
+        column: str | None = None,
+        *,
+        levels: Sequence[str] = (),
+        names: str | None = None,
+        encoding: str | None = None,
+        **policies: Unpack[Policies],
     ) -> CodeList:
         """The codes that a CSV or Parquet file lists, with a column for each level.
 
@@ -95,12 +112,15 @@ class CodeList(Attribute):
             path: `.csv`, `.tsv` or `.parquet`.
             column: the column of the codes; the first by default.
             levels: the columns of the levels, finest first; each holds the group of the code in its row.
+            names: the column of what the codes are called, which people are shown.
+            encoding: of text, UTF-8 by default.
             policies: unknown, for a value not listed; missing, for an absent one.
         """
-        names = _names(levels)
-        columns = columns_of_file(path, [column, *names])
-        groups = dict(zip(names, columns[1:], strict=True))
-        return cls(columns[0], levels=groups, **policies)
+        above = _names(levels)
+        columns = columns_of_file(path, [column, *above, *([names] if names else [])], encoding=encoding)
+        groups = dict(zip(above, columns[1 : 1 + len(above)], strict=True))
+        titles: Any = columns[-1] if names else []
+        return cls(columns[0], levels=groups, **policies)._called(columns[0], titles)
 
     @classmethod
     def from_parents(
@@ -110,6 +130,8 @@ class CodeList(Attribute):
         levels: Sequence[str],
         child: str | None = None,
         parent: str | None = None,
+        names: str | None = None,
+        encoding: str | None = None,
         **policies: Unpack[Policies],
     ) -> CodeList:
         """The codes that a two-column file lists: every code with its parent, on all levels.
@@ -122,12 +144,30 @@ class CodeList(Attribute):
             levels: what the levels above the values are called, finest first.
             child: the column of the codes; the first by default. Of an SDMX structure, which of several code lists.
             parent: the column of their parents; the second by default.
+            names: the column of what codes and groups are called, which people are shown; an SDMX structure has them.
+            encoding: of text, UTF-8 by default.
             policies: unknown, for a value not listed; missing, for an absent one.
         """
-        names = _names(levels)
-        children, parents = columns_of_file(path, [child, parent], blank=True)
-        values, groups = levels_of_parents(children, parents, len(names))
-        return cls(values, levels=dict(zip(names, groups, strict=True)), **policies)
+        above = _names(levels)
+        titles: Any
+        if is_description(path):
+            codes, titles, of = parents_of_list(path, child)
+            children, parents = labels_of(codes, "codes"), labels_of(of, "codes")
+        else:
+            wanted = [child, parent, *([names] if names else [])]
+            children, parents, *titles = columns_of_file(path, wanted, blank=True, encoding=encoding)
+            titles = titles[0] if names else []
+        values, groups = levels_of_parents(children, parents, len(above))
+        return cls(values, levels=dict(zip(above, groups, strict=True)), **policies)._called(children, titles)
+
+    def _called(self, codes: Any, titles: Any) -> CodeList:
+        """The same, with what the codes, and groups among them, are called."""
+        named = {
+            text_of(code): text_of(title) if isinstance(title, bytes) else title
+            for code, title in zip(codes, titles, strict=False)
+            if title
+        }
+        return self.described(meanings=named)
 
     @property
     def declared_labels(self) -> Sequence[Label]:
@@ -168,9 +208,10 @@ class CodeList(Attribute):
             raise DomainError(f'codes={codes!r} names no file; write {{ file = "blocks.csv", levels = ["tract"] }}.')
         if "file" in codes:
             rest = {key: value for key, value in codes.items() if key != "file"}
-            if not isinstance(codes["file"], str) or set(rest) - {"column", "child", "parent", "levels"}:
+            if not isinstance(codes["file"], str) or set(rest) - _KEYS:
                 raise DomainError(
-                    f"codes has the keys {sorted(codes)}; use file, levels, and column, or child and parent."
+                    f"codes has the keys {sorted(codes)}; use file, levels, names, encoding, and column, or child and "
+                    "parent."
                 )
             parents = {"child", "parent"} & set(rest) or is_description(codes["file"])
             reader: Any = cls.from_parents if parents else cls.from_file

@@ -70,16 +70,16 @@ def described_column(path: str | Path, name: str | None) -> _Settings:
     return there[name]
 
 
-def parents_of_list(path: str | Path, name: str | None) -> tuple[list[str], list[str]]:
-    """The codes of an SDMX code list, and the parent of each, empty where it has none."""
+def parents_of_list(path: str | Path, name: str | None) -> tuple[list[str], list[Any], list[str]]:
+    """The codes of an SDMX code list, their names, and the parent of each, empty where it has none."""
     document = _document(path)
     with _understood(path):
         lists = _structures(document)[1]
     name = next(iter(lists)) if name is None and len(lists) == 1 else name
     if name not in lists:
         raise DomainError(f"child = {name!r} is no code list of {str(path)!r}; it has {', '.join(lists) or 'none'}.")
-    codes, _, parents = zip(*lists[name], strict=True)
-    return list(codes), list(parents)
+    codes, names, parents = zip(*lists[name], strict=True)
+    return list(codes), list(names), list(parents)
 
 
 def _document(path: str | Path) -> Any:

@@ -382,6 +382,9 @@ def _of_settings(name: str, declared: object, folder: Path = Path()) -> Attribut
         if "codes" in settings:
             settings["codes"] = (settings["codes"], folder)
         attribute = reader(**settings, **policy)
+        given = words.get("meanings", {})
+        if words and attribute.words.meanings and isinstance(given, Mapping):
+            words["meanings"] = {**attribute.words.settings()["meanings"], **given}
         return attribute.described(**words) if words else attribute
     except DomainError as problem:
         raise DomainError(f"attribute {name!r}: {problem}") from None

@@ -12,7 +12,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from residua.domain.described import described_column, is_description, parents_of_list
+from residua.domain.described import described_column, is_description
 from residua.domain.labels import Bytes, LabelArray, labels_of, text_of
 from residua.errors import DomainError
 
@@ -72,22 +72,23 @@ def values_of_settings(declared: Mapping[str, Any], folder: Path) -> dict[Any, A
     return values_of_file(folder / declared["file"], **rest)
 
 
-def columns_of_file(path: str | Path, wanted: Sequence[str | None], *, blank: bool = False) -> list[Bytes]:
+def columns_of_file(
+    path: str | Path, wanted: Sequence[str | None], *, blank: bool = False, encoding: str | None = None
+) -> list[Bytes]:
     """Columns of a CSV or Parquet file as labels; None for the column at that place.
 
     Args:
         path: the file.
         wanted: the columns.
         blank: whether a label may be absent; it is empty then.
+        encoding: of text, UTF-8 by default.
 
     Raises:
         DomainError: a file that cannot be read, has no such column, or blanks where there may be none.
     """
     if is_description(path):
-        if len(wanted) != 2 or wanted[1] is not None:
-            raise DomainError(f"{str(path)!r} lists codes with their parents; give levels, and child = its code list.")
-        return [labels_of(each, "codes") for each in parents_of_list(path, wanted[0])]
-    return columns_of(_table(path), path, wanted, blank=blank)
+        raise DomainError(f"{str(path)!r} lists codes with their parents; give levels, and child = its code list.")
+    return columns_of(_table(path, encoding), path, wanted, blank=blank)
 
 
 def columns_of(table: Any, path: str | Path, wanted: Sequence[str | None], *, blank: bool = False) -> list[Bytes]:

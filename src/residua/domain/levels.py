@@ -155,8 +155,7 @@ def _grouped(
             raise DomainError(f"level {name!r}: {member!r} is not a value of the attribute; correct it.")
     group_of = dict(pairs)
     if len(group_of) < len(pairs):
-        times = Counter(member for member, _ in pairs)
-        twice = next(member for member, _ in pairs if times[member] > 1)
+        twice = next(member for member, times in Counter(member for member, _ in pairs).items() if times > 1)
         raise DomainError(f"level {name!r}: {twice!r} is in two groups; put it into one.")
     labels = tuple(dict.fromkeys(group for _, group in pairs))
     empty = [group for group in groups if _is_list(groups[group]) and group not in labels]

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from types import MappingProxyType
 from typing import Any, Self, cast
 
@@ -103,7 +103,7 @@ class Described:
             title: what it is called: a text, or language → text, such as `{"en": "Sex", "de": "Geschlecht"}`.
             description: what it means, in the same form.
             code: what code lists call it: letters, digits, `_`, `@`, `$` and `-`.
-            meanings: value → its title, or `{"code": …, "title": …, "description": …}`.
+            meanings: value, or group of a level → its title, or `{"code": …, "title": …, "description": …}`.
 
         Raises:
             DomainError: something that is no text, a code with other characters, or a value that is not declared.
@@ -116,8 +116,10 @@ class Described:
             (['Female', 'Male'], True)
         """
         named = _named("", {"title": title, "description": description, "code": code})
-        words = Words(named.title, named.description, named.code, _meanings(cast("Any", self).labels, meanings))
-        renamed: Self = replace(cast("Any", self), words=words)
+        own = cast("Any", self)
+        labels = chain(own.labels, *(level.labels for level in own.hierarchy)) if meanings else ()
+        words = Words(named.title, named.description, named.code, _meanings(labels, meanings))
+        renamed: Self = replace(own, words=words)
         return renamed
 
 
@@ -184,7 +186,7 @@ def said(text: Mapping[str, str], language: str | None = None) -> str:
 def _meanings(labels: Any, declared: object) -> Mapping[str, Named]:
     if not isinstance(declared, Mapping):
         raise DomainError(f"meanings={declared!r} is not a mapping; pass {{value: title}}.")
-    known = {str(label) for label in labels} if declared else set()
+    known = {str(label) for label in labels}
     meanings: dict[str, Named] = {}
     for label, meaning in declared.items():
         if str(label) not in known:

@@ -104,15 +104,13 @@ def clips(
     """
     require_plan(plan)
     asked = plan.domain[attribute]
-    spread = np.sort(np.array(amounts, dtype=np.float64).ravel())
+    spread = _finite("amounts", amounts)
     if not isinstance(asked, Amount):
         raise PlanError(f"attribute={attribute!r} is no amount; declare it as rs.Amount(low, high, unit=…).")
-    if not len(spread) or not np.isfinite(spread).all():
-        raise PlanError("amounts are not finite numbers; give some that are public, such as those of an earlier year.")
     for name, value in (("records", records), ("wanted", 1.0 if wanted is None else wanted)):
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < np.inf:
             raise PlanError(f"{name}={value!r} is not a positive number; say about how much.")
-    given = np.quantile(spread, _SHARES, method="higher") if highs is None else np.array(highs, dtype=np.float64)
+    given = np.quantile(spread, _SHARES, method="higher") if highs is None else _finite("highs", highs)
     bounds = np.unique([float(f"{high:.3g}") for high in given[given > asked.low].tolist()] if highs is None else given)
     bounds = bounds[bounds > asked.low]
     if not len(bounds):
@@ -137,3 +135,14 @@ def clips(
             columns["cost"] = (noise / room) ** (2 if plan.noise.gaussian else 1)
     cells = " × ".join(by) or "total"
     return Clips(columns, f"sums of {attribute}, {cells}, {records:,g} records in a cell", wanted)
+
+
+def _finite(name: str, given: Sequence[float]) -> Floats:
+    """Numbers in order."""
+    try:
+        numbers = np.sort(np.array(given, dtype=np.float64).ravel())
+    except (TypeError, ValueError):
+        numbers = np.array([np.nan])
+    if not len(numbers) or not np.isfinite(numbers).all():
+        raise PlanError(f"{name} are not finite numbers; give some that are public, such as those of an earlier year.")
+    return numbers

@@ -254,9 +254,9 @@ def recognised(head: bytes) -> tuple[Dialect, dict[str, str]]:
     contrary = any(p and not _all(column, _COMMA) for p, column in zip(point, columns, strict=True))
     decimal = "," if any(comma) and not contrary else "."
     dialect = Dialect(delimiter, encoding, decimal, _forms(columns))
-    kinds = {name: _kind(column, decimal) for name, column in zip(names, columns, strict=True) if name.strip()}
-    typed = [(name, column) for name, column in zip(names, columns, strict=True) if _kind(column, decimal) != "text"]
-    if typed and all(_kind([name], decimal) != "text" and not re.fullmatch(_YEAR, name) for name, _ in typed):
+    kinds = {name: kind_of(column, decimal) for name, column in zip(names, columns, strict=True) if name.strip()}
+    typed = [(name, column) for name, column in zip(names, columns, strict=True) if kind_of(column, decimal) != "text"]
+    if typed and all(kind_of([name], decimal) != "text" and not re.fullmatch(_YEAR, name) for name, _ in typed):
         raise SourceError(
             "the first line seems to be a record, not the names of the columns: where numbers or dates follow it holds "
             "such, too; add a line of names."
@@ -267,6 +267,9 @@ def recognised(head: bytes) -> tuple[Dialect, dict[str, str]]:
 def _encoding(head: bytes) -> str:
     for mark, encoding in _MARKS:
         if head.startswith(mark):
+            return encoding
+    for start, encoding in ((1, "utf-16-le"), (0, "utf-16-be")):  # without a mark, every other byte is 0
+        if head[start::2].count(0) > len(head) // 4:
             return encoding
     try:
         codecs.getincrementaldecoder("utf-8")().decode(head)  # the last character may be cut
@@ -282,7 +285,11 @@ def _encoding(head: bytes) -> str:
 def _rows(text: str, delimiter: str) -> list[list[str]]:
     rows: list[list[str]] = []
     with suppress(csv.Error):
-        rows.extend(islice((row for row in csv.reader(io.StringIO(text), delimiter=delimiter) if row), _HEAD_ROWS + 1))
+        rows.extend(
+            islice(
+                (row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row), _HEAD_ROWS + 1
+            )
+        )
     return rows if len(rows) < 3 else rows[:-1]  # the last may be cut
 
 
@@ -315,7 +322,8 @@ def _all_dates(form: str, column: list[str]) -> bool:
     return all(dated(field) for field in column)
 
 
-def _kind(column: list[str], decimal: str) -> str:
+def kind_of(column: list[str], decimal: str) -> str:
+    """What all fields of a column are, as `Draft.kinds` has it."""
     if not column:
         return "text"
     if _all(column, _ISO) or _fitting(column):

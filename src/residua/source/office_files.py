@@ -10,17 +10,21 @@ import io
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from datetime import datetime, time
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from residua.errors import SourceError
+from residua.source.dialect import kind_of
 from residua.source.files import File, FilesSource, Paths, opened
 from residua.source.frames import absent, read_by_library
 from residua.source.options import NO_OPTIONS, Options
 from residua.source.records import BATCH_ROWS, Draft
 from residua.source.text_files import typed_array
+
+_HEAD_ROWS = 1000
 
 
 class ExcelSource(FilesSource):
@@ -56,7 +60,17 @@ class ExcelSource(FilesSource):
         several = self.sheet is None and len(names) > 1
         one = copy(self)
         one.sheet = names[0] if several else self.sheet
-        return Draft(dict.fromkeys(one.columns(), ""), {"sheet": names[0]} if several else {})
+        header, *rows = islice(one._rows(self.files[0]), _HEAD_ROWS)
+        if 2 * sum(_held(header)) <= (widest := max((sum(_held(row)) for row in rows), default=0)):
+            raise SourceError(
+                f"the first row of {str(self.files[0])!r} names {sum(_held(header))} of {widest} columns: it may be a "
+                "title; remove what is above the names of the columns."
+            )
+        kinds = {
+            str(name).strip(): kind_of([str(cell) for row in rows if (cell := _cell(row[place])) is not None], ".")
+            for place, name in enumerate(header)
+        }
+        return Draft({name: kinds.get(name, "") for name in one.columns()}, {"sheet": names[0]} if several else {})
 
     def _read_one(self, path: File, columns: Sequence[str]) -> Iterator[Any]:
         rows = self._rows(path)

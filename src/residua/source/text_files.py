@@ -178,6 +178,8 @@ def _header(path: File, dialect: Dialect) -> tuple[str, ...]:
         header = next((tuple(row) for row in rows if row), None)
     if header is None:
         raise SourceError(f"{str(path)!r} is empty; the first line must name the columns.")
+    if header[0].lower().startswith("sep="):
+        raise SourceError(f"{str(path)!r} begins with a line for Excel, 'sep=…'; remove that line.")
     return header
 
 

@@ -107,7 +107,7 @@ def _label(attribute: Attribute, word: str) -> str | int | None:
     if word in attribute.labels:
         return word
     named = [label for label, name in names_of(attribute).items() if name == word]
-    return attribute.labels[[str(label) for label in attribute.labels].index(named[0])] if named else None
+    return next((label for label in attribute.labels if str(label) in named), None)
 
 
 def _of_bins(name: str, attribute: Bins, operator: str, constant: str) -> str | None:

@@ -47,7 +47,9 @@ def coefficients(domain: Domain, name: str, chosen: Chosen, *, argument: str = "
     """A coefficient per value of one attribute, (n,); see `selected`."""
     attribute = domain[name]
     if isinstance(chosen, np.ndarray) and chosen.ndim:
-        return _given(argument, name, attribute, chosen)
+        if chosen.dtype.kind not in "OU":  # of labels, which text and objects are
+            return _given(argument, name, attribute, chosen)
+        chosen = chosen.tolist()
     coefficient = np.zeros(attribute.size)
     try:
         codes = codes_of(name, attribute, chosen)

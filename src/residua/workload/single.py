@@ -131,14 +131,14 @@ def queries(domain: Domain, expressions: Sequence[str] | Mapping[str, str], *, w
         raise WorkloadError('expressions is one text; list them: ["age >= 18", …].')
     if not isinstance(expressions, Iterable):
         raise WorkloadError(f'expressions={expressions!r} is not a list of texts; list them: ["age >= 18", …].')
-    expressions = expressions if isinstance(expressions, Mapping) else list(expressions)
-    for text in [*expressions, *(expressions.values() if isinstance(expressions, Mapping) else ())]:
+    asked = expressions if isinstance(expressions, Mapping) else list(expressions)  # errors look at what was given
+    for text in [*asked, *(asked.values() if isinstance(asked, Mapping) else ())]:
         if not isinstance(text, str):
             raise WorkloadError(f'expressions holds {text!r}, which is not SQL; write predicates such as "age >= 18".')
-    named = dict(expressions) if isinstance(expressions, Mapping) else {text: text for text in expressions}
+    named = dict(asked) if isinstance(asked, Mapping) else {text: text for text in asked}
     if not named:
         raise WorkloadError("expressions is empty; ask for at least one query.")
-    if not isinstance(expressions, Mapping) and len(named) < len(expressions):
+    if not isinstance(asked, Mapping) and len(named) < len(asked):
         raise WorkloadError("a query is listed twice; list it once and give it a weight instead.")
     parsed = {label: _parsed(domain, text) for label, text in named.items()}
     mentioned = {label: tuple(sorted(domain.positions(one.names))) for label, one in parsed.items()}
