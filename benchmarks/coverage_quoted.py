@@ -48,6 +48,7 @@ class _One(Quotable):
     place: int
     note: str = ""
     remark: str = ""
+    lacks: float = 0.0
 
     @property
     def domain(self) -> rs.Domain:

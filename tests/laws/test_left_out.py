@@ -113,6 +113,22 @@ def test_numbers_say_what_they_lack_and_are_not_called_reliable(tmp_path: Path) 
     assert all("reliable" not in each.flagged().columns["quality"] for each in release.tables())
 
 
+def test_quoted_numbers_say_what_they_lack_and_are_not_called_reliable(tmp_path: Path) -> None:
+    for name in "bc":
+        (tmp_path / name).mkdir()
+    release = released(tmp_path)
+    ward = DOMAIN["ward"].labels[0]
+    for quoted in (release.share(["ward"]), release.ratio({"ward": ward}, {}), release.top(["ward"], 2)):
+        assert "which no interval here covers" in quoted.note
+        assert "reliable" not in quoted.flagged().columns["quality"]
+    unknown = released(tmp_path / "b", left_out=0).share(["ward"])
+    assert "numbers are too low by an unknown amount" in unknown.note
+    assert "reliable" not in unknown.flagged().columns["quality"]
+    moved = rs.change(release, released(tmp_path / "c"), by=["ward"])
+    assert "before: counts at most" in moved.note
+    assert moved.note.count("which no interval here covers") == 2
+
+
 def test_what_was_not_measured_is_unknown(tmp_path: Path) -> None:
     release = released(tmp_path, left_out=0)
     assert release.left_out is None

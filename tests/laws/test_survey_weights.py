@@ -83,6 +83,9 @@ def test_totals_cover_the_population_and_say_what_protection_adds(tmp_path: Path
         cells += 8
         assert np.allclose(table["noise"] ** 2 + table["sampling"] ** 2, table["stddev"] ** 2)
         assert np.allclose(table["protection"], table["noise"] ** 2 / table["stddev"] ** 2)
+    assert 0 < table["protection"].max() < 0.1
+    assert float(table.to_csv().splitlines()[1].rpartition(",")[2]) > 0  # digits of its own, beside numbers of people
+    assert float(repr(table).splitlines()[1].split()[-1]) > 0
     # The bound on the sampling error is twice the truth: 99 % would hold; 90 % of 480 fail once in a billion.
     assert held > 0.9 * cells
     assert "strata and clusters are not used" in table.note
@@ -257,3 +260,13 @@ def test_weights_that_mean_nothing_are_refused(given: dict[str, float]) -> None:
         rs.Source.frame(sample(1)[0], weights=WEIGHTS, person="age")
     with pytest.raises(SourceError, match=r"rs\.Weights"):
         rs.Source.frame(sample(1)[0], weights="w")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["noise", "sampling", "protection"])
+def test_an_attribute_is_no_column_of_totals(tmp_path: Path, name: str) -> None:
+    data = pa.table({name: [0, 1] * 50, "w": [2.0] * 100})
+    plan = rs.plan(rs.marginals(rs.Domain({name: rs.Integers(0, 1)}), ways=1), rs.ZCDP(0.5), unit=WEIGHTS.protects)
+    ledger = rs.Ledger(tmp_path / "s.ledger", rs.ZCDP(0.5), unit=WEIGHTS.protects)
+    totals = rs.weighted(rs.measure(plan, rs.Source.frame(data, weights=WEIGHTS), ledger=ledger))
+    with pytest.raises(PlanError, match="is also a column of this table"):
+        totals.table([name])

@@ -31,6 +31,7 @@ class ManyReleases(Quotable):
     runs: int
     note: str = ""
     remark: str = ""
+    lacks: float = 0.0
 
     @property
     def domain(self) -> rs.Domain:
@@ -72,6 +73,7 @@ class Truth(Quotable):
     x: np.ndarray
     note: str = "true"
     remark: str = ""
+    lacks: float = 0.0
 
     def _answering(self) -> Truth:
         return self

@@ -58,6 +58,11 @@ class PlanAnswers:
         """What is counted, where that is not every record."""
         return what_is_counted(self.plan.unit)
 
+    @property
+    def lacks(self) -> float:
+        """Nothing: no record was left out yet."""
+        return 0.0
+
     def require(self, term: Term) -> None:
         """Refuses what was not measured, and says what was.
 
@@ -129,8 +134,15 @@ class PlanAnswers:
 
 @dataclass(frozen=True, eq=False)
 class ReleaseAnswers(PlanAnswers):
-    """How a release answers what is quoted from it: unbiased estimates, with the exact covariances of its noise."""
+    """How a release answers what is quoted from it: unbiased estimates, with the exact covariances of its noise.
 
+    Args:
+        remark: what its numbers count, in words, where that is not every record, and how much that leaves out.
+        lacks: which share of itself each number lacks because of that; infinite where that is unknown.
+    """
+
+    remark: str = ""
+    lacks: float = 0.0
     who: ClassVar[str] = "release"
 
     def estimates(self, term: Term) -> Floats:

@@ -18,7 +18,7 @@ from residua.errors import PlanError, ResiduaError
 from residua.files import write_atomically
 from residua.language import mark, numeral, say
 from residua.linalg.arrays import Floats
-from residua.published.quality import COLUMN, FLAGS, THRESHOLDS, Flag, check_flag, checked, grades, shortened
+from residua.published.quality import COLUMN, FLAGS, SHARE, THRESHOLDS, Flag, check_flag, checked, grades, shortened
 from residua.showing import Shown, inert, printable
 
 if TYPE_CHECKING:
@@ -110,7 +110,12 @@ class Columns(Shown, ABC):
         domain = getattr(self, "domain", None)
         names = {} if domain is None else {key: names_of(domain[key]) for key in self.keys if key in domain}
         for row in zip(*(column[:rows] for column in self.columns.values()), strict=True):
-            yield [names.get(key, {}).get(str(cell), cell) for key, cell in zip(self.columns, row, strict=True)]
+            yield [
+                numeral(f"{cell:.2g}")
+                if key == SHARE and key not in self.keys
+                else names.get(key, {}).get(str(cell), cell)
+                for key, cell in zip(self.columns, row, strict=True)
+            ]
 
     @property
     def note(self) -> str:

@@ -21,6 +21,7 @@ from residua.linalg.arrays import Floats
 FLAGS = (mark("reliable"), mark("use with caution"), mark("unreliable"))
 THRESHOLDS = (0.165, 0.333)
 COLUMN = "quality"
+SHARE = "protection"  # of the variance of a survey's total: what privacy adds
 CODES = ("A", "C", "U")  # for formats whose flags are letters
 Flag = Literal["reliable", "use with caution", "unreliable"]
 
@@ -136,8 +137,8 @@ def shortened(columns: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def shortened_to(fractions: Mapping[str, NDArray[np.float64]], places: int) -> dict[str, NDArray[np.float64]]:
-    """Columns of numbers to some decimals."""
-    return {name: _cut(name, values, places) for name, values in fractions.items()}
+    """Columns of numbers to some decimals; shares beside numbers of people to six."""
+    return {name: _cut(name, values, max(places, 6) if name == SHARE else places) for name, values in fractions.items()}
 
 
 def places_of(fractions: Mapping[str, NDArray[np.float64]]) -> int:

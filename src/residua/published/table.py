@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.domain import Anonymous, Domain, Label
+from residua.errors import PlanError
 from residua.language import mark, say, say_many
 from residua.linalg.arrays import Floats
 from residua.privacy import Person, Unit
@@ -94,6 +95,9 @@ class Table(Columns):
     def __post_init__(self) -> None:
         for each in (self.estimates, *self.ends.values()):
             each.setflags(write=False)
+        for name in self.beside:
+            if name in self.attributes:
+                raise PlanError(f"the attribute {name!r} is also a column of this table; rename the attribute.")
 
     def __len__(self) -> int:
         return int(self.estimates.size)

@@ -142,7 +142,7 @@ class Question:
         confidence = None if note else self.level(1).probability
         named = self.groups.axes if axes is None else axes
         together, keys, extra = self.simultaneous == "table", keys or {}, extra or {}
-        return Quoted(what, named, whole, confidence, together, keys, extra, dates, self.domain)
+        return Quoted(what, named, whole, confidence, together, keys, extra, dates, self.domain, self.answering.lacks)
 
 
 @dataclass(frozen=True, eq=False)

@@ -42,6 +42,7 @@ class Quoted(Columns):
         extra: further columns of numbers, one value per row.
         dates: whether the numbers are days since 1970-01-01, shown as dates.
         domain: where the labels come from, which may give them names.
+        lacks: which share of itself a number lacks because records were left out; infinite where that is unknown.
     """
 
     what: str
@@ -53,6 +54,7 @@ class Quoted(Columns):
     extra: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     dates: bool = False
     domain: Domain | None = None
+    lacks: float = 0.0
 
     def __post_init__(self) -> None:
         names = [*self.keys, *self.extra, *_NUMBERS]
@@ -105,11 +107,13 @@ class Quoted(Columns):
 
     @property
     def doubtful(self) -> Booleans | None:
-        """Numbers that bins leave open at least as much as noise does."""
-        figures = self.figures
-        if figures.bins is None:
+        """Numbers that bins leave open at least as much as noise does, or that lack more than their interval reaches."""
+        figures, width = self.figures, self.figures.upper - self.figures.lower
+        if figures.bins is None and not self.lacks:
             return None
-        return np.asarray(~(figures.upper - figures.lower > 4 * figures.bins)).ravel()
+        vague = np.zeros(width.shape, bool) if figures.bins is None else ~(width > 4 * figures.bins)
+        lacking = np.abs(figures.estimate) * self.lacks if math.isfinite(self.lacks) else self.lacks
+        return np.asarray(vague | (2 * lacking > width)).ravel()
 
     @property
     def decimals(self) -> int:
@@ -156,8 +160,9 @@ class Quoted(Columns):
         kept = tuple(axis for axis in self.axes if axis[0] not in labels)
         figures = self.figures.mapped(lambda part: np.array(part[tuple(at)]))
         return Quoted(
-            self.what, kept, figures, self.confidence, self.simultaneous, dates=self.dates, domain=self.domain
-        )
+            self.what, kept, figures, self.confidence, self.simultaneous, dates=self.dates, domain=self.domain,
+            lacks=self.lacks,
+        )  # fmt: skip
 
 
 def _plain(numbers: Floats) -> Any:

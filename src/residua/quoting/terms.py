@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -89,6 +89,10 @@ class Answering(Protocol):
     def remark(self) -> str:
         """What else readers must know, in words, such as that at most some records of each person are counted."""
 
+    @property
+    def lacks(self) -> float:
+        """Which share of itself a number lacks because records were left out; infinite where that is unknown."""
+
     def estimates(self, term: Term) -> Floats:
         """An estimate of every product of rows, one axis per attribute of the term.
 
@@ -128,6 +132,7 @@ class Points:
     table: Callable[[Sequence[str]], Floats]
     note: str
     remark: str = ""
+    lacks: ClassVar[float] = 0.0  # no interval that could be too short
 
     def estimates(self, term: Term) -> Floats:
         """Rows along each axis of the marginal."""

@@ -211,7 +211,7 @@ class Answered(Exported, Tabled):
         return self.combination({tuple(chosen): coefficients}, confidence=confidence)
 
     def _answering(self) -> Answering:
-        return ReleaseAnswers(self.plan, self.estimator)
+        return ReleaseAnswers(self.plan, self.estimator, self.counted, self.lacks)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

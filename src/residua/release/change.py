@@ -73,5 +73,6 @@ def change(
     words = mark("the noise of {n} of {all} earlier counts reaches zero: no bounded relative change")
     said = say(words, n=int(lost.sum()), all=lost.size)
     columns = {name: np.ravel(values).tolist() for name, values in relative.items()}
-    remarks = (said if lost.any() else "", earlier.answering.remark)
+    before = earlier.answering.remark
+    remarks = (said if lost.any() else "", say("before: {counted}", counted=before) if before else "")
     return later.quoted(say("change of counts"), figures, *remarks, extra=columns)
