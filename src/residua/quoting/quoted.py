@@ -107,7 +107,7 @@ class Quoted(Columns):
 
     @property
     def doubtful(self) -> Booleans | None:
-        """Numbers that bins leave open at least as much as noise does, or that lack more than their interval reaches."""
+        """Numbers that bins leave open at least as much as noise does, or that lack more than intervals reach."""
         figures, width = self.figures, self.figures.upper - self.figures.lower
         if figures.bins is None and not self.lacks:
             return None
