@@ -93,7 +93,24 @@ def verdict(rows: Sequence[dict[str, str]]) -> str:
     said += f"with a standard error of {float(least['error']):.2f} ({where}). Below {PROMISED:g} % by more than "
     said += f"{-limit:.1f} standard errors, which chance does to one of so many figures once in a hundred runs, "
     said += "is none" if not low else f"are {len(low)}"
-    return said + (": " + "; ".join(map(_named, low)) if low else "") + "."
+    return said + (": " + "; ".join(map(_named, low)) if low else "") + ". " + _of_small(rows)
+
+
+def _of_small(rows: Sequence[dict[str, str]]) -> str:
+    """Whether zeros and numbers below five hold less than is promised, one by one and together."""
+    small = [row for row in rows if row["size"] in list(SIZES)[:2]]
+    apart = min((float(row["held"]) - PROMISED) / max(float(row["error"]), 0.01) for row in small)
+    by_chance = -NormalDist().inv_cdf(1 - 1 / len(small))
+    together = defaultdict(list)
+    for row in small:
+        together[row["number"], row["after"] or "as released"].append(row)
+    figures = {words: _figure(of, {}) for words, of in together.items()}
+    least = min(figures, key=lambda words: float(figures[words].split()[0]))
+    return (
+        f"Of zeros and numbers below five there are {len(small):,} figures, the lowest {-apart:.1f} standard errors "
+        f"below {PROMISED:g} %; of so many that are exact, the lowest is about {-by_chance:.1f} below. Over all plans "
+        f"and data sets the least that a kind of number has is {figures[least]} ({', '.join(least)})."
+    )
 
 
 def _named(row: dict[str, str]) -> str:

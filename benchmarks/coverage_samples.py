@@ -27,7 +27,7 @@ def _one(names: tuple[str, ...], read: Callable[..., Any]) -> tuple[Any, Any]:
 
 
 def persons(releases: int) -> Iterator[Row]:
-    """Three records of each person, by `rs.measure`: what is counted, and what is left out."""
+    """Three records of each person, with the noise of one release drawn anew: what is counted, and what is left out."""
     domain = rs.Domain({"region": rs.Integers(0, 5), "kind": rs.Integers(0, 3)})
     random, unit = np.random.default_rng(8), rs.Person(3)
     cell = np.concatenate([np.repeat(np.arange(24), random.zipf(1.5, 24).clip(0, 800)), np.zeros(4000, int)])
@@ -36,16 +36,20 @@ def persons(releases: int) -> Iterator[Row]:
     data = pa.table({"person": who, "region": cell[who] // 4, "kind": cell[who] % 4})  # a person's are of one kind
     plan = rs.plan(rs.marginals(domain, ways=[0, 1, 2]), rs.ZCDP(1.0), unit=unit)
     counted, left = (np.bincount(cell, each, minlength=24).reshape(6, 4)
-                     for each in (np.minimum(owned, 3), np.maximum(owned - 3, 0)))  # fmt: skip
+                     for each in (np.minimum(owned, 3), np.clip(owned - 3, 0, 30)))  # fmt: skip
     truth = cases.truths(plan.workload, counted)
     cells, out = Held(truth), Held(np.r_[left.sum(), left.sum(axis=1)])
     with tempfile.TemporaryDirectory() as folder:
-        for k in range(releases):
-            ledger = rs.Ledger(f"{folder}/{k}", rs.ZCDP(1.0), unit=unit)
-            release = rs.measure(plan, rs.Source.frame(data, person="person"), ledger=ledger)
-            own = release.answers()
-            cells.add(truth, own["lower"], own["upper"])
-            out.add(out.sizes, *_one(("region",), release.left_out.table))
+        ledger = rs.Ledger(f"{folder}/ledger", rs.ZCDP(1.0), unit=unit)
+        release = rs.measure(plan, rs.Source.frame(data, person="person"), ledger=ledger)
+    beside = release.left_out
+    assert beside is not None
+    for row, rest in zip(*(measured(of.measurements, x, releases)
+                           for of, x in ((release, counted), (beside, left))), strict=True):  # fmt: skip
+        again = replace(release, noisy=row, left_out=replace(beside, noisy=rest))
+        own = again.answers()
+        cells.add(truth, own["lower"], own["upper"])
+        out.add(out.sizes, *_one(("region",), again.left_out.table))
     yield "cell of what is counted", "marginals", "Gaussian", "", "persons, three records of each", cells
     yield "records left out", "marginals", "Gaussian", "", "persons, three records of each", out
 

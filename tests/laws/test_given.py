@@ -14,6 +14,7 @@ from residua.release import Release
 from residua.testing import Case
 from tests.laws.every_plan import NAMES, made
 from tests.laws.exact import Weighed, independent
+from tests.statistics.copies import measured as drawn
 
 EXACT = 1e-9  # of the standard deviation, or the variance, before any fact
 
@@ -193,6 +194,21 @@ def test_a_level_a_condition_a_list_and_a_workload_name_facts(adults):
 def test_facts_that_mean_nothing_or_contradict_are_refused_in_a_sentence(adults, facts, said):
     with pytest.raises(rs.ResiduaError, match=said):
         adults.given(facts)
+
+
+@pytest.mark.parametrize("budget", [rs.ZCDP(0.5), rs.PureDP(1.0)])
+def test_a_fact_that_the_release_contradicts_is_named_at_every_number(budget):
+    domain = rs.Domain({"age": rs.Integers(0, 5), "sex": ["F", "M"]}, impossible=[{"age": 0, "sex": "M"}])
+    plan, x = rs.plan(rs.marginals(domain, ways=[1, 2]), budget), np.full((6, 2), 20)
+    x[0, 1] = 0
+    release = Release(plan, plan.measurements, drawn(plan.measurements, x, 1)[0])
+    true = {(): 220, "sex": {"F": 120}}
+    assert release.given(true).doubted == ()  # one false alarm in a million
+    wrong = release.given({**true, (): 2000})
+    assert wrong.doubted == ("the total",)
+    for note in (wrong.table(["sex"]).note, wrong.share(["sex"]).note):
+        assert "further from the release than its noise explains" in note
+    assert "marginal on ('sex',)" in release.given({"sex": [0, 0]}).counted
 
 
 def test_nodes_that_contradict_each_other_are_refused():

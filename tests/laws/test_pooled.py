@@ -113,3 +113,23 @@ def test_what_cannot_be_pooled_is_refused():
     paid = release.__class__(release.planned, release.measurements, release.noisy, {"digest": "one debit"})
     with pytest.raises(PlanError, match="given twice"):  # it would state half the variance
         pooled([paid, paid])
+
+
+def test_a_pool_knows_its_parts(tmp_path):
+    rng, x = np.random.default_rng(0), np.full(12, 9)
+    drawn = [pretended(rs.plan(rs.marginals(DOMAIN, ways=1), rs.GDP(1.0)), x, rng)[0] for _ in range(3)]
+    receipts = [{"digest": f"{k:064x}", "pcost": 1.0} for k in range(3)]
+    one, two, three = (
+        each.__class__(each.planned, each.measurements, each.noisy, receipt)
+        for each, receipt in zip(drawn, receipts, strict=True)
+    )
+    first, second = pooled([one, two]), pooled([two, three])
+    with pytest.raises(PlanError, match="given twice"):  # `two` would count twice
+        pooled([first, second])
+    for last in (one, second):
+        with pytest.raises(PlanError, match="share one"):
+            rs.change(first, last, by=["a"])
+    assert (rs.change(first, three, by=["a"]).stddev > 0).all()
+    first.save(tmp_path / "pool")
+    with pytest.raises(PlanError, match="share one"):
+        rs.change(two, rs.Release.load(tmp_path / "pool"), by=["a"])

@@ -72,6 +72,12 @@ class Answered(Exported, Tabled):
         """What was measured, in a sentence."""
         return self.estimator.summary
 
+    @property
+    def debits(self) -> frozenset[str]:
+        """The debits that paid for its noise; of a pool, those of all its parts."""
+        said = str(self.receipt.get("debits", self.receipt.get("digest", "")))
+        return frozenset(said.split(", ")) if said else frozenset()
+
     # ---- what numbers are numbers of: all records, or what a bound on persons or weights make of them
 
     @property

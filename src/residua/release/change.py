@@ -38,7 +38,7 @@ def change(
     Args:
         this: the later release, or one beside known facts.
         last: the earlier one, of the same or another ledger. Its noise must be its own: a release and a pool that holds
-            it are no two releases.
+            it are refused.
         by: a change for each group; a list of attributes, or attribute → one of its levels.
         where: only these records; attribute → a label, a list of labels or `rs.between(first, last)`.
         confidence: how often an interval holds the truth (0.95 if left out).
@@ -50,9 +50,8 @@ def change(
     for argument, release in (("this", this), ("last", last)):
         if not isinstance(release, Answered) or release.planned.bias:
             raise PlanError(f"{argument}={release!r} has no intervals that a change could have; give releases.")
-    digests = [release.receipt.get("digest") for release in (this, last)]
-    if this is last or (digests[0] is not None and digests[0] == digests[1]):
-        raise PlanError("this and last are the same release, whose noise is not independent; give two releases.")
+    if this is last or this.debits & last.debits:
+        raise PlanError("this and last are the same release, or share one; their noise must be independent.")
     later, earlier = (Question(each._answering(), by, where, confidence, simultaneous) for each in (this, last))
     for (name, labels), (_, before) in zip(later.groups.axes, earlier.groups.axes, strict=True):
         if tuple(labels) != tuple(before):
@@ -73,6 +72,6 @@ def change(
     words = mark("the noise of {n} of {all} earlier counts reaches zero: no bounded relative change")
     said = say(words, n=int(lost.sum()), all=lost.size)
     columns = {name: np.ravel(values).tolist() for name, values in relative.items()}
-    before = earlier.answering.remark
-    remarks = (said if lost.any() else "", say("before: {counted}", counted=before) if before else "")
+    counted = earlier.answering.remark
+    remarks = (said if lost.any() else "", say("before: {counted}", counted=counted) if counted else "")
     return later.quoted(say("change of counts"), figures, *remarks, extra=columns)

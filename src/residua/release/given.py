@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from residua.domain.facts import Fact, Facts, fact_cells, require_agreement, req
 from residua.errors import PlanError
 from residua.files import MOST_PLAN, read_document, write_document
 from residua.folders import refusing_damage
-from residua.language import say_many
+from residua.language import mark, say, say_many
 from residua.linalg.arrays import Floats
 from residua.plans.conditional import conditioned
 from residua.plans.contract import Plan
@@ -23,6 +24,11 @@ from residua.release.base import Answered, Release
 from residua.release.folder import reserve
 from residua.workload import AttributeQueries, Identity, MatrixRows, Workload, attribute_queries, queries, selected
 
+_RARE = 1e-6  # how often a true fact is doubted
+_DOUBT = mark(
+    "further from the release than its noise explains in all but one case in a million: {facts}; that is wrong, or of "
+    "other people"
+)
 _FACTS, _KIND = "facts.json", ("residua facts", 1)
 
 
@@ -60,12 +66,29 @@ class Given(Answered):
     @property
     def counted(self) -> str:
         """What is counted, and that facts are used, which intervals take at their word."""
-        number = sum(int(each.known.sum()) for each in self.facts)
-        beside = say_many("beside one known fact, taken as true", "beside {n} known facts, taken as true", number)
-        return "; ".join(filter(None, (super().counted, beside)))
+        beside = say_many("beside one known fact, taken as true", "beside {n} known facts, taken as true", self._number)
+        doubts = say(_DOUBT, facts=", ".join(self.doubted)) if self.doubted else ""
+        return "; ".join(filter(None, (super().counted, beside, doubts)))
+
+    @cached_property
+    def doubted(self) -> tuple[str, ...]:
+        """Facts that are further from the release than noise takes any of them in all but one case in a million."""
+        doubted, estimator = [], self.release.estimator
+        for each in self.facts:
+            workload, chosen = each.queries
+            estimates, variances = estimator.answers(workload)
+            reach = np.asarray(estimator.widths(workload, 1 - _RARE, self._number) * np.sqrt(variances))
+            apart = np.abs(estimates[chosen] - each.values[each.known])
+            if (apart > np.broadcast_to(reach, estimates.shape)[chosen] + _RARE).any():
+                doubted.append(each.what)
+        return tuple(doubted)
+
+    @property
+    def _number(self) -> int:
+        return sum(int(each.known.sum()) for each in self.facts)
 
     def __repr__(self) -> str:
-        return f"{super().__repr__()} beside {sum(int(each.known.sum()) for each in self.facts):,} facts"
+        return f"{super().__repr__()} beside {self._number:,} facts"
 
     def save(self, path: str | Path) -> None:
         """Writes the release as a folder, with the facts in it, whole or not at all; the folder must not exist."""

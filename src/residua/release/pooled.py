@@ -103,6 +103,8 @@ def pool_of(releases: Sequence[Release], workload: Workload | None, *, same_reco
     pool = _closed_form(plans)(parts, workload)
     guarantee, receipt = _paid(plans, pool.planned, same_records=same_records)
     receipt = {**_shared(parts), **receipt, **pool.receipt}
+    if debits := frozenset().union(*(part.debits for part in parts)):
+        receipt["debits"] = ", ".join(sorted(debits))
     return replace(pool, planned=pool.planned.replaced(guarantee=guarantee), receipt=receipt)
 
 
@@ -169,8 +171,7 @@ def _checked(releases: Sequence[Release]) -> list[Release]:
             raise PlanError("the releases protect different units; pool releases with one unit.")
         if part.planned.bias:
             raise PlanError("a release with a bias answers other queries than were asked; pool releases without one.")
-    debits = [part.receipt["digest"] for part in parts if "digest" in part.receipt]
-    if len(set(debits)) < len(debits):
+    if len(frozenset().union(*(part.debits for part in parts))) < sum(len(part.debits) for part in parts):
         raise PlanError("the same release is given twice, and would count twice as sure; give each once.")
     return parts
 
