@@ -207,7 +207,7 @@ def test_a_fact_that_the_release_contradicts_is_named_at_every_number(budget):
     wrong = release.given({**true, (): 2000})
     assert wrong.doubted == ("the total",)
     for note in (wrong.table(["sex"]).note, wrong.share(["sex"]).note):
-        assert "further from the release than its noise explains" in note
+        assert "further from the release than noise explains" in note
     assert "marginal on ('sex',)" in release.given({"sex": [0, 0]}).counted
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
 
@@ -65,30 +66,11 @@ class Projected(Exported, MadeFrom):
     simulated: SimulatedError | None = None
     assisted: bool = False
 
-    @property
-    def nonnegative(self) -> bool:
-        """Whether no cell is negative."""
-        return self.terms.nonnegative
-
-    @property
-    def metric(self) -> Metric:
-        """In which sense the tables are the nearest; see `rs.project`."""
-        return self.terms.metric
-
-    @property
-    def shrunk(self) -> bool:
-        """Whether interactions were shrunk by their noise first; see `rs.project`."""
-        return self.terms.shrunk
-
-    @property
-    def gap(self) -> float:
-        """How far `distance` is above the least possible, proven, in the metric's unit; infinite if nothing is."""
-        return self.fit.gap
-
-    @property
-    def infeasibility(self) -> float:
-        """The largest violation of non-negativity or of a fact that was left, in counts."""
-        return self.fit.infeasibility
+    nonnegative = property(attrgetter("terms.nonnegative"), doc="Whether no cell is negative.")
+    metric = property(attrgetter("terms.metric"), doc="In which sense the tables are the nearest; see `rs.project`.")
+    shrunk = property(attrgetter("terms.shrunk"), doc="Whether interactions were shrunk first; see `rs.project`.")
+    gap = property(attrgetter("fit.gap"), doc="How far `distance` is above the least possible, proven; or infinite.")
+    infeasibility = property(attrgetter("fit.infeasibility"), doc="The largest violation that was left, in counts.")
 
     @property
     def left_out(self) -> tuple[tuple[int, ...], ...]:

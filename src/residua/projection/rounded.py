@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
+from operator import attrgetter
 from itertools import combinations
 from pathlib import Path
 from typing import Any, cast
@@ -47,20 +48,9 @@ class Rounded(MadeFrom):
         """What was measured."""
         return self.published.release if self.published.biased else self.published
 
-    @property
-    def plan(self) -> Plan:
-        """What was asked for."""
-        return cast("Plan", self.published.planned)
-
-    @property
-    def nonnegative(self) -> bool:
-        """Whether no cell is negative."""
-        return bool(self.published.nonnegative)
-
-    @property
-    def biased(self) -> str:
-        """What is said of the numbers before rounding; nothing of a release."""
-        return str(self.published.biased)
+    plan = property(attrgetter("published.planned"), doc="What was asked for.")
+    nonnegative = property(attrgetter("published.nonnegative"), doc="Whether no cell is negative.")
+    biased = property(attrgetter("published.biased"), doc="What is said of the numbers before rounding.")
 
     def estimates(self, attributes: Sequence[str]) -> Floats:
         """The marginal on these attributes in whole numbers, an array with one axis each, in this order.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
-from residua.plans.contract import Plan
 from residua.plans.tails import check_confidence
 from residua.published.replicates import Replicates
 from residua.quoting import Answering, Points
@@ -23,25 +23,9 @@ class MadeFrom(Tabled):
 
     release: Release  # that they were made from
 
-    @property
-    def plan(self) -> Plan:
-        """The release's plan."""
-        return self.release.plan
-
-    @property
-    def planned(self) -> Plan:  # type: ignore[override]
-        """The same."""
-        return self.plan
-
-    @property
-    def receipt(self) -> Mapping[str, Any]:  # type: ignore[override]
-        """What the ledger recorded when the release was paid for."""
-        return self.release.receipt
-
-    @property
-    def counted(self) -> str:
-        """What the tables count, in words, where that is not every record, and how much that leaves out."""
-        return self.release.counted
+    plan = planned = property(attrgetter("release.plan"), doc="The release's plan.")
+    receipt = property(attrgetter("release.receipt"), doc="What the ledger recorded when the release was paid for.")
+    counted = property(attrgetter("release.counted"), doc="What tables count, where that is not every record.")
 
     def missing_records(
         self, names: tuple[str, ...] | None, estimates: Floats, confidence: float

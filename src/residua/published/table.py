@@ -95,9 +95,8 @@ class Table(Columns):
     def __post_init__(self) -> None:
         for each in (self.estimates, *self.ends.values()):
             each.setflags(write=False)
-        for name in self.beside:
-            if name in self.attributes:
-                raise PlanError(f"the attribute {name!r} is also a column of this table; rename the attribute.")
+        if taken := [name for name in self.attributes if name in self.beside]:
+            raise PlanError(f"the attribute {taken[0]!r} is also a column of this table; rename the attribute.")
 
     def __len__(self) -> int:
         return int(self.estimates.size)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -158,11 +158,11 @@ class Quoted(Columns):
         if self.given:
             raise PlanError("a list in an order has no rows to pick by label; read its columns.")
         kept = tuple(axis for axis in self.axes if axis[0] not in labels)
-        figures = self.figures.mapped(lambda part: np.array(part[tuple(at)]))
-        return Quoted(
-            self.what, kept, figures, self.confidence, self.simultaneous, dates=self.dates, domain=self.domain,
-            lacks=self.lacks,
-        )  # fmt: skip
+        shape = [len(each) for _, each in self.axes]
+        extra = {name: np.reshape(each, shape)[tuple(at)].ravel().tolist() for name, each in self.extra.items()}
+        return replace(
+            self, axes=kept, figures=self.figures.mapped(lambda part: np.array(part[tuple(at)])), extra=extra
+        )
 
 
 def _plain(numbers: Floats) -> Any:

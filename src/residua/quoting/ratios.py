@@ -24,7 +24,8 @@ def share(question: Question, of: By | Where, total: Total) -> Quoted:
     """Which share of the records (within each group) has each value, or meets a condition."""
     domain, groups = question.domain, question.groups
     if isinstance(of, Mapping) and not all(_is_level(domain, name, asked) for name, asked in of.items()):
-        return _rate(question, rate_rows(question, groups, of), total)
+        rate = rate_rows(question, groups, of)
+        return question.quoted(groups.grouped(rate.what), _rates(question, rate, total), rate.remark, dates=rate.dates)
     if not of:
         raise PlanError("of is empty; name the attributes whose shares are asked, or a condition {attribute: label}.")
     values = groups_of(domain, cast("By", of), argument="of")
@@ -138,11 +139,6 @@ def total_of(question: Question, attribute: str) -> Quoted:
     return question.quoted(
         groups.grouped(say("sum of {name}", name=heading(groups.domain, attribute))), figures, numbers.remark, *said
     )
-
-
-def _rate(question: Question, rate: RateRows, total: Total) -> Quoted:
-    figures = _rates(question, rate, total)
-    return question.quoted(question.groups.grouped(rate.what), figures, rate.remark, dates=rate.dates)
 
 
 def _rates(question: Question, rate: RateRows, total: Total, level: Confidence | None = None) -> Figures:

@@ -75,8 +75,7 @@ class Answered(Exported, Tabled):
     @property
     def debits(self) -> frozenset[str]:
         """The debits that paid for its noise; of a pool, those of all its parts."""
-        said = str(self.receipt.get("debits", self.receipt.get("digest", "")))
-        return frozenset(said.split(", ")) if said else frozenset()
+        return frozenset(filter(None, str(self.receipt.get("debits", self.receipt.get("digest", ""))).split(", ")))
 
     # ---- what numbers are numbers of: all records, or what a bound on persons or weights make of them
 

@@ -288,19 +288,18 @@ def _of_counts(release: Release) -> list[str]:
     weights = release.receipt.get("weights")
     if weights is not None:
         most, step = (f"{release.receipt[name]:g}" for name in ("weights_most", "weights_step"))
-        if "weights_squared" in release.receipt:
-            step = f"{float(most) * float(step):g}"
-            words = mark(
-                "Squares of the survey weights in column {column}, up to that of {most}, in steps of {step}, for the "
-                "sampling error of totals (`rs.weighted`). The guarantee is for one respondent, with any weight."
-            )
-            return [say(words, column=repr(weights), most=most, step=step), ""]
+        squared = "weights_squared" in release.receipt
+        step = f"{float(most) * float(step):g}" if squared else step
+        squares = mark(
+            "Squares of the survey weights in column {column}, up to that of {most}, in steps of {step}, for the "
+            "sampling error of totals (`rs.weighted`). The guarantee is for one respondent, with any weight."
+        )
         words = mark(
             "Respondents counted by the survey weights in column {column}, those above {most} as {most}, in steps of "
             "{step}: numbers are in steps. The guarantee is for one respondent, with any weight. Error bars are of "
             "noise alone; `rs.weighted` gives totals of the population, with sampling error."
         )
-        return [say(words, column=repr(weights), most=most, step=step), ""]
+        return [say(squares if squared else words, column=repr(weights), most=most, step=step), ""]
     column = release.receipt.get("counts")
     if column is None:
         return []

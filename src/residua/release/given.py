@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from residua.domain.facts import Fact, Facts, fact_cells, require_agreement, req
 from residua.errors import PlanError
 from residua.files import MOST_PLAN, read_document, write_document
 from residua.folders import refusing_damage
-from residua.language import mark, say, say_many
+from residua.language import say, say_many
 from residua.linalg.arrays import Floats
 from residua.plans.conditional import conditioned
 from residua.plans.contract import Plan
@@ -25,10 +26,6 @@ from residua.release.folder import reserve
 from residua.workload import AttributeQueries, Identity, MatrixRows, Workload, attribute_queries, queries, selected
 
 _RARE = 1e-6  # how often a true fact is doubted
-_DOUBT = mark(
-    "further from the release than its noise explains in all but one case in a million: {facts}; that is wrong, or of "
-    "other people"
-)
 _FACTS, _KIND = "facts.json", ("residua facts", 1)
 
 
@@ -48,27 +45,19 @@ class Given(Answered):
     estimator: Estimator
     facts: tuple[Equality, ...]
 
-    @property
-    def planned(self) -> Plan:  # type: ignore[override]
-        """The plan as it was made."""
-        return self.release.planned
-
-    @property
-    def receipt(self) -> Mapping[str, Any]:  # type: ignore[override]
-        """What the ledger recorded when it was debited."""
-        return self.release.receipt
-
-    @property
-    def left_out(self) -> Release | None:  # type: ignore[override]
-        """The records that a bound on each person's left out, if that was measured."""
-        return self.release.left_out
+    planned = property(attrgetter("release.planned"), doc="The plan as it was made.")
+    receipt = property(attrgetter("release.receipt"), doc="What the ledger recorded when it was debited.")
+    left_out = property(attrgetter("release.left_out"), doc="What a bound on persons left out, if that was measured.")
 
     @property
     def counted(self) -> str:
         """What is counted, and that facts are used, which intervals take at their word."""
         beside = say_many("beside one known fact, taken as true", "beside {n} known facts, taken as true", self._number)
-        doubts = say(_DOUBT, facts=", ".join(self.doubted)) if self.doubted else ""
-        return "; ".join(filter(None, (super().counted, beside, doubts)))
+        facts = ", ".join(self.doubted)
+        doubts = say(
+            "further from the release than noise explains, hence wrong or of other people: {facts}", facts=facts
+        )
+        return "; ".join(filter(None, (super().counted, beside, doubts if facts else "")))
 
     @cached_property
     def doubted(self) -> tuple[str, ...]:

@@ -71,26 +71,13 @@ class PartedIntegers:
     ndim = 1
 
     def __init__(self, folder: Path, starts: Sequence[int], digests: Mapping[str, str]) -> None:
-        self._folder, self._digests = folder, digests
+        self.folder, self._digests = folder, digests
         self._starts = np.array(starts, dtype=np.int64)
         if self._starts.ndim != 1 or len(self._starts) < 2 or self._starts[0] or (np.diff(self._starts) <= 0).any():
             raise ValueError("its parts do not follow each other")
+        self.size = int(self._starts[-1])
+        self.shape = (self.size,)
         self.part = lru_cache(maxsize=_HELD)(self._read)
-
-    @property
-    def folder(self) -> Path:
-        """The release."""
-        return self._folder
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """One axis."""
-        return (int(self._starts[-1]),)
-
-    @property
-    def size(self) -> int:
-        """How many there are."""
-        return int(self._starts[-1])
 
     def __len__(self) -> int:
         return self.size
@@ -129,22 +116,17 @@ class PartedIntegers:
         import pyarrow.parquet as pq
 
         name, cells = part_name(part), int(self._starts[part + 1] - self._starts[part])
-        with open_regular(self._folder / name) as file:
+        where = f"{name!r} in {str(self.folder)!r}"
+        with open_regular(self.folder / name) as file:
             if os.fstat(file.fileno()).st_size > part_room(cells):
-                raise FileError(
-                    f"{name!r} in {str(self._folder)!r} is longer than it can be; do not trust the release."
-                )
+                raise FileError(f"{name!r} in {str(self.folder)!r} is longer than it can be; do not trust the release.")
             content = file.read()
         if hashlib.sha256(content).hexdigest() != self._digests.get(name):
-            raise FileError(
-                f"{name!r} in {str(self._folder)!r} was changed after it was written; do not trust the release."
-            )
+            raise FileError(f"{where} was changed after it was written; do not trust the release.")
         try:
             opened = pq.ParquetFile(pa.BufferReader(content))
-            kind, bytes_claimed = (
-                opened.schema_arrow,
-                sum(opened.metadata.row_group(i).total_byte_size for i in range(opened.metadata.num_row_groups)),
-            )
+            kind, groups = opened.schema_arrow, range(opened.metadata.num_row_groups)
+            bytes_claimed = sum(opened.metadata.row_group(i).total_byte_size for i in groups)
             fits = kind.names == [COLUMN] and kind.field(0).type == pa.int64() and opened.metadata.num_rows == cells
             if not fits or bytes_claimed > part_room(cells):
                 raise ValueError
@@ -152,9 +134,7 @@ class PartedIntegers:
             if column.null_count or len(column) != cells:
                 raise ValueError
         except (pa.ArrowException, OSError, ValueError):
-            raise FileError(
-                f"{name!r} in {str(self._folder)!r} does not hold its measurements; copy it again."
-            ) from None
+            raise FileError(f"{where} does not hold its measurements; copy it again.") from None
         # Not `to_numpy`, which imports pandas where that is installed: half a second, for nothing.
         integers: NDArray[np.int64] = np.frombuffer(column.buffers()[1], dtype=np.int64)
         return integers[column.offset : column.offset + cells]
