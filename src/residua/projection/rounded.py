@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
-from operator import attrgetter
 from itertools import combinations
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,7 +15,6 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
-from residua.plans.contract import Plan
 from residua.projection.rounding import Names, attribute_by_attribute, cumulated, differences, require_few, searched
 from residua.projection.tables import MadeFrom
 from residua.release.tabled import Tabled
@@ -48,7 +47,7 @@ class Rounded(MadeFrom):
         """What was measured."""
         return self.published.release if self.published.biased else self.published
 
-    plan = property(attrgetter("published.planned"), doc="What was asked for.")
+    plan = planned = property(attrgetter("published.planned"), doc="What was asked for.")
     nonnegative = property(attrgetter("published.nonnegative"), doc="Whether no cell is negative.")
     biased = property(attrgetter("published.biased"), doc="What is said of the numbers before rounding.")
 
