@@ -129,7 +129,10 @@ def test_a_pool_knows_its_parts(tmp_path):
     for last in (one, second):
         with pytest.raises(PlanError, match="share one"):
             rs.change(first, last, by=["a"])
-    assert (rs.change(first, three, by=["a"]).stddev > 0).all()
+    moved = rs.change(first, three, by=["a"])
+    assert (moved.stddev > 0).all()
+    label = moved.axes[0][1][1]
+    assert moved.at(a=label).columns["relative"] == moved.columns["relative"][1:2]  # a row has all its columns
     first.save(tmp_path / "pool")
     with pytest.raises(PlanError, match="share one"):
         rs.change(two, rs.Release.load(tmp_path / "pool"), by=["a"])

@@ -35,7 +35,7 @@ class Interaction:
         error: the expected squared error of the residual, summed over cells; NaN where nothing says.
         kept: how much of the measured deviation from the model was kept, 0 to 1; NaN where nothing was measured.
         doubt: how far the measured deviation from the model is above what noise explains, in standard deviations.
-        apart: how far the table is from the margins it was raked to, in counts.
+        apart: how far the table's margins are from the tables of fewer of its attributes, in counts.
         exact: whether the table is public.
     """
 
@@ -105,30 +105,27 @@ class EstimatedTables:
         known = self.public.known(members)
         if known is not None:
             return known, Interaction(False, 0.0, exact=True)
-        model, margins, apart = self.model(members, tables)
+        model, margins = self.model(members, tables)
         prior = self.fitted.priors.get(len(members))
         if math.isinf(self.observed.variance(members)):
             unmeasured = 0.0 if not self.observed.directions(members) else math.nan
             error = unmeasured if prior is None else expected(model, prior)
-            return model, Interaction(False, error, apart=apart)
+            return model, Interaction(False, error, apart=_apart(members, model, tables))
         own = judged(self.observed, members, model, _SURELY, prior)
         table = above_floor(model, own.posterior, self.observed.cell_variance(members))
-        table, apart = raked(np.where(self.public.possible(members), table, 0.0), margins)
-        return table, Interaction(True, own.posterior.variance, own.kept, own.doubt, apart)
+        table, _ = raked(np.where(self.public.possible(members), table, 0.0), margins)
+        far = _apart(members, table, tables)
+        return table, Interaction(True, own.posterior.variance, own.kept, own.doubt, far)
 
-    def model(
-        self, members: Members, tables: dict[Members, tuple[Floats, Interaction]]
-    ) -> tuple[Floats, list[Floats], float]:
-        """What its margins say of a table, those margins, and how far it is from them."""
+    def model(self, members: Members, tables: dict[Members, tuple[Floats, Interaction]]) -> tuple[Floats, list[Floats]]:
+        """What its margins say of a table, and those margins."""
         margins = [tables[members[:j] + members[j + 1 :]][0] for j in range(len(members))]
-        first = self.public.possible(members).astype(np.float64)
-        model, apart = raked(first, margins)
-        return model, margins, apart
+        return raked(self.public.possible(members).astype(np.float64), margins)[0], margins
 
     def deviation(self, members: Members) -> tuple[Floats, Floats]:
         """How far the measured interaction of a set is from what its margins say, and what they say."""
         below = {s: one for facet in combinations(members, len(members) - 1) for s, one in self._all(facet).items()}
-        model, _, _ = self.model(members, below)
+        model, _ = self.model(members, below)
         return self.observed.residual(members) - centred(model), model
 
     def prior(self, size: int) -> Prior | None:
@@ -142,6 +139,13 @@ class EstimatedTables:
             if not decided(shrunk(*own), *own).decided:  # what is decided by others says nothing of the rest
                 parts.append(own)
         return pooled_prior(parts) if parts else None
+
+
+def _apart(members: Members, table: Floats, tables: dict[Members, tuple[Floats, Interaction]]) -> float:
+    """How far the margins of a table are, at most, from the tables of all smaller sets of its attributes, in counts."""
+    smaller = ((kept, tuple(k for k, i in enumerate(members) if i not in kept)) for size in range(len(members))
+               for kept in combinations(members, size))  # fmt: skip
+    return max(float(np.abs(table.sum(axis=away) - tables[kept][0]).max()) for kept, away in smaller)
 
 
 ODD = 5.0  # standard deviations above what noise explains: then measurements contradict the model
