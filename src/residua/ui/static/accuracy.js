@@ -116,7 +116,7 @@ function Price({ last }) {
 }
 
 // Odds of a guess against the relative error of headline numbers: where on these curves is the plan to stand?
-const W = 560, H = 260, LEFT = 74, RIGHT = 14, TOP = 14, FOOT = 48;
+const W = 560, H = 260, LEFT = 74, RIGHT = 24, TOP = 14, FOOT = 56;
 const MOST_LINES = 6;
 
 function Curve({ last, work, edit }) {
@@ -144,7 +144,7 @@ function Curve({ last, work, edit }) {
   return html`<figure class="curve"><figcaption>Accuracy against privacy<small class="hint">The relative error (one standard error) of your headline numbers, by how often a guess about a person is right. Click to choose.</small></figcaption>
     <svg ref=${svg} viewBox=${`0 0 ${W} ${H}`} role="img" aria-label=${name} onClick=${choose}>
       ${decades.map((each) => html`<line class="grid" x1=${LEFT} x2=${W - RIGHT} y1=${y(each)} y2=${y(each)} /><text class="tick" x=${LEFT - 7} y=${y(each) + 5} text-anchor="end">${significant(100 * each)} %</text>`)}
-      ${[50, 60, 70, 80, 90, 100].map((each) => html`<line class="grid" x1=${x(each)} x2=${x(each)} y1=${TOP} y2=${H - FOOT} /><text class="tick" x=${x(each)} y=${H - FOOT + 19} text-anchor="middle">${each}</text>`)}
+      ${[50, 60, 70, 80, 90, 100].map((each) => html`<line class="grid" x1=${x(each)} x2=${x(each)} y1=${TOP} y2=${H - FOOT} /><text class="tick" x=${x(each)} y=${H - FOOT + 24} text-anchor="middle">${each}</text>`)}
       <text class="tick" x=${(LEFT + W - RIGHT) / 2} y=${H - 6} text-anchor="middle">right guesses about a person, of 100</text>
       ${lines.map((one, i) => h("polyline", { class: `curve stroke${i + 1}`, fill: "none", points: curve.points.filter(([, , factor]) => within(one.error * factor)).map(([odds, , factor]) => `${x(odds).toFixed(1)},${y(one.error * factor).toFixed(1)}`).join(" ") }))}
       <line class="now" x1=${x(now)} x2=${x(now)} y1=${TOP} y2=${H - FOOT} />

@@ -60,7 +60,7 @@ function Listing({ last, asked, ask, show }) {
   const one = last.what === "tables" ? "table" : "query";
   const wished = last.rows.some((row) => row.wish !== null);
   const flagged = last.rows.some((row) => row.flags);
-  const head = [one, "numbers", "±, 95 of 100", "reliable from", ...(wished ? ["good enough"] : []), ...(flagged ? ["cells"] : [])];
+  const head = [one, "numbers", "± (95\u00a0%)", "reliable from", ...(wished ? ["good enough"] : []), ...(flagged ? ["cells"] : [])];
   const rows = last.rows.map((row) => ({
     key: row.title,
     cells: [
