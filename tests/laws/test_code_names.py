@@ -103,3 +103,10 @@ def test_names_given_by_hand_stand_before_those_of_the_file(folder: Path) -> Non
     assert domain["region"].words.meanings["09162"].title[""] == "Minga"
     assert domain["region"].words.meanings["02000"].title[""] == "Hamburg, Hansestadt"
     assert domain == rs.Release.load(folder / "out").domain  # words change nothing that is counted
+
+
+def test_a_name_with_the_delimiter_in_it_is_said_to_need_quotes(tmp_path: Path) -> None:
+    path = tmp_path / "codes.csv"
+    path.write_text("code,name\n09162,München, Stadt\n")
+    with pytest.raises(DomainError, match=r"a row of 3 fields where the first has 2; .* into quotes"):
+        rs.Categories.from_file(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -128,8 +129,12 @@ def _opened(path: str | Path, encoding: str | None = None) -> Iterator[TextIO]:
         raise DomainError(f"encoding={encoding!r} is not known; write 'cp1252', for example.") from None
     except OSError as problem:
         raise DomainError(f"cannot read {str(path)!r}: {problem.strerror or problem}; check the path.") from None
-    except (ValueError, NotImplementedError, csv.Error):  # Arrow's errors among them
-        raise DomainError(f"{str(path)!r} is not a sound text or Parquet file; convert or repair it.") from None
+    except (ValueError, NotImplementedError, csv.Error) as problem:  # Arrow's errors among them
+        fields = re.search(r"Expected (\d+) columns, got (\d+)", str(problem))
+        why = f"has a row of {fields[2]} fields where the first has {fields[1]}" if fields else "is not sound"
+        raise DomainError(
+            f"{str(path)!r} {why}; repair it, and put names that hold the delimiter into quotes."
+        ) from None
 
 
 def _table(path: str | Path, encoding: str | None = None) -> Any:
