@@ -1,6 +1,6 @@
 """How often 95 % intervals hold the truth: every kind of number, form of plan, noise, post-processing and cell size.
 
-`ADULT=adult-coded.csv python -m benchmarks.coverage` runs everything (some 40 CPU minutes), writes every row to
+`ADULT=adult-coded.csv python -m benchmarks.coverage` runs everything (some 100 CPU minutes), writes every row to
 `docs/_static/coverage.csv` and the tables of `docs/uncertainty.md` from that file: no figure there is copied by hand.
 `--only TEXT …` runs the groups whose names hold one of these texts, and replaces their rows; `--page` writes the page
 from the file alone; `--releases N` is for trying it out.
