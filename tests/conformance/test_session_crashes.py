@@ -229,7 +229,8 @@ def test_power_lost_between_look_and_finish_loses_at_most_the_finish(
 def test_kills_at_random_moments(nursery: Nursery, tmp_path: Path) -> None:
     folder, rng, killed = fresh(tmp_path), random.Random(), 0
     whole = max(nursery.use(fresh(tmp_path), "release")[1], 0.05)
-    for i in range(40):
+    # Forty, and more while too few were killed. How long a run takes is learned: machines get busier and idler.
+    for i in range(2000):
         if i % 4 == 0:
             folder = tmp_path / str(i)
             folder.mkdir()
@@ -237,10 +238,13 @@ def test_kills_at_random_moments(nursery: Nursery, tmp_path: Path) -> None:
         code, _ = nursery.use(folder, rng.choice(["look", "release"]), after=whole * rng.random())
         assert code in (0, -signal.SIGKILL)
         killed += code != 0
+        whole *= 1.25 if code else 0.8
         if (folder / "a.ledger").exists():
             session = reopened(folder)
             parts = [part.planned for part in session._folder.parts().values()]
             assert session.ledger.spent_exactly >= sum(priced(plan)[1] for plan in parts)
-    assert killed > 5  # of about 20: less once in a million runs
+        if i >= 39 and killed > 5:
+            break
+    assert killed > 5
     assert nursery.use(folder, "release")[0] == 0  # nothing that was left behind is in the way
     assert reopened(folder).price(TWO) == 0

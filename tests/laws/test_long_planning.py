@@ -95,8 +95,9 @@ def test_who_watches_is_told_the_share_of_the_time_foretold(monkeypatch, platfor
     monkeypatch.setattr(beside.sys, "platform", platform)
     plan, shares = rs.plan(rs.marginals(rs.Domain.of_sizes([2]), ways=1), BUDGET), []
     with watched(shares.append):
-        attended(lambda told: (time.sleep(0.25), plan)[1], Forecast(1.0, 0.0, "sleep"), None, [plan.domain])
-        attended(lambda told: (time.sleep(0.25), plan)[1], Forecast(0.1, 0.0, "sleep"), None, [plan.domain])
+        # Long enough to be looked at on a busy machine: at a hundredth of the time foretold, and far beyond it.
+        attended(lambda told: (time.sleep(2.0), plan)[1], Forecast(200.0, 0.0, "sleep"), None, [plan.domain])
+        attended(lambda told: (time.sleep(2.0), plan)[1], Forecast(0.1, 0.0, "sleep"), None, [plan.domain])
     assert shares
     assert 0 <= min(shares) < 0.5
     assert max(shares) == 0.99
