@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Any
 # SciPy is loaded when first used: whoever only reads tables does not wait for it.
 if TYPE_CHECKING:
     from scipy import linalg as linalg
-    from scipy.sparse import coo_array as coo_array, csr_array as csr_array, eye_array as eye_array, kron as kron
+    from scipy.sparse import (
+        block_array as block_array,
+        coo_array as coo_array,
+        csr_array as csr_array,
+        eye_array as eye_array,
+        kron as kron,
+        vstack as vstack,
+    )
 else:
 
     class _OnDemand:
@@ -33,7 +40,8 @@ else:
             return lambda *args, **options: getattr(self, name)(*args, **options)
 
     linalg, _sparse = _OnDemand("scipy.linalg"), _OnDemand("scipy.sparse")
-    coo_array, csr_array, eye_array, kron = map(_sparse.maker, ("coo_array", "csr_array", "eye_array", "kron"))
+    _makers = ("block_array", "coo_array", "csr_array", "eye_array", "kron", "vstack")
+    block_array, coo_array, csr_array, eye_array, kron, vstack = map(_sparse.maker, _makers)
 
 
 def processors() -> int:

@@ -11,6 +11,9 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
 Objects = NDArray[np.object_]  # whole numbers of any size
+Positions = NDArray[np.int32]  # of attributes or nodes: whole numbers that fit 32 bits
+Words = NDArray[np.uint64]  # random bits
+Array = NDArray[Any]  # of any kind
 
 
 def keep_fixed(value: object, *names: str, dtype: Any = None) -> None:

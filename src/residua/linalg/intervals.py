@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from residua.linalg.arrays import Floats, Integers
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
+from residua.machine import csr_array
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,8 +70,6 @@ class Intervals:
 
     def over_prefix_sums(self) -> csr_array:
         """The rows over prefix sums of the cells: the one at the last cell, minus the one before the first."""
-        from scipy.sparse import csr_array
-
         rows, shape = np.arange(len(self.first)), self.shape
         later = np.flatnonzero(self.first > 0)
         before = csr_array((np.ones(len(later)), (later, self.first[later] - 1)), shape=shape)

@@ -11,13 +11,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from residua.linalg.arrays import Floats, Integers
 from residua.machine import compiled
 
 
 @compiled
-def centre(tables: NDArray[np.int64], shape: NDArray[np.int64]) -> None:
+def centre(tables: Integers, shape: Integers) -> None:
     """`x ← n x − Σ x` along every axis, in place: the integer matrix ⊗(nI − 11ᵀ). tables is (tables, cells)."""
     totals = np.empty(tables.shape[1], dtype=np.int64)
     for t in range(tables.shape[0]):
@@ -46,14 +46,7 @@ def centre(tables: NDArray[np.int64], shape: NDArray[np.int64]) -> None:
 
 
 @compiled
-def rebuild(
-    integers: NDArray[np.int64],
-    steps: NDArray[np.float64],
-    shape: NDArray[np.int64],
-    lower: NDArray[np.float64],
-    facets: NDArray[np.int64],
-    out: NDArray[np.float64],
-) -> None:
+def rebuild(integers: Integers, steps: Floats, shape: Integers, lower: Floats, facets: Integers, out: Floats) -> None:
     """Tables from integers on grids: scaled, then made to agree with given margins without touching the residual.
 
     `x = step · integer`, then for every axis in turn `x ← x + (margin − Σ x)/n`. The margins agree with each other, so

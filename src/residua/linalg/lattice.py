@@ -18,15 +18,15 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, pairwise
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from residua.linalg.arrays import Array, Booleans, Floats, Integers, Positions
+
 Set = tuple[int, ...]  # attribute positions, increasing
-Rows = NDArray[np.int32]  # (m, k): m sets of k attribute positions each, every row increasing
-Numbers = NDArray[np.int64]
-Values = NDArray[np.float64]
+Rows = Positions  # (m, k): m sets of k attributes each, every row increasing
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +43,7 @@ class SetFamily:
     levels: tuple[Rows, ...]
 
     @cached_property
-    def offsets(self) -> Numbers:
+    def offsets(self) -> Integers:
         """Number of the first set of each level, and the number of sets in all at the end."""
         return np.concatenate([[0], np.cumsum([len(level) for level in self.levels])]).astype(np.int64)
 
@@ -56,21 +56,21 @@ class SetFamily:
         return frozenset(self.levels[1].ravel().tolist()) if len(self.levels) > 1 else frozenset()
 
     @cached_property
-    def set_sizes(self) -> Numbers:
+    def set_sizes(self) -> Integers:
         """How many members each set has, (sets,)."""
         return np.repeat(np.arange(len(self.levels)), np.diff(self.offsets))
 
     @cached_property
-    def _keys(self) -> tuple[Numbers, ...]:
+    def _keys(self) -> tuple[Integers, ...]:
         # keys[k] of level k: parent's place in level k−1 times the number of attributes, plus the last member.
-        keys: list[Numbers] = [np.zeros(1, dtype=np.int64)]
+        keys: list[Integers] = [np.zeros(1, dtype=np.int64)]
         for level in self.levels[1:]:
             place = _descend(keys, level[:, :-1], self.attributes)
             keys.append(place * self.attributes + level[:, -1])
         return tuple(keys)
 
-    def find(self, rows: Rows) -> Numbers:
-        """Numbers of these sets (all of one size, every row increasing), −1 for a set not in the family."""
+    def find(self, rows: Rows) -> Integers:
+        """Integers of these sets (all of one size, every row increasing), −1 for a set not in the family."""
         size = rows.shape[1]
         if size >= len(self.levels):
             return np.full(len(rows), -1, dtype=np.int64)
@@ -82,11 +82,11 @@ class SetFamily:
         return int(self.find(np.array(members, dtype=np.int32).reshape(1, -1))[0])
 
     @cached_property
-    def covers(self) -> tuple[tuple[NDArray[np.int32], NDArray[np.int32]], ...]:
+    def covers(self) -> tuple[tuple[Positions, Positions], ...]:
         """For each attribute i: numbers of the sets with i, and of the same sets without it."""
-        owner: list[NDArray[np.int32]] = []
-        upper: list[NDArray[np.int32]] = []
-        lower: list[NDArray[np.int32]] = []
+        owner: list[Positions] = []
+        upper: list[Positions] = []
+        lower: list[Positions] = []
         for size, level in enumerate(self.levels[1:], start=1):
             numbers = np.arange(self.offsets[size], self.offsets[size + 1], dtype=np.int32)
             for j in range(size):
@@ -101,7 +101,7 @@ class SetFamily:
         uppers, lowers = np.concatenate(upper)[order], np.concatenate(lower)[order]
         return tuple((uppers[a:b], lowers[a:b]) for a, b in pairwise(bounds))
 
-    def sum_over_subsets(self, values: Values, weights: Values) -> Values:
+    def sum_over_subsets(self, values: Floats, weights: Floats) -> Floats:
         """`out[A] = Σ_{S⊆A} values[S] · Π_{i∈A∖S} weights[i]` for every A. O(Σ|A|)."""
         out = values.astype(np.float64, copy=True)
         for weight, (with_i, without_i) in zip(weights, self.covers, strict=True):
@@ -109,7 +109,7 @@ class SetFamily:
                 out[with_i] += weight * out[without_i]
         return out
 
-    def sum_over_supersets(self, values: Values, weights: Values) -> Values:
+    def sum_over_supersets(self, values: Floats, weights: Floats) -> Floats:
         """`out[S] = Σ_{A⊇S} values[A] · Π_{i∈A∖S} weights[i]` for every S: the transpose. O(Σ|A|)."""
         out = values.astype(np.float64, copy=True)
         # For a fixed i the map A → A∖{i} is one-to-one, so the indexed addition meets each target once.
@@ -118,16 +118,16 @@ class SetFamily:
                 out[without_i] += weight * out[with_i]
         return out
 
-    def products(self, factors: Values) -> Values:
+    def products(self, factors: Floats) -> Floats:
         """`Π_{i∈A} factors[i]` for every A, (sets,)."""
         return np.concatenate([factors[level].prod(axis=1) for level in self.levels])
 
-    def maxima(self, values: Values) -> Values:
+    def maxima(self, values: Floats) -> Floats:
         """`max_{i∈A} values[i]` for every A, −inf for the empty set."""
         return np.concatenate([values[level].max(axis=1, initial=-np.inf) for level in self.levels])
 
     @cached_property
-    def is_maximal(self) -> NDArray[np.bool_]:
+    def is_maximal(self) -> Booleans:
         """Which sets have no proper superset in the family."""
         maximal = np.ones(len(self), dtype=bool)
         for _, without_i in self.covers:
@@ -183,7 +183,7 @@ def distinct_rows(rows: Rows, attributes: int) -> Rows:
     return rows[np.unique(keys, return_index=True)[1]]
 
 
-def row_keys(rows: Rows, attributes: int) -> Numbers:
+def row_keys(rows: Rows, attributes: int) -> Integers:
     """One number per row, equal for equal rows only, in lexicographic order."""
     keys = np.zeros(len(rows), dtype=np.int64)
     bound = 1  # keys lie below it
@@ -206,7 +206,7 @@ def all_sets(attributes: int, size: int) -> Rows:
     return rows
 
 
-def extensions(rows: Rows, attributes: int) -> tuple[Numbers, NDArray[np.int32]]:
+def extensions(rows: Rows, attributes: int) -> tuple[Integers, Positions]:
     """All ways to append one later attribute to a row: which row, and which attribute; in lexicographic order."""
     first = rows[:, -1] + 1 if rows.shape[1] else np.zeros(len(rows), dtype=np.int32)
     children = attributes - first
@@ -215,7 +215,7 @@ def extensions(rows: Rows, attributes: int) -> tuple[Numbers, NDArray[np.int32]]
     return parent, (first[parent] + step).astype(np.int32)
 
 
-def _descend(keys: Sequence[Numbers], rows: Rows, attributes: int) -> Numbers:
+def _descend(keys: Sequence[Integers], rows: Rows, attributes: int) -> Integers:
     """Place of each row within its level by walking the trie, −1 where it leaves the family."""
     place = np.zeros(len(rows), dtype=np.int64)
     for j, column in enumerate(rows.T, start=1):
@@ -246,8 +246,8 @@ class Group:
         start: where in the buffer the first table begins.
     """
 
-    numbers: NDArray[np.int64]
-    members: NDArray[np.int32]
+    numbers: Integers
+    members: Positions
     shape: tuple[int, ...]
     start: int
 
@@ -281,7 +281,7 @@ class Layout:
     """
 
     lattice: SetFamily
-    sizes: NDArray[np.int64]
+    sizes: Integers
     groups: tuple[Group, ...]
 
     @property
@@ -290,7 +290,7 @@ class Layout:
         return self.groups[-1].stop if self.groups else 0
 
     @cached_property
-    def starts(self) -> NDArray[np.int64]:
+    def starts(self) -> Integers:
         """Where the table of each set of the lattice begins, −1 for a set that is not laid out, (sets,)."""
         starts = np.full(len(self.lattice), -1, dtype=np.int64)
         for group in self.groups:
@@ -301,7 +301,7 @@ class Layout:
         return iter(self.groups)
 
 
-def layout_of(lattice: SetFamily, sizes: NDArray[np.int64], chosen: NDArray[np.bool_] | None = None) -> Layout:
+def layout_of(lattice: SetFamily, sizes: Integers, chosen: Booleans | None = None) -> Layout:
     """Lays out the chosen sets of a lattice (all by default), by size, then by shape, then by number."""
     groups: list[Group] = []
     start = 0
@@ -317,7 +317,7 @@ def layout_of(lattice: SetFamily, sizes: NDArray[np.int64], chosen: NDArray[np.b
     return Layout(lattice, sizes, tuple(groups))
 
 
-def layout_of_sets(sets: Collection[tuple[int, ...]], sizes: NDArray[np.int64], *, maximal: bool = False) -> Layout:
+def layout_of_sets(sets: Collection[tuple[int, ...]], sizes: Integers, *, maximal: bool = False) -> Layout:
     """Lays out the tables of some sets; or, if maximal, of those that no other of them contains."""
     lattice = closure([np.array([each], dtype=np.int32).reshape(1, -1) for each in sets], len(sizes))
     wanted = set(sets)
@@ -325,7 +325,7 @@ def layout_of_sets(sets: Collection[tuple[int, ...]], sizes: NDArray[np.int64], 
     return layout_of(lattice, sizes, chosen)
 
 
-def _by_shape(shapes: NDArray[np.int64]) -> Iterator[tuple[tuple[int, ...], NDArray[np.int64]]]:
+def _by_shape(shapes: Integers) -> Iterator[tuple[tuple[int, ...], Integers]]:
     if not len(shapes):
         return
     values, ranks = np.unique(shapes, return_inverse=True)
@@ -346,7 +346,7 @@ _WORTH_LOADING = 2_000_000  # cells: below, importing the compiled loops costs m
 _WORTH_CALLING = 20_000  # cells: below, NumPy is as fast
 
 
-def centre(tables: NDArray[np.int64]) -> None:
+def centre(tables: Integers) -> None:
     """`x ← n x − Σ x` along every axis but the first, in place: the integer matrix ⊗(nI − 11ᵀ) of each table."""
     if _compiled(tables.size):
         from residua.linalg import kernels
@@ -359,13 +359,7 @@ def centre(tables: NDArray[np.int64]) -> None:
         tables -= total
 
 
-def rebuild(
-    integers: NDArray[Any],
-    steps: NDArray[np.float64],
-    lower: NDArray[np.float64],
-    facets: NDArray[np.int64],
-    out: NDArray[np.float64],
-) -> None:
+def rebuild(integers: Array, steps: Floats, lower: Floats, facets: Integers, out: Floats) -> None:
     """Tables from integers on grids, their margins made to agree with given ones without touching the residual.
 
     out is (tables, n_1, …, n_k) and integers likewise; facets[t, j] says where in `lower` the margin without axis j
@@ -390,7 +384,7 @@ def _compiled(cells: int) -> bool:
     return cells >= (_WORTH_CALLING if "numba" in sys.modules else _WORTH_LOADING)
 
 
-def facets_of(group: Group, layout: Layout) -> NDArray[np.int64]:
+def facets_of(group: Group, layout: Layout) -> Integers:
     """Where in the buffer of a layout the margins of a group's tables begin, (tables, k)."""
     places = [layout.starts[layout.lattice.find(np.delete(group.members, j, axis=1))] for j in range(len(group.shape))]
     return np.stack(places, axis=1) if places else np.empty((len(group.members), 0), dtype=np.int64)

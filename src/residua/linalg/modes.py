@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from residua.linalg.arrays import Floats, Integers
 
@@ -60,7 +59,7 @@ def _bits(values: Integers) -> int:
     return max(int(values.max(initial=0)), -int(values.min(initial=0))).bit_length()
 
 
-def contrasts(n: int) -> NDArray[np.float64]:
+def contrasts(n: int) -> Floats:
     """Orthonormal rows that sum to 0 (Helmert's), (n − 1, n)."""
     rows = np.tril(np.ones((n, n)), -1)[1:]
     k = np.arange(1, n)

@@ -17,12 +17,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from residua.linalg.arrays import Floats
+from residua.linalg.arrays import Array, Floats
 from residua.linalg.roots import InverseRoot
 
 Levels = list[Floats]
@@ -37,7 +35,7 @@ class NestedTree:
         many: how many leaves each node of level 0 stands for.
     """
 
-    parents: tuple[NDArray[np.integer[Any]], ...]
+    parents: tuple[Array, ...]
     many: Floats
 
     @cached_property
@@ -134,7 +132,7 @@ class SolvedTree:
         return [bar * z**2 for bar, z in zip(z_bar, self.z, strict=True)]
 
 
-def _counted(parents: NDArray[np.integer[Any]], weights: Floats, size: int) -> Floats:
+def _counted(parents: Array, weights: Floats, size: int) -> Floats:
     """Sums over children, (parents,)."""
     return np.asarray(np.bincount(parents, weights=weights, minlength=size), dtype=np.float64)
 

@@ -18,10 +18,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from flint import arb
-from numpy.typing import NDArray
 
 from residua.errors import PrivacyError
-from residua.linalg.arrays import Booleans, Floats, Integers
+from residua.linalg.arrays import Booleans, Floats, Integers, Words
 from residua.linalg.conductances import AxisNoise
 from residua.linalg.path import OrderedNoise
 from residua.noise.normals import GUARD_BITS, Bits, Normals
@@ -235,7 +234,7 @@ class Drawn:
         more: what was drawn beyond 64 bits.
     """
 
-    words: NDArray[np.uint64]
+    words: Words
     more: Bits = field(default_factory=dict)
 
     @property
@@ -259,7 +258,7 @@ def begun(noise: OrderedNoise, entropy: Entropy | None = None) -> Drawn:
 
 def rounded_so_far(
     noise: OrderedNoise, grid: int, drawn: Drawn, entropy: Entropy | None = None
-) -> tuple[NDArray[np.int64], Drawn]:
+) -> tuple[Integers, Drawn]:
     """`round(t·C)` of all periods drawn, exactly, (periods,), and the normals with all bits that this needed.
 
     Guarantee: the number of a period never changes when later ones are drawn; all together have the distribution of

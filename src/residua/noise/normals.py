@@ -11,9 +11,8 @@ from collections.abc import Mapping
 
 import numpy as np
 from flint import arb
-from numpy.typing import NDArray
 
-from residua.linalg.arrays import Floats
+from residua.linalg.arrays import Floats, Words
 from residua.noise.samplers import NORMAL, Entropy, take
 from residua.noise.table import long_table, precision, table
 
@@ -31,11 +30,11 @@ class Normals:
         self.shape = shape
         self._source = source
         self._words = take(source, shape[0] * shape[1] * shape[2]).reshape(shape)
-        self._second: dict[tuple[int, int], NDArray[np.uint64]] = {}  # of the parts of axes that needed them
+        self._second: dict[tuple[int, int], Words] = {}  # of the parts of axes that needed them
         self._more: dict[tuple[int, int, int], tuple[int, int]] = {}  # beyond these: the bits, and how many
 
     @classmethod
-    def kept(cls, source: Entropy, words: NDArray[np.uint64], more: Bits) -> Normals:
+    def kept(cls, source: Entropy, words: Words, more: Bits) -> Normals:
         """Normals of one axis that were drawn before, (parts, numbers), and what was drawn of them beyond 64 bits."""
         normals = cls.__new__(cls)
         normals.shape = (1, *words.shape)
@@ -77,7 +76,7 @@ class Normals:
             balls.append(-ball if word & 1 else ball)
         return balls
 
-    def _seconds(self, axis: int, part: int) -> NDArray[np.uint64]:
+    def _seconds(self, axis: int, part: int) -> Words:
         """The second word of every number of a part, drawn when it is first asked for."""
         if (axis, part) not in self._second:
             words = take(self._source, self.shape[2]).copy()

@@ -17,20 +17,20 @@ import operator
 import os
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from flint import arb, fmpq, fmpz, fmpz_poly
-from numpy.typing import NDArray
 
 from residua.errors import PrivacyError
+from residua.linalg.arrays import Array, Floats, Integers, Words
 from residua.noise.table import QuantileTable, Tail, precision, table
 
 
 class Entropy(Protocol):
     """A source of independent, uniform 64-bit words."""
 
-    def words(self, count: int) -> NDArray[np.uint64]:
+    def words(self, count: int) -> Words:
         """Return `count` fresh words, shape (count,)."""
 
 
@@ -45,12 +45,12 @@ class SystemEntropy:
         (3,)
     """
 
-    def words(self, count: int) -> NDArray[np.uint64]:
+    def words(self, count: int) -> Words:
         """Return `count` fresh words, shape (count,)."""
         return np.frombuffer(os.urandom(8 * count), dtype=np.uint64)
 
 
-def take(entropy: Entropy, count: int) -> NDArray[np.uint64]:
+def take(entropy: Entropy, count: int) -> Words:
     """Take `count` words and check that all arrived: a short answer would be broadcast, and words reused."""
     words = entropy.words(count)
     if words.shape != (count,) or words.dtype != np.uint64:
@@ -62,14 +62,14 @@ def take(entropy: Entropy, count: int) -> NDArray[np.uint64]:
 
 
 Scale: TypeAlias = int | float
-ScaleLike: TypeAlias = Scale | Sequence[Scale] | NDArray[Any]
+ScaleLike: TypeAlias = Scale | Sequence[Scale] | Array
 
 SMALLEST, LARGEST = 0.5, 2.0**40
 
 _REMEDY = "give an int, a float, or an array of int64 or float64, from 1/2 to 2^40"
 
 
-def checked_scales(scale: ScaleLike) -> NDArray[np.float64]:
+def checked_scales(scale: ScaleLike) -> Floats:
     """Scales as floats, each the rational number that was given.
 
     Guarantee:
@@ -102,7 +102,7 @@ MOST_WORDS = 64
 _GUARD_BITS = 128  # of a ball beyond the random bits: 40 for the scale, the rest so that its radius never matters
 
 
-def rounded(tail: Tail, scale: ScaleLike, size: Size, entropy: Entropy | None) -> NDArray[np.int64]:
+def rounded(tail: Tail, scale: ScaleLike, size: Size, entropy: Entropy | None) -> Integers:
     """Draw `round(s·X)`, X distributed by `tail`, in memory for the result and one block."""
     scales, shape = checked_scales(scale), _shape(size)
     if shape[: scales.ndim] != scales.shape:
@@ -145,9 +145,7 @@ def refine(tail: Tail, scale: Fraction, word: int, entropy: Entropy) -> int:
     raise PrivacyError(f"{MOST_WORDS} random words did not settle one draw: the entropy source is broken, replace it")
 
 
-def _decide(
-    quantiles: QuantileTable, words: NDArray[np.uint64], scale: NDArray[np.float64] | float, draws: NDArray[np.int64]
-) -> NDArray[np.intp]:
+def _decide(quantiles: QuantileTable, words: Words, scale: Floats | float, draws: Integers) -> Integers:
     """Fill `draws` by floats and return the indices of those that the error bound leaves open."""
     z, bound = quantiles.evaluate(words)
     y = np.multiply(z, scale, out=z)
@@ -160,7 +158,7 @@ def _decide(
     return np.flatnonzero(~(y < bound))
 
 
-def _floats(scales: NDArray[np.float64], start: int, count: int, cells: int) -> NDArray[np.float64] | float:
+def _floats(scales: Floats, start: int, count: int, cells: int) -> Floats | float:
     """Return the scales of the draws from `start` on, shape (count,), or one float if one holds for all."""
     if scales.size == 1:
         return float(scales[0])
@@ -182,7 +180,7 @@ def _shape(size: Size) -> tuple[int, ...]:
     return shape
 
 
-def rounded_normal(scale: ScaleLike, size: Size, *, _entropy: Entropy | None = None) -> NDArray[np.int64]:
+def rounded_normal(scale: ScaleLike, size: Size, *, _entropy: Entropy | None = None) -> Integers:
     """Draw `round(s·z)`, z standard normal, exactly.
 
     P(k) = Φ((k + 1/2)/s) − Φ((k − 1/2)/s). An integer plus such a draw is the rounding of the integer plus
@@ -246,7 +244,7 @@ def _taylor(p: arb, order: int) -> list[arb]:
 NORMAL = Tail("normal", _survival, _quantile, _taylor)
 
 
-def rounded_laplace(scale: ScaleLike, size: Size, *, _entropy: Entropy | None = None) -> NDArray[np.int64]:
+def rounded_laplace(scale: ScaleLike, size: Size, *, _entropy: Entropy | None = None) -> Integers:
     """Draw `round(s·x)`, x standard Laplace with density exp(−|x|)/2, exactly.
 
     P(0) = 1 − exp(−1/(2s)) and P(±k) = exp(−k/s) sinh(1/(2s)). An integer plus such a draw is the rounding

@@ -57,7 +57,8 @@ from typing import Any
 
 import numpy as np
 from flint import arb, ctx
-from numpy.typing import NDArray
+
+from residua.linalg.arrays import Floats, Integers, Words
 
 _PRECISION_LOCK = RLock()
 
@@ -105,9 +106,9 @@ _UNIT, _PAIR = arb(2) ** -53, arb(2) ** -99
 class QuantileTable:
     """Polynomials and bounds of one tail, shape (segments, 11): centre, A₀ … A₈, B."""
 
-    rows: NDArray[np.float64]
+    rows: Floats
 
-    def evaluate(self, words: NDArray[np.uint64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def evaluate(self, words: Words) -> tuple[Floats, Floats]:
         """Return (ẑ, B) as the module's head defines them, each of the shape (n,) of `words`."""
         positions = (words >> np.uint64(1)).view(np.int64).astype(np.float64)
         magnitudes, bounds = np.empty_like(positions), np.empty_like(positions)
@@ -199,13 +200,7 @@ def _upwards(value: arb) -> float:
     return result
 
 
-def _evaluate(
-    positions: NDArray[np.float64],
-    bits: NDArray[np.int64],
-    rows: NDArray[np.float64],
-    magnitudes: NDArray[np.float64],
-    bounds: NDArray[np.float64],
-) -> None:
+def _evaluate(positions: Floats, bits: Integers, rows: Floats, magnitudes: Floats, bounds: Floats) -> None:
     # A position that was rounded up to 2⁶³ belongs to the last segment, whose right end it is.
     last = rows.shape[0] - 1
     for i in range(positions.size):
@@ -238,9 +233,9 @@ _LONG_BITS = 320  # of the balls in the proof
 class LongTable:
     """Polynomials and bounds of one tail, shape (segments, 29): centre, nine pairs, nine floats, B."""
 
-    rows: NDArray[np.float64]
+    rows: Floats
 
-    def evaluate(self, words: NDArray[np.uint64], seconds: NDArray[np.uint64]) -> tuple[NDArray[np.float64], ...]:
+    def evaluate(self, words: Words, seconds: Words) -> tuple[Floats, ...]:
         """Return ẑ, its low part and B, each of the shape (n,) of `words`; B is infinite beyond the table."""
         from residua.noise.kernels import evaluate
 

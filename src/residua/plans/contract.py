@@ -15,12 +15,12 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal, Self, cast, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from residua.domain import Domain
 from residua.errors import PlanError
 from residua.language import mark
-from residua.linalg.arrays import Floats
+from residua.linalg.arrays import Array, Floats
 from residua.plans.cells import Grouping
 from residua.plans.combining import algebra_of
 from residua.plans.estimator import Asked, Estimator, Query, as_workload, combination_query, require_same_domain
@@ -305,12 +305,12 @@ class Plan(ReportedPlan, Uncertainty, Forecasts, KeptPlan):
         """What measuring the plan comes down to, compiled once."""
         return self.compile()
 
-    def saved_measurements(self, arrays: Mapping[str, NDArray[Any]]) -> Measurements:
+    def saved_measurements(self, arrays: Mapping[str, Array]) -> Measurements:
         """What was measured, from the arrays that a saved release keeps (`Measurements.arrays`): as compiled."""
         return self.compile()
 
     @abstractmethod
-    def estimator(self, measurements: Measurements, noisy: NDArray[Any]) -> Estimator:
+    def estimator(self, measurements: Measurements, noisy: Array) -> Estimator:
         """How estimates are read off measurements of the plan."""
 
     @property

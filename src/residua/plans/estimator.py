@@ -14,11 +14,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from residua.domain import Domain
 from residua.errors import DomainError, PlanError, WorkloadError, named
-from residua.linalg.arrays import Floats, Integers
+from residua.linalg.arrays import Array, Floats, Integers
 from residua.linalg.lattice import Group
 from residua.machine import csr_array
 from residua.plans.cells import Grouping
@@ -262,7 +262,7 @@ class Estimator(ABC):
 
     plan: Any
     measurements: Any
-    noisy: NDArray[Any]
+    noisy: Array
 
     @property
     @abstractmethod

@@ -11,10 +11,9 @@ from functools import cached_property, lru_cache
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from residua.errors import PlanError
-from residua.linalg.arrays import Floats, Integers
+from residua.linalg.arrays import Array, Floats, Integers
 from residua.linalg.lattice import Layout
 from residua.plans.noise import NORMAL, Currency, Noise
 from residua.plans.verifier import Profile, composed, price
@@ -98,7 +97,7 @@ class Measurements(ABC):
         """How many integers are measured."""
 
     @abstractmethod
-    def arrays(self) -> dict[str, NDArray[Any]]:
+    def arrays(self) -> dict[str, Array]:
         """What a saved release keeps of the measurements beside the plan."""
 
     # ---- price: what the verifier asks
@@ -218,7 +217,7 @@ class Measurements(ABC):
         """
         raise PlanError("these measurements have no rows with Laplace noise that could be pooled with others.")
 
-    def simulated(self, random: np.random.Generator) -> NDArray[Any]:
+    def simulated(self, random: np.random.Generator) -> Array:
         """Noise like that of the measurements, (cells,): for forecasts, never for a release."""
         return self.noise.simulated(self.scales_of_rows, random)
 

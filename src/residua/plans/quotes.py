@@ -19,6 +19,7 @@ from residua.domain import Domain, Label
 from residua.errors import PlanError
 from residua.language import mark, say
 from residua.linalg.arrays import Floats
+from residua.machine import csr_array
 from residua.plans.tails import width
 from residua.published.table import what_is_counted
 from residua.quoting import Answering, Quotable, Term
@@ -103,8 +104,6 @@ class PlanAnswers:
 
     def _each(self, first: Term, second: Term | None, factors: Floats, confidence: float, together: float) -> Floats:
         """Of every combination by itself, (…, one axis per attribute)."""
-        from scipy.sparse import csr_array
-
         names = tuple(i for i in first.rows if not _all_values(i, first, second))
         cells = math.prod(int(self.plan.domain.sizes[i]) for i in names)
         shape = np.broadcast_shapes(first.shape, factors.shape, first.shape if second is None else second.shape)

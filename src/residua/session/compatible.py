@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
+from residua.machine import block_array, csr_array, eye_array, vstack
 from residua.plans.contract import Plan
 from residua.release.base import Release
 from residua.workload import Workload, explicit
@@ -85,7 +86,6 @@ def compatible_answers(
 def _programmes(K: Floats, k: Floats, objectives: Floats, radius: float) -> Floats:
     """For each objective, `min objective · x` over the compatible datasets, (samples, cells)."""
     from scipy.optimize import linprog
-    from scipy.sparse import block_array, csr_array, eye_array, vstack
 
     rows, cells = K.shape
     identity, sums = eye_array(rows), csr_array(np.r_[np.zeros(cells), np.ones(rows)].reshape(1, -1))

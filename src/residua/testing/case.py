@@ -15,6 +15,7 @@ import numpy as np
 from residua.domain import Domain
 from residua.errors import ResiduaError
 from residua.linalg.arrays import Booleans, Floats, Integers
+from residua.machine import csr_array
 from residua.plans.contract import Plan
 from residua.plans.measurements import Batch, Measurements
 from residua.plans.noise import Noise
@@ -94,8 +95,6 @@ def measured_by(measurements: Measurements, sizes: Sequence[int]) -> Measured:
         measurements: what is measured.
         sizes: how many values each attribute of the domain has.
     """
-    from scipy.sparse import csr_array
-
     cells = math.prod(sizes)
     columns = [measured_exactly(measurements, sizes, unit) for unit in np.eye(cells, dtype=np.int64)]
     scales, (noise, bare) = np.full(measurements.cells, np.nan), np.zeros((2, measurements.cells, measurements.cells))

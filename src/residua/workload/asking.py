@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,10 +18,8 @@ from residua.domain import Amount, Attribute, Between, Bins, Label
 from residua.errors import DomainError, WorkloadError
 from residua.linalg.arrays import Floats
 from residua.linalg.intervals import Intervals
+from residua.machine import csr_array
 from residua.workload.rows import KINDS, AttributeQueries, Identity, InOrder, Inside, LevelRows, require_matrix
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,14 +12,14 @@ from datetime import date, timedelta
 from typing import Any, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from residua.domain import OTHER, Attribute, Bins, Dates, Domain
 from residua.domain.words import names_of
 from residua.errors import WorkloadError
+from residua.linalg.arrays import Booleans, Floats
 from residua.sql import Expression, literal, nodes, quoted, sql_of, tree_of
 
-Ends = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]  # of cells: from, to, whether `to` is in
+Ends = tuple[Floats, Floats, Booleans]  # of cells: from, to, whether `to` is in
 _OPERATORS = {
     "COMPARE_LESSTHAN": "<",
     "COMPARE_LESSTHANOREQUALTO": "<=",
@@ -129,7 +129,7 @@ def _of_bins(name: str, attribute: Bins, operator: str, constant: str) -> str | 
     return f"CASE WHEN {column} <> {literal(OTHER)} THEN {members} END" if attribute.has_other else members
 
 
-def cells_of_bins(attribute: Bins, operator: str, number: float) -> NDArray[np.bool_] | None:
+def cells_of_bins(attribute: Bins, operator: str, number: float) -> Booleans | None:
     """Which bins meet a comparison with a number; None where one would with a part of it."""
     edges = np.array(attribute.edges)
     last = np.arange(len(edges) - 1) == len(edges) - 2
@@ -156,7 +156,7 @@ def _of_units(name: str, attribute: Dates, operator: str, text: str) -> str | No
     return None
 
 
-def _answered(cells: Ends, operator: str, number: float) -> NDArray[np.bool_] | None:
+def _answered(cells: Ends, operator: str, number: float) -> Booleans | None:
     """Which cells meet a comparison with all they may hold; None where one would with a part of it."""
     if operator in _CONTRARY:
         contrary = _answered(cells, _CONTRARY[operator], number)
@@ -168,9 +168,9 @@ def _answered(cells: Ends, operator: str, number: float) -> NDArray[np.bool_] | 
         "=": lambda: (closed & (first == number) & (last == number), (number < first) | ~_reaches(cells, number)),
     }
     inside, outside = sure[operator]()
-    return cast("NDArray[np.bool_]", inside) if (inside | outside).all() else None
+    return cast("Booleans", inside) if (inside | outside).all() else None
 
 
-def _reaches(cells: Ends, number: float) -> NDArray[np.bool_]:
+def _reaches(cells: Ends, number: float) -> Booleans:
     _, last, closed = cells
     return (number < last) | (closed & (number == last))

@@ -6,11 +6,11 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from residua.domain import Domain
-from residua.linalg.arrays import Floats, Integers
+from residua.linalg.arrays import Floats, Integers, Positions
 from residua.linalg.lattice import SetFamily, distinct_rows
+from residua.machine import coo_array, csr_array
 from residua.workload.asking import rows_of_body
 from residua.workload.pieces import Family, ListedQueries, TableTerms, identities
 from residua.workload.workload import Workload
@@ -70,7 +70,7 @@ def lattice_of_body(sets: list[dict[str, Any]], attributes: int) -> SetFamily:
     if any((np.diff(level, axis=1) <= 0).any() for level in levels):
         raise ValueError("a set is not sorted")
     # Level by level from the largest sets down, so that a set without its subsets is refused before they are listed.
-    more: list[NDArray[np.int32]] = []
+    more: list[Positions] = []
     for k in range(len(levels) - 1, -1, -1):
         wanted = distinct_rows(np.concatenate([levels[k], *more]), attributes)
         if not len(levels[k]) or not np.array_equal(wanted, levels[k]):
@@ -141,8 +141,6 @@ def _listed_to_body(listed: ListedQueries) -> dict[str, Any]:
 
 
 def _listed_of_body(domain: Domain, body: dict[str, Any]) -> ListedQueries:
-    from scipy.sparse import coo_array, csr_array
-
     attributes = positions_of_body(domain, body["attributes"])
     shape = (len(body["labels"]), math.prod(int(domain.sizes[i]) for i in attributes))
     entries = (np.array(body["values"], dtype=np.float64), (body["rows"], body["columns"]))

@@ -9,20 +9,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import product as crossed
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from residua.domain import Domain
 from residua.errors import WorkloadError
-from residua.linalg.arrays import Booleans, Floats, Integers
+from residua.linalg.arrays import Booleans, Floats, Integers, Positions
 from residua.linalg.lattice import SetFamily, closure
+from residua.machine import csr_array, kron, vstack
 from residua.showing import printable
 from residua.workload.rows import AttributeQueries, Identity
-
-if TYPE_CHECKING:  # SciPy's sparse matrices take a third of a second to import: only when they are used
-    from scipy.sparse import csr_array
 
 MOST_CELLS = 2**20
 LEAST_WEIGHT, _LARGEST_WEIGHT = 1e-300, 1e100
@@ -84,8 +81,6 @@ class ListedQueries:
         """The same queries over the cells of more attributes, (queries, cells)."""
         if attributes == self.attributes:
             return self.matrix
-        from scipy.sparse import csr_array
-
         check_cells(self.domain, attributes)
         sizes = [int(self.domain.sizes[i]) for i in attributes]
         # A cell of the wider table belongs to the cell of ours with the same values.
@@ -102,16 +97,12 @@ class ListedQueries:
 
     def some(self, chosen: Booleans | Integers) -> ListedQueries:
         """The queries chosen, by a truth value for each or by their numbers."""
-        from scipy.sparse import csr_array
-
         places = np.arange(self.queries)[chosen]
         labels = tuple(self.labels[i] for i in places.tolist())
         return replace(self, matrix=csr_array(self.matrix[places]), labels=labels, weights=self.weights[places])
 
     def beside(self, other: ListedQueries) -> ListedQueries:
         """These queries and others over the same cells."""
-        from scipy.sparse import csr_array, vstack
-
         matrix = csr_array(vstack([self.matrix, other.matrix], format="csr"))
         weights = np.concatenate([self.weights, other.weights])
         return replace(self, matrix=matrix, labels=(*self.labels, *other.labels), weights=weights)
@@ -159,7 +150,7 @@ class Family:
     """
 
     lattice: SetFamily
-    numbers: NDArray[np.int64]
+    numbers: Integers
     weights: Floats
     queries: tuple[AttributeQueries, ...]
 
@@ -185,7 +176,7 @@ class Family:
         """How many queries each term has, (terms,), as floats: they may exceed any integer type."""
         return self.lattice.products(self.rows)[self.numbers]
 
-    def by_size(self) -> Iterator[tuple[Integers, NDArray[np.int32]]]:
+    def by_size(self) -> Iterator[tuple[Integers, Positions]]:
         """Terms with equally many attributes: where they stand in the order asked, and their attributes."""
         sizes = self.lattice.set_sizes[self.numbers]
         for size in np.flatnonzero(np.bincount(sizes)).tolist():
@@ -312,8 +303,6 @@ class TableTerms:
         Raises:
             WorkloadError: too many cells to list, or too many queries to write out.
         """
-        from scipy.sparse import csr_array, kron, vstack
-
         union, sizes = self.attributes, self.domain.sizes
         check_cells(self.domain, union)
         if not self.plain and self.queries * math.prod(int(sizes[i]) for i in union) > 2**31:
@@ -374,7 +363,7 @@ def identities(domain: Domain) -> tuple[AttributeQueries, ...]:
     return tuple(map(Identity, domain.sizes.tolist()))
 
 
-def renumber(source: SetFamily, target: SetFamily) -> NDArray[np.int64]:
+def renumber(source: SetFamily, target: SetFamily) -> Integers:
     """For every set of one family, its number in another that holds it (−1 where it does not), (sets,)."""
     if source.same_sets(target):
         return np.arange(len(source))

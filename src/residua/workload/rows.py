@@ -14,20 +14,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from residua.domain import Attribute, Label, Level
 from residua.errors import WorkloadError
-from residua.linalg.arrays import Floats, Integers
+from residua.linalg.arrays import Array, Floats, Integers
 from residua.linalg.modes import along
-
-if TYPE_CHECKING:  # SciPy's sparse matrices take a third of a second to import: only when they are used
-    from scipy.sparse import csr_array
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
+from residua.machine import csr_array, vstack
 
 _MOST_ENTRIES = 2**27  # a gigabyte
 KINDS: dict[str, type[AttributeQueries]] = {}  # the word that each kind with a fixed name is asked by
@@ -139,8 +134,6 @@ class AttributeQueries(ABC):
 
     def sparse(self) -> csr_array:
         """W as a sparse matrix, (rows, n)."""
-        from scipy.sparse import csr_array
-
         return csr_array(self.matrix())
 
     def prefix_rows(self) -> csr_array:
@@ -210,8 +203,6 @@ class GroupRows(AttributeQueries):
 
     def sparse(self) -> csr_array:
         """One entry per value that is in a group, level by level."""
-        from scipy.sparse import csr_array, vstack
-
         parts = []
         for level, chosen in self.nested():
             entries = (np.ones(self.size), (self._codes(level), np.arange(self.size)))
@@ -246,7 +237,7 @@ class GroupRows(AttributeQueries):
     def _numbers(self, level: Level | None) -> Integers:
         return np.arange(self.size if level is None else len(level))
 
-    def _codes(self, level: Level | None) -> NDArray[Any]:
+    def _codes(self, level: Level | None) -> Array:
         return np.arange(self.size) if level is None else level.codes
 
 

@@ -12,17 +12,15 @@ coefficients.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from residua.domain import Attribute, Between, Domain, Label
 from residua.domain.conditions import codes_of
 from residua.errors import DomainError, PlanError
-from residua.linalg.arrays import Floats
+from residua.linalg.arrays import Array, Floats
 
-Chosen = Label | Iterable[Label] | Between | NDArray[Any]
+Chosen = Label | Iterable[Label] | Between | Array
 Where = Mapping[str, Chosen]
 
 
@@ -61,7 +59,7 @@ def coefficients(domain: Domain, name: str, chosen: Chosen, *, argument: str = "
     return coefficient
 
 
-def _given(argument: str, name: str, attribute: Attribute, chosen: NDArray[Any]) -> Floats:
+def _given(argument: str, name: str, attribute: Attribute, chosen: Array) -> Floats:
     if chosen.dtype.kind not in "fb":
         raise PlanError(
             f"{argument}: {name} is an array of {chosen.dtype}, which could be labels or coefficients; give labels as "

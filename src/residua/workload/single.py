@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from residua.domain import OTHER, Attribute, Dates, Domain, Integers
 from residua.errors import WorkloadError
+from residua.machine import csr_array, vstack
 from residua.sql import Expression, SqlError, engine_words, expression_sandbox, row_expression, within_time
 from residua.workload.comparing import resolved
 from residua.workload.pieces import ListedQueries, check_cells, checked_weight
 from residua.workload.workload import Workload, positions_of, require_domain
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 
 def explicit(
@@ -47,8 +45,6 @@ def explicit(
         >>> explicit(domain, [[1, 1, 0], [0, 0, 1]], labels=["passed", "failed"])
         Workload(2 queries over 3 cells of grade)
     """
-    from scipy.sparse import csr_array
-
     require_domain(domain)
     if isinstance(matrix, Workload):
         return _listed(domain, matrix, on, labels) * weight
@@ -79,8 +75,6 @@ def _listed(domain: Domain, workload: Workload, on: object, labels: object) -> W
 
 
 def _sparse(matrix: Any) -> csr_array:
-    from scipy.sparse import csr_array
-
     try:
         rows = csr_array(matrix if hasattr(matrix, "tocsr") else np.atleast_2d(np.asarray(matrix, dtype=np.float64)))
     except (TypeError, ValueError):
@@ -124,8 +118,6 @@ def queries(domain: Domain, expressions: Sequence[str] | Mapping[str, str], *, w
         >>> queries(domain, ["age >= 18 and sex = 'Female'", "age"])
         Workload(2 queries in 2 parts of age, sex)
     """
-    from scipy.sparse import csr_array, vstack
-
     require_domain(domain)
     if isinstance(expressions, str):
         raise WorkloadError('expressions is one text; list them: ["age >= 18", …].')
@@ -204,7 +196,6 @@ def _evaluated(
     """Every expression (as written, as asked) on every cell of these attributes, (1, cells) each."""
     import duckdb
     import pyarrow as pa
-    from scipy.sparse import csr_array
 
     sizes = [int(domain.sizes[i]) for i in attributes]
     cells = math.prod(sizes)

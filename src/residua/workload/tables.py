@@ -9,11 +9,11 @@ from itertools import groupby
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from residua.domain import Domain, Label
 from residua.errors import WorkloadError, named
-from residua.linalg.arrays import Integers
+from residua.linalg.arrays import Integers, Positions
 from residua.linalg.lattice import all_sets, closure, extensions
 from residua.workload.asking import attribute_queries, listed_ranges
 from residua.workload.pieces import LEAST_WEIGHT, Family, checked_weight, identities
@@ -76,7 +76,7 @@ def marginals(
     return Workload.of_families(domain, lattice, (Family(lattice, numbers, weights, identities(domain)),))
 
 
-def _listed(domain: Domain, sets: Iterable[Sequence[str]]) -> tuple[list[NDArray[np.int32]], Integers]:
+def _listed(domain: Domain, sets: Iterable[Sequence[str]]) -> tuple[list[Positions], Integers]:
     """Listed sets as rows by size, and where in those each listed set stands."""
     if isinstance(sets, str):
         raise WorkloadError(f"sets={sets!r} is one name; list attribute sets, such as [({sets!r},)].")
@@ -101,12 +101,12 @@ def _listed(domain: Domain, sets: Iterable[Sequence[str]]) -> tuple[list[NDArray
     return families, np.argsort([places[row] for row in by_size])
 
 
-def _of_one_amount(domain: Domain, rows: NDArray[np.int32]) -> NDArray[np.int32]:
+def _of_one_amount(domain: Domain, rows: Positions) -> Positions:
     """The sets that hold no two amounts: of each amount there are sums, of no two together."""
     return rows[np.isin(rows, domain.positions(domain.amounts)).sum(axis=1) < 2] if domain.amounts else rows
 
 
-def _enumerated(domain: Domain, ways: int | Iterable[int] | None, max_cells: int | None) -> list[NDArray[np.int32]]:
+def _enumerated(domain: Domain, ways: int | Iterable[int] | None, max_cells: int | None) -> list[Positions]:
     d = len(domain)
     sizes = range(d + 1) if ways is None else _ways(ways, d)
     if max_cells is None:
@@ -123,7 +123,7 @@ def _enumerated(domain: Domain, ways: int | Iterable[int] | None, max_cells: int
     return [rows for rows in small if rows.shape[1] in sizes]
 
 
-def _sets_with_at_most(sizes: NDArray[np.int64], cells: int, largest: int) -> list[NDArray[np.int32]]:
+def _sets_with_at_most(sizes: Integers, cells: int, largest: int) -> list[Positions]:
     """All sets whose marginal has at most `cells` cells, level by level: every subset of a small set is small."""
     families = [np.empty((1, 0), dtype=np.int32)]
     products = np.ones(1, dtype=np.int64)

@@ -5,22 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from residua.domain import Domain
 from residua.errors import DomainError, WorkloadError, named
-from residua.linalg.arrays import Booleans, Floats, Integers
+from residua.linalg.arrays import Booleans, Floats, Integers, Positions
 from residua.linalg.lattice import SetFamily, closure
+from residua.machine import csr_array, vstack
 from residua.showing import Shown, printable
 from residua.workload.asking import attribute_queries
 from residua.workload.pieces import Family, ListedQueries, TableTerms, Term, identities
 from residua.workload.rows import AttributeQueries
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 
 @dataclass(frozen=True, eq=False)
@@ -244,8 +240,6 @@ class Workload(Shown):
         rows = [piece.listed().over(attributes) for piece in self.pieces]
         if len(rows) == 1:
             return rows[0]
-        from scipy.sparse import csr_array, vstack
-
         return csr_array(vstack(rows, format="csr")[self._order])
 
     def listed(self) -> Workload:
@@ -360,10 +354,10 @@ def united(families: Sequence[Family]) -> Family:
     return Family(lattice, numbers[first][order], weights[order], families[0].queries)
 
 
-def _asked_by_all(families: Sequence[Family], lattice: SetFamily) -> NDArray[np.int64]:
+def _asked_by_all(families: Sequence[Family], lattice: SetFamily) -> Integers:
     """The numbers in a lattice of all sets that these ask for, one after the other."""
     starts = np.cumsum([0, *(len(family) for family in families)])
-    by_size: dict[int, list[tuple[Integers, NDArray[np.int32]]]] = {}
+    by_size: dict[int, list[tuple[Integers, Positions]]] = {}
     for start, family in zip(starts, families, strict=False):
         for at, rows in family.by_size():
             by_size.setdefault(rows.shape[1], []).append((start + at, rows))

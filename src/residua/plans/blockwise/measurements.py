@@ -18,14 +18,13 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from residua.errors import VerificationError
 from residua.language import mark, say
-from residua.linalg.arrays import Floats, Integers, Objects
+from residua.linalg.arrays import Array, Floats, Integers, Objects
 from residua.linalg.lattice import Layout, layout_of_sets
 from residua.linalg.modes import integer_product
 from residua.plans.blockwise.facts import BlockRows
@@ -74,7 +73,7 @@ class BlockwiseMeasurements(Measurements):
 
     # ---- files, and accuracy
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
+    def arrays(self) -> dict[str, Array]:
         """The noise scales; the plan keeps the rest."""
         return {"scales": self.scales}
 

@@ -14,12 +14,11 @@ from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from residua.domain import Domain
 from residua.errors import PlanError, VerificationError
 from residua.language import mark
-from residua.linalg.arrays import Floats, Integers, keep_fixed
+from residua.linalg.arrays import Array, Floats, Integers, keep_fixed
 from residua.plans.blockwise.bounds import coordinates_of, gap_of_any
 from residua.plans.blockwise.facts import BlockRows, BlockUncertainty
 from residua.plans.blockwise.measurements import BlockwiseEstimator, BlockwiseMeasurements
@@ -199,14 +198,14 @@ class BlockwisePlan(BlockUncertainty, Plan):
         rows = tuple(self.rows_of(block) for block in measured)
         return BlockwiseMeasurements(self.axes, measured, rows, scales, self.domain.drops, self.domain.names)
 
-    def saved_measurements(self, arrays: Mapping[str, NDArray[Any]]) -> BlockwiseMeasurements:
+    def saved_measurements(self, arrays: Mapping[str, Array]) -> BlockwiseMeasurements:
         """The noise scales that a file keeps, with the plan's own rows."""
         return self._blocks(np.array(arrays["scales"], dtype=np.float64))
 
     poses = "blocks"
     shared = "rows"
 
-    def estimator(self, blocks: Measurements, noisy: NDArray[Any]) -> BlockwiseEstimator:
+    def estimator(self, blocks: Measurements, noisy: Array) -> BlockwiseEstimator:
         """Tables and answers from the blocks of their attributes."""
         assert isinstance(blocks, BlockwiseMeasurements)
         precisions = np.zeros(len(self.blocks_of))

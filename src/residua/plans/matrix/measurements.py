@@ -15,13 +15,12 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from residua.errors import PlanError, VerificationError
-from residua.linalg.arrays import Floats, Integers
+from residua.linalg.arrays import Array, Floats, Integers
 from residua.linalg.lattice import Layout, layout_of_sets
 from residua.linalg.modes import column_norms, integer_product, largest_entry
 from residua.plans.cells import MOST_COLUMNS, Grouping, refine
@@ -64,7 +63,7 @@ class MatrixMeasurements(Measurements):
         """How many integers are measured."""
         return len(self.strategy)
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
+    def arrays(self) -> dict[str, Array]:
         """The noise scale; the strategy is in the plan itself."""
         return {"scales": np.array([self.scale])}
 

@@ -9,12 +9,11 @@ from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from residua.domain import Domain, Label
 from residua.domain.conditions import code_of
 from residua.errors import PlanError
-from residua.linalg.arrays import Booleans, Floats, Integers, keep_fixed
+from residua.linalg.arrays import Array, Booleans, Floats, Integers, keep_fixed
 from residua.plans.cells import Grouping
 from residua.plans.contract import Plan
 from residua.plans.matrix.measurements import MatrixMeasurements, column_sum, some_person
@@ -169,7 +168,7 @@ class MatrixPlan(MeasuredSpace, Plan):
 
     poses = "a histogram"
 
-    def estimator(self, measurements: Measurements, noisy: NDArray[Any]) -> MatrixEstimator:
+    def estimator(self, measurements: Measurements, noisy: Array) -> MatrixEstimator:
         """Least squares."""
         return MatrixEstimator(self, measurements, noisy)
 

@@ -16,15 +16,12 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from residua.domain import Attribute
 from residua.errors import PlanError
-from residua.linalg.arrays import Floats, Integers
+from residua.linalg.arrays import Array, Floats, Integers, Positions
 from residua.linalg.tree import NestedTree, SolvedTree
 from residua.workload import AttributeQueries
-
-Places = NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +34,7 @@ class Nesting:
     """
 
     names: tuple[str, ...]
-    parents: tuple[Places, ...]
+    parents: tuple[Positions, ...]
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -62,7 +59,7 @@ class Nesting:
         """The level of this name."""
         return self.names.index(name, 1)
 
-    def between(self, low: int, high: int) -> Places:
+    def between(self, low: int, high: int) -> Positions:
         """For each node of a level the node of a coarser one that it lies in, (nodes,)."""
         if (low, high) not in self._ancestors:
             ancestors = np.arange(self.sizes[low], dtype=np.int32) if low == high else self.parents[low]
@@ -72,7 +69,7 @@ class Nesting:
         return self._ancestors[low, high]
 
     @cached_property
-    def _ancestors(self) -> dict[tuple[int, int], Places]:
+    def _ancestors(self) -> dict[tuple[int, int], Positions]:
         return {}
 
     def tree(self, levels: Sequence[int], *, alike: bool) -> NestedTree:
@@ -147,13 +144,13 @@ class Nodes:
     """
 
     level: int
-    chosen: NDArray[np.integer[Any]] | None = None
+    chosen: Array | None = None
 
     def count(self, nesting: Nesting) -> int:
         """How many there are."""
         return nesting.sizes[self.level] if self.chosen is None else len(self.chosen)
 
-    def picked(self, values: NDArray[Any]) -> NDArray[Any]:
+    def picked(self, values: Array) -> Array:
         """Of something of all nodes of the level that of these."""
         return values if self.chosen is None else values[self.chosen]
 

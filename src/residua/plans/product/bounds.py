@@ -17,7 +17,6 @@ from itertools import product as crossed
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from residua.language import mark
 from residua.linalg.arrays import Floats, Integers
@@ -249,7 +248,7 @@ def _add(
     turned: list[Floats],
     weight: float,
     place: dict[tuple[int, ...], int],
-    starts: NDArray[np.int64],
+    starts: Integers,
 ) -> None:
     """Adds one term: every pair of its blocks meets in a Kronecker product of parts of each attribute's matrix."""
     head, rest = slice(0, 1), slice(1, None)

@@ -11,11 +11,10 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from residua.domain import Domain
 from residua.errors import PlanError, VerificationError
-from residua.linalg.arrays import Floats
+from residua.linalg.arrays import Array, Floats
 from residua.plans.cells import MOST_COLUMNS, Grouping
 from residua.plans.estimator import Estimator
 from residua.plans.operators.contract import Operator, operator_of_body
@@ -51,14 +50,14 @@ def measurements_of(plan: Any) -> Any:
     return PieceMeasurements(domain.sizes, plan.attribute, pieces, domain.drops, domain.names)
 
 
-def saved_measurements(plan: Any, arrays: Mapping[str, NDArray[Any]]) -> Any:
+def saved_measurements(plan: Any, arrays: Mapping[str, Array]) -> Any:
     """What was measured of residuals: the sets, grids and scales that a file keeps, with the plan's own strategies."""
     domain, kind = plan.domain, CrossedMeasurements if plan.axes else ResidualMeasurements
     kept = (arrays["measured"], arrays["grids"], arrays["scales"])
     return kind(plan.lattice, domain.sizes, *kept, plan.strategies, domain.drops, domain.names)
 
 
-def estimator_of(plan: Any, measurements: Any, noisy: NDArray[Any]) -> Estimator:
+def estimator_of(plan: Any, measurements: Any, noisy: Array) -> Estimator:
     """How estimates are read off measurements; the plan it states is the one really measured."""
     if plan.shares is not None:
         return TablesEstimator(plan, measurements, noisy)
@@ -145,7 +144,7 @@ def kept(plan: Any) -> dict[str, Any]:
     return {named: numbers.tolist(), "measured": measured, "strategies": strategies}
 
 
-def _levels(parts: Mapping[Any, Operator]) -> Sequence[NDArray[Any]]:
+def _levels(parts: Mapping[Any, Operator]) -> Sequence[Array]:
     """The declared levels along the attribute, where an operator measures them."""
     return next((each.levels for each in parts.values() if len(each.levels)), ())
 

@@ -20,10 +20,9 @@ from itertools import product
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from residua.errors import VerificationError
-from residua.linalg.arrays import Floats, Integers
+from residua.linalg.arrays import Array, Floats, Integers
 from residua.linalg.lattice import Layout, layout_of_sets
 from residua.plans.measurements import Batch, Measurements, holding
 from residua.plans.noise import Noise
@@ -71,11 +70,11 @@ class PieceMeasurements(Measurements):
 
     # ---- files, and estimates
 
-    def of_piece(self, number: int, noisy: NDArray[Any]) -> NDArray[Any]:
+    def of_piece(self, number: int, noisy: Array) -> Array:
         """What was measured of one piece."""
         return noisy[self.starts[number] : self.starts[number + 1]]
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
+    def arrays(self) -> dict[str, Array]:
         """Grids and noise scales, piece after piece."""
         scales = [piece.scale_list for piece in self.pieces]
         grids = np.repeat([piece.grid for piece in self.pieces], [len(each) for each in scales])

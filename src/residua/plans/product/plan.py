@@ -21,11 +21,10 @@ from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from residua.domain import Domain
 from residua.errors import PlanError
-from residua.linalg.arrays import Floats, keep_fixed
+from residua.linalg.arrays import Array, Floats, keep_fixed
 from residua.linalg.lattice import Set, SetFamily
 from residua.plans.cells import Grouping
 from residua.plans.contract import Plan
@@ -249,11 +248,11 @@ class ProductPlan(ProductUncertainty, Plan):
         """Whole tables, pieces along the attribute, or integer tables of residuals; with noise rounded up."""
         return forms.measurements_of(self)
 
-    def saved_measurements(self, arrays: Mapping[str, NDArray[Any]]) -> Any:
+    def saved_measurements(self, arrays: Mapping[str, Array]) -> Any:
         """The sets, grids and scales that a file keeps of residuals; all others as compiled."""
         return forms.saved_measurements(self, arrays) if self.by_residuals else self.compile()
 
-    def estimator(self, measurements: Any, noisy: NDArray[Any]) -> Estimator:
+    def estimator(self, measurements: Any, noisy: Array) -> Estimator:
         """Tables rebuilt from what was measured of all sets."""
         return forms.estimator_of(self, measurements, noisy)
 

@@ -13,14 +13,12 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from residua.errors import PlanError
 from residua.language import mark, say, say_many
-from residua.linalg.arrays import Floats, Integers
+from residua.linalg.arrays import Array, Floats, Integers
 from residua.linalg.lattice import Group, Layout, Set, SetFamily, batches, facets_of, layout_of, rebuild, subsets
 from residua.linalg.modes import along, contrasts
 from residua.plans.estimator import Clique, Equality, Estimator
@@ -49,7 +47,7 @@ class Reconstruction:
     measured: Integers
     units: Floats
     layout: Layout
-    noisy: NDArray[Any]
+    noisy: Array
 
     @cached_property
     def _whole(self) -> Layout:
@@ -126,7 +124,7 @@ class Reconstruction:
                     yield group, part, tables
             lower, base = kept, start
 
-    def _integers(self, numbers: Integers, like: NDArray[Any]) -> NDArray[Any]:
+    def _integers(self, numbers: Integers, like: Array) -> Array:
         """The measurements of tables of one shape; zeros where nothing was measured. A view where they adjoin."""
         cells = like[0].size
         starts = self.layout.starts[numbers]

@@ -16,11 +16,10 @@ from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from residua.domain import Domain
 from residua.errors import PrivacyError, VerificationError
-from residua.linalg.arrays import Booleans, Floats, Integers
+from residua.linalg.arrays import Array, Booleans, Floats, Integers
 from residua.linalg.lattice import Group, Layout, SetFamily, batches, centre, layout_of
 from residua.plans.cells import MOST_COLUMNS, Grouping
 from residua.plans.measurements import Batch, Measurements, TableRows
@@ -93,7 +92,7 @@ class SetMeasurements(Measurements):
         """The tables behind the measured ones."""
         return self.layout
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
+    def arrays(self) -> dict[str, Array]:
         """Which sets, on which grids, with which noise."""
         return {"measured": self.measured, "grids": self.grids, "scales": self.scales}
 

@@ -16,13 +16,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from residua.language import say_many
-from residua.linalg.arrays import Floats, Integers
+from residua.linalg.arrays import Array, Floats, Integers, Positions
 from residua.linalg.lattice import Group, Layout, Set, SetFamily, batches, closure, layout_of, subsets
 from residua.linalg.modes import centred
 from residua.plans.estimator import Answerable, Combination, combined
@@ -31,11 +29,11 @@ from residua.plans.product.table_measurements import TableMeasurements
 from residua.plans.tails import reaches, single_reach
 from residua.workload import Workload
 
-Numbers = NDArray[np.int32]
+Numbers = Positions
 _BATCH_CELLS = 1_000_000
 
 
-def pooled_residuals(tables: TableMeasurements, noisy: NDArray[Any]) -> Reconstruction:
+def pooled_residuals(tables: TableMeasurements, noisy: Array) -> Reconstruction:
     """What all measured tables together say of every residual."""
     layout = layout_of(tables.lattice, tables.sizes)
     buffer = np.zeros(layout.cells)
@@ -57,7 +55,7 @@ def _weights(tables: TableMeasurements) -> Floats:
     return tables.cell_precisions / np.maximum(tables.on_lattice[0], 1)
 
 
-def pooled_below(tables: TableMeasurements, noisy: NDArray[Any]) -> tuple[Layout, Floats]:
+def pooled_below(tables: TableMeasurements, noisy: Array) -> tuple[Layout, Floats]:
     """What all measured tables together say of the residuals that lie below others, some tables at a time.
 
     The largest residuals, most cells of all, are said by one table alone and left out: so memory stays small.

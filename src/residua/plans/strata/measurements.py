@@ -16,12 +16,11 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from residua.linalg.arrays import Integers
+from residua.linalg.arrays import Array, Integers
 from residua.linalg.lattice import Layout, batches, layout_of_sets
 from residua.plans.cells import Grouping
 from residua.plans.contract import Plan
@@ -70,13 +69,13 @@ class StrataMeasurements(Measurements):
         """How many integers are measured."""
         return self.starts[-1]
 
-    def of_member(self, noisy: NDArray[Any], k: int) -> NDArray[Any]:
+    def of_member(self, noisy: Array, k: int) -> Array:
         """What a member measured, (groups that have it, cells)."""
         return noisy[self.starts[k] : self.starts[k + 1]].reshape(self.counts[k], self.members[k].cells)
 
     # ---- files
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
+    def arrays(self) -> dict[str, Array]:
         """Which member each group has, and the sets, grids and scales of all members, one after the other."""
         own = [measurements.arrays() for measurements in self.members]
         none = np.zeros(0, dtype=np.int64)
@@ -86,7 +85,7 @@ class StrataMeasurements(Measurements):
             "scales": np.concatenate([np.zeros(0), *(each["scales"] for each in own)]),
         }
 
-    def with_arrays(self, arrays: Mapping[str, NDArray[Any]], members: Sequence[Plan]) -> StrataMeasurements:
+    def with_arrays(self, arrays: Mapping[str, Array], members: Sequence[Plan]) -> StrataMeasurements:
         """The same measurements with the grids and scales that a file keeps."""
         members_kept, start = [], {"measured": len(self.chosen), "grids": 0, "scales": 0}
         for measurements, plan in zip(self.members, members, strict=True):

@@ -16,12 +16,11 @@ from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from residua.domain import Domain
 from residua.errors import PlanError
 from residua.language import mark, say
-from residua.linalg.arrays import Floats, Integers, keep_fixed
+from residua.linalg.arrays import Array, Floats, Integers, keep_fixed
 from residua.machine import csr_array, linalg
 from residua.plans.cells import MOST_COLUMNS, Grouping, refine
 from residua.plans.contract import Plan
@@ -144,13 +143,13 @@ class StrataPlan(Plan):
             self.domain.sizes, self.by, tuple(plan.measurements for plan in self.members), self.chosen
         )
 
-    def saved_measurements(self, arrays: Mapping[str, NDArray[Any]]) -> StrataMeasurements:
+    def saved_measurements(self, arrays: Mapping[str, Array]) -> StrataMeasurements:
         """As compiled, with the grids and scales that a file keeps."""
         return self.compile().with_arrays(arrays, self.members)
 
     poses = "strata"
 
-    def estimator(self, measurements: Measurements, noisy: NDArray[Any]) -> StrataEstimator:
+    def estimator(self, measurements: Measurements, noisy: Array) -> StrataEstimator:
         """Tables of each group from what was measured in it."""
         assert isinstance(measurements, StrataMeasurements)
         members = tuple(
@@ -339,7 +338,7 @@ class StrataEstimator(Estimator):
         return np.concatenate([own[place] for place in sorted(own)])
 
 
-def seen_in_groups(plan: Plan, measurements: Measurements, measured: NDArray[Any]) -> tuple[Grouping, Floats, Floats]:
+def seen_in_groups(plan: Plan, measurements: Measurements, measured: Array) -> tuple[Grouping, Floats, Floats]:
     """What many groups with one plan measured, as rows with independent noise of variance 1: (groups, rows).
 
     What lies outside the space of the rows is left out, which no estimate would use.
