@@ -19,7 +19,7 @@ from residua.linalg.path import OrderedNoise, Path, over_running_sums, prefix_pa
 from residua.linalg.roots import inverse_root
 from residua.noise.correlated import rounded_ordered
 from residua.plans import ProductPlan
-from residua.plans.operators.correlated_price import price, reciprocal
+from residua.plans.operators.correlated_price import costs, reciprocal
 from residua.plans.operators.path import CorrelatedPath
 from residua.release.folder import privacy_statement
 from tests.statistics.copies import unlike
@@ -31,6 +31,12 @@ def gram_of(path: Path):
     laplacian[0, 0] += path.left
     laplacian[-1, -1] += path.right
     return np.linalg.inv(laplacian) + path.values * np.eye(path.size)
+
+
+def price(noise):
+    """What one record costs in the most expensive cell, never less than the truth."""
+    each, error = costs(noise)
+    return Fraction(float(each.max())) * (1 + error)
 
 
 def covariance_of(noise: OrderedNoise):

@@ -25,10 +25,9 @@ from residua.noise.samplers import SystemEntropy
 from residua.noise.table import precision
 from residua.plans import ProductPlan
 from residua.plans.operators.correlated import Asked
-from residua.plans.operators.correlated_price import price
 from residua.plans.statements import packed, unpacked
 from tests.exact_noise import exact_field
-from tests.laws.test_axis import unlike
+from tests.laws.test_axis import price, unlike
 from tests.resealed import body_of, reseal_document
 
 POLES, WEIGHTS = np.array([1e-5, 0.03, 2.0, 300.0]), np.array([0.4, 1.0, 6.0, 30.0])

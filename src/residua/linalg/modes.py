@@ -7,10 +7,13 @@ Whole numbers are multiplied by the fast floating-point product, in pieces so sm
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from functools import reduce
 
 import numpy as np
 
-from residua.linalg.arrays import Floats, Integers
+from residua.linalg.arrays import Array, Floats, Integers
+from residua.machine import csr_array, kron
 
 _EXACT_BITS = 53
 
@@ -21,6 +24,16 @@ def along(matrix: Floats, tables: Floats, axis: int) -> Floats:
     rows = tables.reshape(math.prod(before), n, math.prod(after))
     products = np.matmul(rows[:, :, 0], matrix.T) if rows.shape[2] == 1 else np.matmul(matrix, rows)
     return np.asarray(products.reshape(*before, len(matrix), *after))
+
+
+def kronecker(matrices: Iterable[Array], factor: float = 1.0) -> Floats:
+    """The Kronecker product of matrices, times a factor."""
+    return reduce(lambda a, b: np.asarray(np.kron(a, b), dtype=np.float64), matrices, np.full((1, 1), factor))
+
+
+def sparse_kronecker(matrices: Iterable[csr_array]) -> csr_array:
+    """The Kronecker product of sparse matrices."""
+    return reduce(lambda a, b: csr_array(kron(a, b, format="csr")), matrices, csr_array(np.ones((1, 1))))
 
 
 def centred(tables: Floats, first: int = 0) -> Floats:

@@ -18,7 +18,7 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Floats, Integers
-from residua.linalg.modes import contrasts
+from residua.linalg.modes import contrasts, kronecker
 
 
 @dataclass(frozen=True, eq=False)
@@ -298,11 +298,7 @@ def places(axes: Sequence[AttributeLevels], table: Block, block: Block) -> Integ
 def functions(axes: Sequence[AttributeLevels], table: Block, block: Block) -> Floats:
     """The functions of a block's coordinates on the cells of a table at least as fine, (coordinates, cells)."""
     levels = dict(block)
-    rows_of: Floats = np.ones((1, 1))
-    for i, level in table:
-        rows = axes[i].bases[level][slice(*axes[i].span(levels.get(i, 0)))]
-        rows_of = np.asarray(np.kron(rows_of, rows), dtype=np.float64)
-    return rows_of
+    return kronecker(axes[i].bases[level][slice(*axes[i].span(levels.get(i, 0)))] for i, level in table)
 
 
 def in_coordinates(axes: Sequence[AttributeLevels], table: Block, rows: Floats) -> Floats:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -19,6 +18,7 @@ from residua.domain import Domain, Label
 from residua.errors import PlanError
 from residua.language import mark, say
 from residua.linalg.arrays import Floats
+from residua.linalg.modes import kronecker
 from residua.machine import csr_array
 from residua.plans.tails import width
 from residua.published.table import what_is_counted
@@ -192,9 +192,8 @@ def _combinations(first: Term, second: Term | None, factors: Floats) -> Floats:
 def _coefficients(term: Term, kept: Sequence[int]) -> Floats:
     """The coefficient of every cell of some attributes in every product of rows, (rows_1, …, rows_k, cells)."""
     sizes = term.domain.sizes
-    matrices = [np.ones((1, int(sizes[i]))) if term.rows[i] is None else term.rows[i] for i in kept]
-    whole = reduce(lambda a, b: np.asarray(np.kron(a, b)), [m for m in matrices if m is not None], np.ones((1, 1)))
-    return np.asarray(whole.reshape(*term.shape, -1))
+    rows = ((term.rows[i], np.ones((1, int(sizes[i])))) for i in kept)
+    return kronecker(total if own is None else own for own, total in rows).reshape(*term.shape, -1)
 
 
 def picked(covariances: Floats, first: Term, second: Term, crossed: tuple[int, ...]) -> Floats:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import cached_property
 from itertools import product as crossed
 from typing import Any
 
@@ -17,7 +17,8 @@ from residua.domain import Domain
 from residua.errors import WorkloadError
 from residua.linalg.arrays import Booleans, Floats, Integers, Positions
 from residua.linalg.lattice import SetFamily, closure
-from residua.machine import csr_array, kron, vstack
+from residua.linalg.modes import sparse_kronecker
+from residua.machine import csr_array, vstack
 from residua.showing import printable
 from residua.workload.rows import AttributeQueries, Identity
 
@@ -95,7 +96,7 @@ class ListedQueries:
         """The same queries, that much more important."""
         return replace(self, weights=self.weights * checked_weight(factor))
 
-    def some(self, chosen: Booleans | Integers) -> ListedQueries:
+    def some(self, chosen: Booleans | Integers | slice) -> ListedQueries:
         """The queries chosen, by a truth value for each or by their numbers."""
         places = np.arange(self.queries)[chosen]
         labels = tuple(self.labels[i] for i in places.tolist())
@@ -307,13 +308,10 @@ class TableTerms:
         check_cells(self.domain, union)
         if not self.plain and self.queries * math.prod(int(sizes[i]) for i in union) > 2**31:
             raise WorkloadError(f"{self.queries:,} queries are too many to write out; ask for fewer.")
-        blocks = []
+        blocks, totals = [], {i: csr_array(np.ones((1, int(sizes[i])))) for i in union}
         for term in self.terms():
             asked = dict(term)
-            factors: list[csr_array] = [
-                asked[i].sparse() if i in asked else csr_array(np.ones((1, int(sizes[i])))) for i in union
-            ]
-            blocks.append(reduce(lambda a, b: kron(a, b, format="csr"), factors, csr_array(np.ones((1, 1)))))
+            blocks.append(sparse_kronecker(asked[i].sparse() if i in asked else totals[i] for i in union))
         matrix = csr_array(vstack(blocks, format="csr"))
         return ListedQueries(self.domain, union, matrix, tuple(self.query_labels()), self.query_weights)
 
@@ -330,7 +328,7 @@ class TableTerms:
         pairs = zip(self.families, self.split(weights), strict=True)
         return replace(self, families=tuple(replace(family, weights=own) for family, own in pairs))
 
-    def some(self, chosen: Booleans | Integers) -> TableTerms:
+    def some(self, chosen: Booleans | Integers | slice) -> TableTerms:
         """The terms chosen, by a truth value for each or by their numbers; they stay in order."""
         good = np.zeros(len(self.numbers), dtype=bool)
         good[chosen] = True

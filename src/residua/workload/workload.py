@@ -255,7 +255,7 @@ class Workload(Shown):
 
     # Other workloads
 
-    def some(self, chosen: Booleans | Integers) -> Workload:
+    def some(self, chosen: Booleans | Integers | slice) -> Workload:
         """The terms chosen, by a truth value for each or by number; single queries over all attributes' cells."""
         (piece,) = self.pieces if self.tabular else self.listed().pieces
         return Workload(self.domain, (piece.some(chosen),))

@@ -14,6 +14,7 @@ from itertools import product as crossed
 import numpy as np
 
 from residua.linalg.arrays import Floats, Integers
+from residua.linalg.modes import kronecker
 from residua.plans.blockwise.facts import asked, in_classes
 from residua.plans.levels import AttributeLevels, Block, below, closed, dimensions, places
 from residua.workload import Workload
@@ -99,12 +100,9 @@ def _assembled(
     """Inner products of the coordinate functions of all blocks."""
     K = np.zeros((size, size))
     for (one, a), (other, b) in crossed(spans.items(), repeat=2):
-        part: Floats = np.ones((1, 1))
         mine, its = dict(one), dict(other)
-        for i in sorted({*mine, *its}):
-            rows, columns = axes[i].span(mine.get(i, 0)), axes[i].span(its.get(i, 0))
-            part = np.asarray(np.kron(part, inner[i][slice(*rows), slice(*columns)]), dtype=np.float64)
-        K[np.ix_(a, b)] = part
+        spans_of = ((i, axes[i].span(mine.get(i, 0)), axes[i].span(its.get(i, 0))) for i in sorted({*mine, *its}))
+        K[np.ix_(a, b)] = kronecker(inner[i][slice(*rows), slice(*columns)] for i, rows, columns in spans_of)
     return K
 
 

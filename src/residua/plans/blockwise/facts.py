@@ -15,7 +15,8 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Floats, Integers
-from residua.linalg.modes import column_norms, largest_entry
+from residua.linalg.lattice import batches
+from residua.linalg.modes import column_norms, kronecker, largest_entry
 from residua.plans.contract import Uncertainty
 from residua.plans.levels import AttributeLevels, Block, below, dimensions, in_coordinates, places, shape_of, told_apart
 from residua.plans.tolerances import SUPPORT_TOLERANCE
@@ -102,7 +103,7 @@ class BlockUncertainty(Uncertainty):
             factors.append(axis.coordinates(short, 1)[:, : axis.count(table[-1][1])])
             sizes.append(np.sqrt((matrix**2).sum(axis=1)))
             outside.append(apart)
-        size, lost = reduce(_crossed, sizes), reduce(np.logical_or.outer, outside).ravel()
+        size, lost = kronecker(sizes).ravel(), reduce(np.logical_or.outer, outside).ravel()
         for at, left in _crossed_rows(factors):
             yield self._down(tuple(table), left, size[at], lost[at].copy())
 
@@ -150,18 +151,12 @@ class BlockUncertainty(Uncertainty):
         return total
 
 
-def _crossed(first: Floats, second: Floats) -> Floats:
-    return np.asarray(np.kron(first, second), dtype=np.float64)
-
-
 def _crossed_rows(factors: Sequence[Floats]) -> Iterator[tuple[slice, Floats]]:
     """The rows of a product of matrices, some at a time: where they stand among all, and the rows, (some, cells)."""
     first, *rest = factors or [np.ones((1, 1))]
     each, cells = math.prod(map(len, rest)), math.prod(factor.shape[1] for factor in factors)
-    step = max(1, _BATCH // (cells * each))
-    for start in range(0, len(first), step):
-        rows = reduce(_crossed, rest, first[start : start + step])
-        yield slice(start * each, start * each + len(rows)), rows
+    for some in batches(len(first), cells * each, _BATCH):
+        yield slice(some.start * each, some.stop * each), kronecker([first[some], *rest])
 
 
 def in_classes(axes: Sequence[AttributeLevels], attributes: Sequence[int], rows: Floats) -> tuple[Floats, Booleans]:
@@ -184,11 +179,9 @@ def asked(workload: Workload) -> Iterator[tuple[tuple[int, ...], Floats, Integer
                 yield attributes, rows, there[where]
         return
     if not workload.tabular:
-        step = max(1, _BATCH // max(workload.matrix.shape[1], 1))
-        for start in range(0, workload.queries, step):
-            where = np.arange(start, min(start + step, workload.queries))
-            rows = workload.matrix[where].toarray().reshape(len(where), *workload.shape)
-            yield workload.attributes, rows, where
+        for some in batches(workload.queries, workload.matrix.shape[1], _BATCH):
+            where = np.arange(workload.queries)[some]
+            yield workload.attributes, workload.matrix[some].toarray().reshape(len(where), *workload.shape), where
         return
     first = 0
     for term in workload.terms():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -12,25 +12,33 @@ import numpy as np
 
 from residua.domain import Domain, Label
 from residua.domain.conditions import code_of
-from residua.errors import PlanError
+from residua.errors import PlanError, WorkloadError
 from residua.linalg.arrays import Array, Booleans, Floats, Integers, keep_fixed
+from residua.linalg.lattice import batches
+from residua.linalg.modes import largest_entry
 from residua.plans.cells import Grouping
 from residua.plans.contract import Plan
+from residua.plans.estimator import as_workload
+from residua.plans.matrix.estimator import MatrixEstimator, first_cells
 from residua.plans.matrix.measurements import MatrixMeasurements, column_sum, some_person
-from residua.plans.matrix.space import MatrixEstimator, MeasuredSpace
 from residua.plans.measurements import Measurements
 from residua.plans.noise import LAPLACE, NORMAL, Noise
 from residua.plans.statements import integers_of_body, tried
+from residua.plans.tolerances import SUPPORT_TOLERANCE
 from residua.privacy import ReplaceOne
 from residua.privacy.costs import by_cells, reach_of
+from residua.quoting import Term
+from residua.workload import Workload
 from residua.workload.files import positions_of_body
+from residua.workload.pieces import MOST_CELLS
 
 REFINED = ", in the refined order"  # of a plan whose privacy profile is the least, lexicographically
+_BATCH = 2**22
 _ALIKE = 1e-2  # relative: cells that pay as much up to this pay alike
 
 
 @dataclass(frozen=True, eq=False)
-class MatrixPlan(MeasuredSpace, Plan):
+class MatrixPlan(Plan):
     """What is measured: `y = B x + round(s z)` on the merged cells of some attributes, z independent noise.
 
     Answers are least squares: the covariance of `W x̂` is `W (BᵀB)⁺ Wᵀ` times the variance of one measurement's
@@ -133,6 +141,131 @@ class MatrixPlan(MeasuredSpace, Plan):
         return np.asarray(B.T @ B)
 
     # ---- accuracy
+
+    @cached_property
+    def factors(self) -> tuple[Floats, Floats, Floats]:
+        """Singular values and vectors of B within its numerical rank: (rows, r), (r,), (r, columns)."""
+        U, s, Vt = np.linalg.svd(self.strategy.astype(np.float64), full_matrices=False)
+        rank = int((s > s.max(initial=0.0) * 1e-12).sum())
+        return U[:, :rank], s[:rank], Vt[:rank]
+
+    @property
+    def noise_variance(self) -> float:
+        """The variance of the noise on each measurement, its rounding included."""
+        return self.noise.variance(self.scale)
+
+    @cached_property
+    def error_profile(self) -> Floats:
+        """`(AᵀA)⁻¹` on the merged cells, its pseudo-inverse if not all are measured, (columns, columns).
+
+        A is the strategy in units of its largest coefficient, as for `sensitivity`.
+        """
+        _, s, Vt = self.factors
+        return np.asarray((Vt.T * (self._largest / s) ** 2) @ Vt)
+
+    @property
+    def _largest(self) -> float:
+        """The largest coefficient of the integer strategy: what counts as 1."""
+        return float(largest_entry(self.strategy)) or 1.0
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many values each of the attributes has."""
+        return tuple(int(self.domain.sizes[i]) for i in self.attributes)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The attributes whose cells are told apart."""
+        return tuple(self.domain.names[i] for i in self.attributes)
+
+    def _variances(self, workload: Workload) -> Floats:
+        """The variance of every query of a workload, (queries,); infinite where it cannot be answered."""
+        asked = self.asked(workload)
+        _, s, _ = self.factors
+        variances = np.full(asked.queries, np.inf)
+        for rows, inside, good in self._projected(asked):
+            variances[rows[good]] = ((inside[good] / s) ** 2).sum(axis=1) * self.noise_variance
+        return variances
+
+    def _covariance(self, first: Workload, second: Workload) -> Floats:
+        """Covariances between the queries of two workloads, (queries, queries).
+
+        Raises:
+            PlanError: a query cannot be answered.
+        """
+        a, b = self.coordinates(first), self.coordinates(second)
+        return np.asarray((a / self.factors[1]) @ (b / self.factors[1]).T * self.noise_variance)
+
+    def _paired(self, first: Term, second: Term, crossed: tuple[int, ...]) -> Floats:
+        """Covariances place by place; see `residua.quoting.Answering`."""
+        order = list(first.rows)
+        moved = [order.index(i) for i in (*(i for i in order if i not in crossed), *crossed)]
+        lead = len(order) - len(crossed)
+        parts = []
+        for term in (first, second):
+            paired = (self.coordinates(term.workload) / self.factors[1]).reshape(*term.shape, -1)
+            paired = paired.transpose(*moved, len(order))
+            parts.append(paired.reshape(*paired.shape[:lead], -1, paired.shape[-1]))
+        one, two = parts
+        paired = np.matmul(one, np.swapaxes(two, -1, -2)) if crossed else (one * two).sum(axis=-1)[..., 0]
+        return np.asarray(paired * self.noise_variance)
+
+    def coordinates(self, workload: Workload) -> Floats:
+        """The queries in the orthonormal basis of the measured space (see `factors`), (queries, r).
+
+        Raises:
+            PlanError: a query cannot be answered without bias.
+        """
+        return np.vstack([inside for _, inside, _ in self._required(self.asked(workload))])
+
+    def reconstruction(self, workload: Workload) -> Floats:
+        """The matrix that turns measurements into the best unbiased answers, (queries, measurements)."""
+        U, s, _ = self.factors
+        return np.asarray((self.coordinates(workload) / s) @ U.T)
+
+    def asked(self, workload: Workload | Sequence[str]) -> Workload:
+        """Any workload, or the marginal on some attributes, as explicit queries."""
+        try:
+            return as_workload(self.domain, workload)[0].listed()
+        except WorkloadError as problem:
+            raise PlanError(str(problem)) from None
+
+    def _required(self, workload: Workload) -> list[tuple[Integers, Floats, Booleans]]:
+        parts = list(self._projected(workload))
+        if not all(good.all() for _, _, good in parts):
+            raise PlanError("this plan does not answer all of these queries; plan for a workload that asks for them.")
+        return parts
+
+    def _spread(self, others: tuple[int, ...]) -> tuple[tuple[int, ...], Integers | None]:
+        """Our attributes and these, and the column of each of their cells; None if there are too many."""
+        attributes = tuple(sorted({*self.attributes, *others}))
+        if math.prod(int(self.domain.sizes[i]) for i in attributes) > MOST_CELLS:
+            return attributes, None
+        return attributes, Grouping(self.attributes, self.columns).over(attributes, self.domain.sizes)
+
+    def _projected(self, workload: Workload) -> Iterator[tuple[Integers, Floats, Booleans]]:
+        """Batches of (rows, coordinates in the measured space, which rows lie in it)."""
+        attributes, columns = self._spread(workload.attributes)
+        if columns is None:  # too many cells to list: such queries tell more apart than any matrix plan
+            yield (
+                np.arange(workload.queries),
+                np.zeros((workload.queries, len(self.factors[1]))),
+                np.zeros(workload.queries, bool),
+            )
+            return
+        wide = workload.over(attributes)
+        first = first_cells(columns)
+        Vt = self.factors[2]
+        for part in batches(workload.queries, wide.shape[1], _BATCH):
+            rows, full = np.arange(workload.queries)[part], wide[part].toarray()
+            merged = full[:, first]
+            apart = full - np.append(merged, np.zeros((len(rows), 1)), axis=1)[:, columns]  # −1 is the last: nothing
+            inside = merged @ Vt.T
+            outside = np.linalg.norm(merged - inside @ Vt, axis=1)
+            size = np.linalg.norm(merged, axis=1)
+            yield rows, inside, (outside <= SUPPORT_TOLERANCE * size) & (np.abs(apart).max(axis=1, initial=0.0) == 0)
+
+    # ---- what people are shown
 
     @property
     def remarks(self) -> tuple[tuple[str, str], ...]:

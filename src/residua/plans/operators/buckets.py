@@ -20,6 +20,7 @@ import numpy as np
 from residua.domain import Attribute
 from residua.errors import PlanError, VerificationError
 from residua.linalg.arrays import Floats, Integers
+from residua.linalg.lattice import batches
 from residua.linalg.path import over_running_sums
 from residua.machine import csr_array
 from residua.plans.noise import LAPLACE, Noise
@@ -216,11 +217,9 @@ class BucketPiece(Piece):
         """Some buckets of one level at a time."""
         parts: list[tuple[int, Floats, Any]] = []
         for level, (count, R) in enumerate(zip(self.operator.shape.counts, self.operator.strategies, strict=True)):
-            step = max(_BATCH_CELLS // (len(R) + R.shape[1]), 1)
-            for low in range(0, count, step):
-                some = slice(low, min(low + step, count))
-                scales = np.full(some.stop - low, float(self.operator.scales[level]))
-                parts.append((self.starts[level] + low * len(R), scales, (level, some)))
+            for some in batches(count, len(R) + R.shape[1], _BATCH_CELLS):
+                scales = np.full(some.stop - some.start, float(self.operator.scales[level]))
+                parts.append((self.starts[level] + some.start * len(R), scales, (level, some)))
         return parts
 
     def integers(self, which: Any, table: Integers) -> Integers:
@@ -257,17 +256,15 @@ class BucketPiece(Piece):
         R, kinds = self.operator.strategies[number], shape.kind_of(number)
         variance = self.operator.noise.variance(float(self.operator.scales[number]))
         parts = np.empty((len(kinds), shape.parts[number]))
-        start, step = self.starts[number], max(_PART // len(R), 1)
-        for low in range(0, len(kinds), step):
-            high = min(low + step, len(kinds))
-            y = np.asarray(measured[start + low * len(R) : start + high * len(R)], dtype=np.float64)
-            weighed = y.reshape(-1, len(R)) @ (R / variance)
+        integers = measured[self.starts[number] : self.starts[number + 1]].reshape(len(kinds), len(R))
+        for some in batches(len(kinds), len(R), _PART):
+            weighed = np.asarray(integers[some], dtype=np.float64) @ (R / variance)
             for kind in shape.kinds(number):
-                here = kinds[low:high] == kind
+                here = kinds[some] == kind
                 own = weighed[here]
                 if below is not None:
-                    own = own + below.reshape(-1, shape.parts[number])[low:high][here] * level.below[kind]
-                parts[low:high][here] = own @ level.C[kind]
+                    own = own + below.reshape(-1, shape.parts[number])[some][here] * level.below[kind]
+                parts[some][here] = own @ level.C[kind]
         return parts
 
     def values(self, prepared: Floats) -> Floats:

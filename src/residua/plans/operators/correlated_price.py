@@ -28,16 +28,6 @@ _MOST_PARTS = 32  # poles: each takes its time to be enclosed in fractions, and 
 _LEAST, _MOST = 2.0**-200, 2.0**200  # between these no sum of products of them over- or underflows
 
 
-def price(noise: AxisNoise) -> Fraction:
-    """What one record added or removed costs, never less than the truth.
-
-    Raises:
-        VerificationError: numbers that are no noise, or beyond what is proven.
-    """
-    each, error = costs(noise)
-    return Fraction(float(each.max())) * (1 + error)
-
-
 def costs(noise: AxisNoise) -> tuple[Floats, Fraction]:
     """What one record added or removed costs in each cell, (n,), and by how much, relatively, that may be too little.
 

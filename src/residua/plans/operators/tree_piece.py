@@ -9,7 +9,7 @@ one down; the pass up goes through the finest level in parts and keeps sums over
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -20,7 +20,7 @@ import numpy as np
 
 from residua.errors import VerificationError
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.lattice import centre
+from residua.linalg.lattice import batches, centre
 from residua.plans.noise import INVISIBLE_SCALE, LAPLACE, LARGEST_SCALE
 from residua.plans.operators.contract import Piece, RecordCosts
 from residua.plans.operators.nesting import AnyRows, Nesting, Nodes, TreeRows, tree_rows
@@ -148,10 +148,8 @@ class TreePiece(Piece):
         """The values some at a time; all coarser levels together."""
         parts: list[tuple[int, Floats, Any]] = []
         if self.start == 0:
-            rows = max(_BATCH_CELLS // self.fibres, 1)
-            for low in range(0, self.nesting.sizes[0], rows):
-                some = slice(low, min(low + rows, self.nesting.sizes[0]))
-                parts.append((low * self.fibres, self.scales_of(0, some), some))
+            listed = batches(self.nesting.sizes[0], self.fibres, _BATCH_CELLS)
+            parts += [(some.start * self.fibres, self.scales_of(0, some), some) for some in listed]
         coarse = self._coarse
         if coarse:
             scales = np.concatenate([self.scales_of(level, slice(None)) for level in coarse])
@@ -171,9 +169,9 @@ class TreePiece(Piece):
             return self._residual(np.array(values[which]))
         coarse = self._coarse
         nodes = [np.zeros((self.nesting.sizes[coarse[0]], self.fibres), dtype=np.int64)]
-        onto, rows = self.nesting.between(0, coarse[0]), max(_BATCH_CELLS // self.fibres, 1)
-        for low in range(0, len(onto), rows):
-            _add_rows(onto[low : low + rows], np.ascontiguousarray(values[low : low + rows]), nodes[0])
+        onto = self.nesting.between(0, coarse[0])
+        for some in batches(len(onto), self.fibres, _BATCH_CELLS):
+            _add_rows(onto[some], np.ascontiguousarray(values[some]), nodes[0])
         for low, high in pairwise(coarse):
             above = np.zeros((self.nesting.sizes[high], self.fibres), dtype=np.int64)
             _add_rows(self.nesting.between(low, high), nodes[-1], above)
@@ -203,7 +201,7 @@ class TreePiece(Piece):
             root = {start: self._measured(measured, start, slice(None)) / unit}
             return Passes(measured, root, np.zeros((0, self.fibres)))
         sums = np.zeros((nesting.sizes[start + 1], self.fibres), dtype=np.int64)
-        for rows in self._parts():
+        for rows in batches(nesting.sizes[start], self.fibres, _PART):
             _add_rows(nesting.parents[start][rows], self._measured(measured, start, rows), sums)
         up, below = {}, {start + 1: sums / unit}
         for level in range(start + 1, nesting.root + 1):
@@ -221,10 +219,6 @@ class TreePiece(Piece):
             change = up[level + 1] - below[level + 1]
             up[level] += solved.k[level - start][:, None] * change[nesting.parents[level]]
         return Passes(measured, up, up[start + 1] - below[start + 1])
-
-    def _parts(self) -> Iterator[slice]:
-        rows, size = max(_PART // self.fibres, 1), self.nesting.sizes[self.start]
-        return (slice(low, min(low + rows, size)) for low in range(0, size, rows))
 
     def nodes(self, prepared: Passes, rows: Nodes) -> Floats:
         """Estimates of the residual in some nodes, (nodes, fibres)."""

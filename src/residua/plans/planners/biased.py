@@ -19,9 +19,9 @@ import numpy as np
 
 from residua.errors import GapWarning, PlanError
 from residua.linalg.arrays import Floats, Integers
+from residua.plans.matrix.estimator import first_cells
 from residua.plans.matrix.integers import direct_integers
 from residua.plans.matrix.plan import MatrixPlan
-from residua.plans.matrix.space import first_cells
 from residua.plans.objectives import TotalVariance
 from residua.plans.planners.offers import Task
 from residua.plans.solver.approximate import ApproximateFactorisation, approximate

@@ -13,10 +13,10 @@ from residua.errors import GapWarning, PlanError
 from residua.linalg.arrays import Floats, Integers
 from residua.machine import linalg
 from residua.plans.cells import Grouping
+from residua.plans.matrix.estimator import first_cells
 from residua.plans.matrix.integers import LARGEST_ENTRY, integer_strategy
 from residua.plans.matrix.measurements import limited_square
 from residua.plans.matrix.plan import REFINED, MatrixPlan
-from residua.plans.matrix.space import first_cells
 from residua.plans.noise import guarantee_like
 from residua.plans.objectives import QueryLoss, described, least_cost, of_single_queries, query_loss
 from residua.plans.planners.offers import Task, finished, most_alike, relative_gap

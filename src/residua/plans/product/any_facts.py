@@ -10,7 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,7 +18,8 @@ from numpy.typing import ArrayLike
 from residua.domain import Domain
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.linalg.lattice import Set, subsets
-from residua.machine import csr_array, kron
+from residua.linalg.modes import sparse_kronecker
+from residua.machine import csr_array
 from residua.plans.estimator import combined, in_one_table
 from residua.plans.operators.contract import Operator
 from residua.plans.strategy import Strategy
@@ -149,9 +150,9 @@ class AnyQueries(ABC):
         if not workload.tabular:
             yield 0, workload.queries, self.fibres(workload.attributes, workload.matrix)
             return
-        start, one = 0, csr_array(np.ones((1, 1)))
+        start = 0
         for term in workload.terms():
-            matrix = reduce(lambda a, b: csr_array(kron(a, b)), (asked.sparse() for _, asked in term), one)
+            matrix = sparse_kronecker(asked.sparse() for _, asked in term)
             yield start, matrix.shape[0], self.fibres([i for i, _ in term], matrix)
             start += matrix.shape[0]
 

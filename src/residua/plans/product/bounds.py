@@ -21,6 +21,7 @@ import numpy as np
 from residua.language import mark
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import SetFamily
+from residua.linalg.modes import kronecker
 from residua.plans.objectives import TotalVariance
 from residua.plans.saddle import Effort
 from residua.plans.solver.attribute import weighed_gram
@@ -100,9 +101,7 @@ def _sharpen(roots: Floats, parts: Floats, lattice: SetFamily, kinds: Floats, gr
         work -= size**3
         total = np.zeros((size, size))
         for f in inside:
-            factor: Floats = np.ones((1, 1))
-            for i in different:
-                factor = np.asarray(np.kron(factor, grams[f][i]), dtype=np.float64)
+            factor = kronecker(grams[f][i] for i in different)
             total += factor * (parts[f, number] / _root_trace(factor) ** 2)
         roots[number] = max(roots[number], _root_trace(total))
 
@@ -256,14 +255,9 @@ def _add(
     numbers = [place[tuple(i for i, chosen in zip(members, choice, strict=True) if chosen)] for choice in choices]
     for a, row in zip(numbers, choices, strict=True):
         for b, column in zip(numbers, choices, strict=True):
-            factors = [
-                turned[i][rest if r else head, rest if c else head]
-                for i, r, c in zip(members, row, column, strict=True)
-            ]
-            met: Floats = np.full((1, 1), weight)
-            for factor in factors:
-                met = np.asarray(np.kron(met, factor), dtype=np.float64)
-            M[starts[a] : starts[a + 1], starts[b] : starts[b + 1]] += met
+            met = zip(members, row, column, strict=True)
+            factors = (turned[i][rest if r else head, rest if c else head] for i, r, c in met)
+            M[starts[a] : starts[a + 1], starts[b] : starts[b + 1]] += kronecker(factors, weight)
 
 
 def _dimensions(workload: Workload) -> Floats:

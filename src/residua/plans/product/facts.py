@@ -27,6 +27,7 @@ import numpy as np
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.linalg.lattice import Set, SetFamily, closure, subsets
+from residua.linalg.modes import kronecker
 from residua.plans.contract import Uncertainty
 from residua.plans.operators.contract import Operator
 from residua.plans.product.any_facts import AnyQueries
@@ -247,10 +248,7 @@ class ProductUncertainty(AnyQueries, Uncertainty):
                 continue  # not measured, and neither needs it
             if subset in self.parts:
                 factors[self.attribute] = self.parts[subset].covariances(*along)
-            term: Floats = np.full((1, 1), noise)
-            for i in sorted(factors):
-                term = np.asarray(np.kron(term, factors[i]), dtype=np.float64)
-            total += term
+            total += kronecker((factors[i] for i in sorted(factors)), noise)
         return total
 
     def _paired(self, first: AskedTerm, second: AskedTerm, crossed: tuple[int, ...]) -> Floats:

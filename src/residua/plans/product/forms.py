@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 from residua.domain import Domain
 from residua.errors import PlanError, VerificationError
 from residua.linalg.arrays import Array, Floats
+from residua.linalg.modes import kronecker
 from residua.plans.cells import MOST_COLUMNS, Grouping
 from residua.plans.estimator import Estimator
 from residua.plans.operators.contract import Operator, operator_of_body
@@ -97,7 +97,7 @@ def rows_over_cells(plan: Any) -> tuple[Grouping, Floats]:
         ]
         if along:  # an operator has its own precision
             each[attributes.index(plan.attribute)] = plan.parts[members].root()
-        rows.append(np.asarray(reduce(np.kron, each, np.full((1, 1), 1.0 if along else root))))
+        rows.append(kronecker(each, 1.0 if along else root))
     return Grouping(attributes, np.arange(cells)), np.vstack(rows)
 
 
@@ -120,7 +120,7 @@ def tables_over_cells(plan: Any) -> tuple[Grouping, Floats]:
     for group in tables.layout:
         for number, members in zip(group.numbers.tolist(), group.members.tolist(), strict=True):
             each = [np.eye(n) if i in members else np.ones((1, n)) for i, n in zip(attributes, sizes, strict=True)]
-            rows.append(reduce(np.kron, each, np.full((1, 1), grids[number] / scales[number])))
+            rows.append(kronecker(each, grids[number] / scales[number]))
     return Grouping(attributes, np.arange(math.prod(sizes))), np.vstack(rows)
 
 

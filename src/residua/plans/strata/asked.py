@@ -9,15 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
 
 import numpy as np
 
 from residua.domain import Domain
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
-from residua.machine import coo_array, csr_array, eye_array, kron
-from residua.workload import AttributeQueries, Workload, marginals, product
+from residua.linalg.modes import sparse_kronecker
+from residua.machine import coo_array, csr_array, eye_array
+from residua.workload import AttributeQueries, Workload, product
 
 _MOST_ENTRIES = 2**27
 
@@ -57,9 +57,8 @@ class GroupQueries:
         assert self.rows is not None
         if self.rows.nnz * self.inner.queries > _MOST_ENTRIES:
             raise PlanError("these are too many queries for one matrix over groups; ask for fewer.")
-        wide = csr_array(kron(self.rows, eye_array(self.inner.queries), format="csr"))
         assert self.order is not None
-        return wide[self.order]
+        return sparse_kronecker([self.rows, csr_array(eye_array(self.inner.queries))])[self.order]
 
     def summed(self, kinds: Integers, squares: Floats) -> Floats:
         """Variances of the queries from those within a group of each kind, infinite where one cannot be answered.
@@ -95,28 +94,16 @@ def parts_of(domain: Domain, by: Sequence[int], workload: Workload) -> Iterator[
 
 def _product(domain: Domain, by: Sequence[int], term: Sequence[tuple[int, AttributeQueries]]) -> GroupQueries:
     asked = dict(term)
-    rows = reduce(
-        lambda left, right: csr_array(kron(left, right, format="csr")),
-        (_rows(asked.get(i), int(domain.sizes[i])) for i in by),
-        csr_array(np.ones((1, 1))),
+    rows = sparse_kronecker(
+        asked[i].sparse() if i in asked else csr_array(np.ones((1, int(domain.sizes[i])))) for i in by
     )
     within = {i: each for i, each in term if i not in by}
-    inner = _within(domain, within)
+    inner = product(
+        domain, {domain.names[i]: each for i, each in within.items()}, sets=[[domain.names[i] for i in within]]
+    )
     moved = [*(i for i, _ in term if i in by), *within]
     places = np.arange(rows.shape[0] * inner.queries).reshape([asked[i].rows for i in moved])
     return GroupQueries(inner, rows, None, places.transpose([moved.index(i) for i, _ in term]).ravel())
-
-
-def _rows(asked: AttributeQueries | None, size: int) -> csr_array:
-    if asked is None:
-        return csr_array(np.ones((1, size)))
-    return asked.sparse()
-
-
-def _within(domain: Domain, asked: dict[int, AttributeQueries]) -> Workload:
-    if not asked:
-        return marginals(domain, [()])
-    return product(domain, {domain.names[i]: each for i, each in asked.items()})
 
 
 def _explicit(domain: Domain, by: Sequence[int], workload: Workload) -> GroupQueries:
