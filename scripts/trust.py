@@ -22,6 +22,7 @@ BESIDE = (
     "for planners",
     "intervals under Laplace noise",
     "matrices",
+    "sought in floats",
     "what people are shown",
 )
 _HEADING = re.compile(r"^( *)# ---- ([^:,\n]+)")

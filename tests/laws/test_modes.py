@@ -5,7 +5,7 @@ from functools import reduce
 import numpy as np
 from hypothesis import given, settings, strategies as st
 
-from residua.linalg.modes import along, integer_product
+from residua.linalg.arrays import along, integer_product
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 34), st.integers(0, 24), st.integers(1, 9))

@@ -8,7 +8,7 @@ import pytest
 
 import residua as rs
 from residua.domain import impossible_cells
-from residua.linalg.modes import centred
+from residua.linalg.arrays import centred
 from residua.projection.accuracy import bound_of
 from residua.projection.problem import Terms
 from residua.projection.problems import problem_of

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 import residua as rs
-from residua.linalg.modes import along
+from residua.linalg.arrays import along
 from residua.plans.contract import Plan
 from residua.plans.quotes import PlanAnswers
 from residua.quoting import Quotable, Quoted, Term

@@ -21,8 +21,7 @@ from residua.estimation.rows import SyntheticRows, rows_of
 from residua.estimation.statement import BOUNDED, MODEL_BASED, estimation_statement
 from residua.estimation.tables import ODD, EstimatedTables, TableAccuracy, accuracy_of
 from residua.language import mark, say
-from residua.linalg.arrays import Floats
-from residua.linalg.modes import centred
+from residua.linalg.arrays import Floats, centred
 from residua.projection.problem import Progress as Steps, Terms
 from residua.projection.tables import MadeFrom
 from residua.projection.total import estimated_total

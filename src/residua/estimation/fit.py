@@ -29,8 +29,7 @@ from residua.estimation.mixture import THRESHOLD, Mixture, Pairs, Target, Values
 from residua.estimation.observed import Copies, Members, Observed, Public, Supposed, simulated
 from residua.estimation.raking import Progress as Progress, agreeing, raked
 from residua.estimation.shrinkage import SCALES, Posterior, Prior, decided, expected, guarded, pooled_prior, shrunk
-from residua.linalg.arrays import Floats, Integers
-from residua.linalg.modes import centred
+from residua.linalg.arrays import Floats, Integers, centred
 
 _SPREAD = 0.2  # how far shares of tables of one number of attributes are from their mean
 _MOST = 0.98

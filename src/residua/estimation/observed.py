@@ -27,9 +27,8 @@ from residua.domain import Domain, impossible_cells
 from residua.domain.facts import Fact
 from residua.errors import PlanError
 from residua.estimation.mixture import Pairs, Values
-from residua.linalg.arrays import Booleans, Floats, Integers
+from residua.linalg.arrays import Booleans, Floats, Integers, centred
 from residua.linalg.lattice import SetFamily, subsets
-from residua.linalg.modes import centred
 from residua.plans.product.set_estimator import FamilyEstimator, Reconstruction
 from residua.release.base import Release
 

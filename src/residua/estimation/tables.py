@@ -20,8 +20,7 @@ from residua.estimation.fit import SAMPLED, Fitted, above_floor, judged
 from residua.estimation.observed import Copies, Members, Observed, Public, copies_in
 from residua.estimation.raking import raked
 from residua.estimation.shrinkage import Prior, decided, expected, pooled_prior, shrunk
-from residua.linalg.arrays import Floats
-from residua.linalg.modes import centred
+from residua.linalg.arrays import Floats, centred
 
 _SURELY = 4.0  # standard deviations: the noise of larger tables is large, and a little of it by mistake is much
 

@@ -257,7 +257,7 @@ class NestedNoise(NoiseAlong):
         from residua.linalg.conductance_kernels import add_simulated
 
         for (factors, hub, weight), each in zip(self._parts(), z, strict=True):
-            add_simulated(*self._tree, factors, hub, weight, each, out, np.empty(self.size + 1))
+            add_simulated(*self.queries.arguments[:3], factors, hub, weight, each, out, np.empty(self.size + 1))
 
     def largest_ranges(self, cells: int = MOST_CELLS, *, alone: bool = False) -> tuple[Floats, Integers]:
         """A bound alone, however many cells there are: the variances of both ends, no covariance being negative."""
@@ -268,13 +268,8 @@ class NestedNoise(NoiseAlong):
     def _summed(self, add: Callable[..., None], out: Floats, room: Floats, *given: Any) -> Floats:
         """What a pass adds for every part, of the shape of `out`."""
         for factors, hub, weight in self._parts():
-            add(*self._tree, factors, hub, weight, *given, out, room)
+            add(*self.queries.arguments[:3], factors, hub, weight, *given, out, room)
         return out
-
-    @property
-    def _tree(self) -> tuple[Integers, Integers, Integers]:
-        tree = self.queries.nesting
-        return tree.low, tree.cut, tree.high
 
     def _parts(self) -> Iterator[tuple[Floats, float, float]]:
         """α, β, γ, σ² of every running sum in the tree's order, (4, n), the hub's variance, and the part's weight."""

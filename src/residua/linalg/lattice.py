@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, pairwise
@@ -175,6 +175,11 @@ def closure(families: Sequence[Rows], attributes: int) -> SetFamily:
     return SetFamily(attributes, tuple(reversed(levels)))
 
 
+def closure_of(sets: Iterable[Sequence[int]], attributes: int) -> SetFamily:
+    """The smallest downward-closed family that holds all these sets, each increasing."""
+    return closure([np.array([each], dtype=np.int32).reshape(1, -1) for each in sets], attributes)
+
+
 def distinct_rows(rows: Rows, attributes: int) -> Rows:
     """The distinct rows, sorted lexicographically."""
     if rows.shape[1] == 0:
@@ -319,8 +324,7 @@ def layout_of(lattice: SetFamily, sizes: Integers, chosen: Booleans | None = Non
 
 def layout_of_sets(sets: Collection[tuple[int, ...]], sizes: Integers, *, maximal: bool = False) -> Layout:
     """Lays out the tables of some sets; or, if maximal, of those that no other of them contains."""
-    lattice = closure([np.array([each], dtype=np.int32).reshape(1, -1) for each in sets], len(sizes))
-    wanted = set(sets)
+    lattice, wanted = closure_of(sets, len(sizes)), set(sets)
     chosen = lattice.is_maximal if maximal else np.array([members in wanted for members in lattice])
     return layout_of(lattice, sizes, chosen)
 

@@ -4,7 +4,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from residua.plans.algebra import common as common, residual as residual, top_up as top_up
-from residua.plans.blockwise import algebra as _blockwise  # noqa: F401  # makes itself known
 from residua.plans.blockwise.plan import BlockwisePlan as BlockwisePlan
 from residua.plans.clips import clips as clips
 from residua.plans.contract import Plan as Plan
@@ -20,7 +19,6 @@ from residua.plans.objectives import (
 )
 from residua.plans.product import algebra as _by_operators  # noqa: F401  # makes itself known
 from residua.plans.product.plan import ProductPlan as ProductPlan
-from residua.plans.strata import algebra as _by_group  # noqa: F401  # makes itself known
 from residua.plans.strata.making import by_group as by_group
 from residua.plans.strata.plan import StrataPlan as StrataPlan
 

@@ -21,7 +21,7 @@ import numpy as np
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
 from residua.plans.contract import Uncertainty
-from residua.plans.estimator import CONTRADICTION, Equality, Estimator, combination_query, contradiction
+from residua.plans.estimator import CONTRADICTION, Equality, Estimator, contradiction
 from residua.plans.quotes import picked
 from residua.quoting import Term
 from residua.workload import Workload, marginals
@@ -180,10 +180,7 @@ class ConditionalEstimator(Estimator):
         """Of groups that cannot tell, what the estimator itself says."""
         return self.own.answers(workload)[0] - self._taken(workload), self.plan.variances(workload)
 
-    def combination(self, combination: Any) -> tuple[float, float]:
-        """As one query."""
-        estimate, variance = self.answers(combination_query(self.plan.domain, combination))
-        return float(estimate[0]), float(variance[0])
+    combination = Estimator.as_query
 
     def _whitened(self) -> Floats:
         """Refuses: facts are no measurements."""

@@ -314,6 +314,11 @@ class Estimator(ABC):
         parts = combined(self.plan.domain, combination)
         return sum(float((self.marginal(members) * part).sum()) for members, part in parts.items()), variance
 
+    def as_query(self, combination: Combination) -> tuple[float, float]:
+        """The same, of the combination as one query over the cells of all its attributes together."""
+        estimate, variance = self.answers(combination_query(self.plan.domain, combination))
+        return float(estimate[0]), float(variance[0])
+
     def conditioned(self, equalities: Sequence[Equality]) -> tuple[Estimator, Sequence[Equality]]:
         """Estimates beside those facts whose structure needs no matrix, and the facts that are left; see `conditional`.
 

@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 
 from residua.errors import PlanError
-from residua.linalg.arrays import Booleans, Floats, Integers
-from residua.linalg.modes import contrasts, kronecker
+from residua.linalg.arrays import Array, Booleans, Floats, Integers, contrasts, kronecker
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,9 +111,7 @@ class AttributeLevels:
         own = self.classes[level - 1]
         if self.count(level) == self.size:
             return np.take(tables, np.argsort(own), axis=axis)
-        order = np.argsort(own, kind="stable")
-        edges = np.searchsorted(own[order], np.arange(self.count(level)))
-        return np.asarray(np.add.reduceat(np.take(tables, order, axis=axis), edges, axis=axis))
+        return np.asarray(_by_class(tables, own, self.count(level), axis))
 
     def shortened(self, rows: Floats, axis: int) -> tuple[Floats, Booleans]:
         """Queries over values as queries over the finest classes, and which of them the classes cannot tell.
@@ -163,6 +160,13 @@ class AttributeLevels:
         return hash(self.key)
 
 
+def _by_class(tables: Array, own: Integers, count: int, axis: int) -> Any:
+    """Sums over the values of each class along an axis."""
+    order = np.argsort(own, kind="stable")
+    edges = np.searchsorted(own[order], np.arange(count))
+    return np.add.reduceat(np.take(tables, order, axis=axis), edges, axis=axis)
+
+
 def refines(fine: Integers, coarse: Integers) -> bool:
     """Whether values of one class of the first are of one class of the second."""
     return len(np.unique(fine)) == len(np.unique(np.stack([fine, coarse]), axis=1).T)
@@ -186,7 +190,7 @@ def axis_of(size: int, partitions: Iterable[Integers], most: int = 8) -> Attribu
     ordered = sorted(distinct.values(), key=lambda one: (int(one.max()), one.tobytes()))
     chain: list[Integers] = []
     for one in ordered:
-        finer = one if not chain else _joined([chain[-1], one])
+        finer = one if not chain else told_apart(np.stack([chain[-1], one]).astype(np.float64))  # than both
         if not chain or finer.max() > chain[-1].max():
             chain.append(finer)
     if len(chain) > most:
@@ -198,11 +202,6 @@ def axis_of(size: int, partitions: Iterable[Integers], most: int = 8) -> Attribu
 def _shared(size: int, chain: tuple[bytes, ...]) -> AttributeLevels:
     """One object for attributes with the same levels."""
     return AttributeLevels(size, tuple(np.frombuffer(own, dtype=np.int64).copy() for own in chain))
-
-
-def _joined(partitions: Sequence[Integers]) -> Integers:
-    """The coarsest partition finer than all of these."""
-    return told_apart(np.stack(partitions).astype(np.float64))
 
 
 MOST_CELLS = 2**16
@@ -243,10 +242,7 @@ class LevelTable:
         others = tuple(axis for axis, i in enumerate(self.attributes) if i not in levels)
         sums = weights.sum(axis=others)
         for axis, (i, level) in enumerate(block):
-            own = self.classes(i, level)
-            order = np.argsort(own, kind="stable")
-            edges = np.searchsorted(own[order], np.arange(self.axes[i].count(level)))
-            sums = np.add.reduceat(np.take(sums, order, axis=axis), edges, axis=axis)
+            sums = _by_class(sums, self.classes(i, level), self.axes[i].count(level), axis)
         return np.asarray(sums).ravel()
 
 

@@ -17,8 +17,7 @@ from numpy.typing import ArrayLike
 from residua.domain import Domain, Label
 from residua.errors import PlanError
 from residua.language import mark, say
-from residua.linalg.arrays import Floats
-from residua.linalg.modes import kronecker
+from residua.linalg.arrays import Floats, kronecker
 from residua.machine import csr_array
 from residua.plans.tails import width
 from residua.published.table import what_is_counted

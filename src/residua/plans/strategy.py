@@ -17,8 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from residua.errors import PlanError
-from residua.linalg.arrays import Floats, Integers
-from residua.linalg.modes import along, column_norms, contrasts, integer_product, largest_entry
+from residua.linalg.arrays import Floats, Integers, along, column_norms, contrasts, integer_product, largest_entry
 from residua.plans.tolerances import SUPPORT_TOLERANCE
 from residua.workload import AttributeQueries
 

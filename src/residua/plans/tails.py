@@ -28,6 +28,7 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
+from residua.linalg.lattice import batches
 
 _ALIASING = 9.0  # e^−9 of the tail is what the trapezoid rule may overstate it by
 _CUT = 1e-5  # of Chernoff's bound is what may be cut off (and is added)
@@ -87,9 +88,8 @@ def reaches(scales: Floats, miss: float, counts: Floats | None = None) -> Floats
     quantiles = np.zeros(len(scales))
     top = (scales * (counts > 0)).max(axis=1, initial=0.0)
     rows = np.flatnonzero(top > 0)
-    step = max(1, _BATCH // max(64 * scales.shape[1], 1))
-    for start in range(0, len(rows), step):
-        part = rows[start : start + step]
+    for some in batches(len(rows), 64 * scales.shape[1], _BATCH):
+        part = rows[some]
         quantiles[part] = top[part] * _reaches(scales[part] / top[part, None], counts, miss)
     return quantiles
 
@@ -186,9 +186,8 @@ def _reaches(a: Floats, counts: Floats, miss: float) -> Floats:
     quantiles[alone] = chernoff[alone]
     for count in (16, 64, 256, 1024, _MOST_POINTS):
         rows = np.flatnonzero((points <= count) & (points > count // 4 * (count > 16)) & ~alone)
-        chunk = max(1, _BATCH // (count * a.shape[1]))
-        for start in range(0, len(rows), chunk):
-            part = rows[start : start + chunk]
+        for some in batches(len(rows), count * a.shape[1], _BATCH):
+            part = rows[some]
             inverted = _inverted(a[part], counts, theta[part], cumulant[part], h[part], count, chernoff[part], miss)
             quantiles[part] = np.minimum(quantiles[part], inverted)
     return np.asarray(quantiles * _SAFETY)

@@ -12,7 +12,7 @@ others.)
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Protocol, Self, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, cast, runtime_checkable
 
 from residua.errors import PrivacyError
 from residua.privacy import exact
@@ -239,9 +239,8 @@ class PureDP:
     epsilon: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(
-            self, "epsilon", exact.positive("epsilon", self.epsilon, "give a budget such as PureDP(epsilon=1.0)")
-        )
+        budget = "give a budget such as PureDP(epsilon=1.0)"
+        object.__setattr__(self, "epsilon", exact.positive("epsilon", self.epsilon, budget))
 
     def pcost_allowed(self) -> Fraction:
         """Raises PrivacyError: Gaussian noise is unbounded in privacy loss, whatever its scale."""
@@ -284,23 +283,14 @@ class Nothing:
         """Raises PrivacyError: nothing can be measured for nothing."""
         raise PrivacyError("nothing is left to spend, and nothing can be measured for that; give a budget above 0.")
 
-    @property
-    def rho(self) -> float:
-        """0."""
-        return 0.0
-
-    @property
-    def mu(self) -> float:
-        """0."""
-        return 0.0
+    rho: ClassVar[float] = 0.0
+    mu: ClassVar[float] = 0.0
 
     def epsilon(self, delta: float | None = None) -> float:
         """0, at every delta."""
         return 0.0
 
-    def epsilon_at(self, delta: float) -> float:
-        """0, at every delta."""
-        return 0.0
+    epsilon_at = epsilon
 
 
 def like(example: Guarantee | None, pcost: Pcost) -> Guarantee:

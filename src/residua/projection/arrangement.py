@@ -24,9 +24,8 @@ from typing import ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.linalg.arrays import Floats, Integers
+from residua.linalg.arrays import Floats, Integers, centred
 from residua.linalg.lattice import Group, Layout, SetFamily, batches, closure, facets_of, layout_of
-from residua.linalg.modes import centred
 from residua.projection import table_kernels
 from residua.projection.crossing import Interior
 

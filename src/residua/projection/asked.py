@@ -22,9 +22,8 @@ import numpy as np
 from scipy.linalg import eigvalsh, solve
 from scipy.sparse import csr_array
 
-from residua.linalg.arrays import Floats
+from residua.linalg.arrays import Floats, contrasts
 from residua.linalg.lattice import SetFamily
-from residua.linalg.modes import contrasts
 from residua.plans.operators.correlated import Ordered
 from residua.plans.strategy import Strategy
 from residua.projection.axes import Coordinates, MatrixCoordinates, axis_along

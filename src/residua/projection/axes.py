@@ -24,8 +24,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.fft import dct, idct
 
-from residua.linalg.arrays import Floats
-from residua.linalg.modes import along
+from residua.linalg.arrays import Floats, along
 
 _LEAST_SHARE = 0.2  # of an equal share: smaller ones would weigh cells too differently
 

@@ -18,8 +18,7 @@ import numpy as np
 
 from residua.domain.facts import Fact, shown
 from residua.errors import PlanError
-from residua.linalg.arrays import Booleans, Floats, Integers
-from residua.linalg.modes import along
+from residua.linalg.arrays import Booleans, Floats, Integers, along
 from residua.plans.blockwise.plan import BlockwisePlan
 from residua.plans.cells import MOST_COLUMNS
 from residua.plans.levels import AttributeLevels, Block, below, dimensions, in_coordinates, places, shape_of, told_apart

@@ -23,9 +23,8 @@ import numpy as np
 from residua.domain import impossible_cells
 from residua.domain.facts import shown
 from residua.errors import PlanError
-from residua.linalg.arrays import Booleans, Floats, Integers
+from residua.linalg.arrays import Booleans, Floats, Integers, centred
 from residua.linalg.lattice import Layout, SetFamily, batches, closure, layout_of
-from residua.linalg.modes import centred
 from residua.plans.cells import MOST_COLUMNS
 from residua.plans.product.plan import ProductPlan
 from residua.projection.problem import MANY_CELLS, Fit, Progress, ProjectionProblem, spectral_sums

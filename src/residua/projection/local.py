@@ -12,9 +12,8 @@ from dataclasses import replace
 import numpy as np
 
 from residua.errors import PlanError
-from residua.linalg.arrays import Floats
+from residua.linalg.arrays import Floats, centred
 from residua.linalg.lattice import layout_of
-from residua.linalg.modes import centred
 from residua.projection import table_kernels
 from residua.projection.alternating import NO_FLOOR, RELAXATION, Alternating, Posed, TableCertificate
 from residua.projection.arrangement import Arrangement, TableBatch, repair_of

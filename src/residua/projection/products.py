@@ -19,8 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from residua.linalg.arrays import Floats, Integers
-from residua.linalg.modes import centred
+from residua.linalg.arrays import Floats, Integers, centred
 from residua.plans.operators.correlated import terms_of
 from residua.plans.operators.path import CorrelatedPath
 from residua.plans.product.plan import ProductPlan

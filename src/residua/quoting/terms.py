@@ -24,8 +24,7 @@ from residua.domain.conditions import code_of
 from residua.domain.words import heading
 from residua.errors import DomainError, PlanError
 from residua.language import say
-from residua.linalg.arrays import Floats
-from residua.linalg.modes import along
+from residua.linalg.arrays import Floats, along
 from residua.workload import AttributeQueries, Identity, MatrixRows, Where, Workload, product, selected
 
 By = Sequence[str] | Mapping[str, str]  # attributes, or attribute → one of its levels

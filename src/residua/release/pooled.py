@@ -24,7 +24,7 @@ import numpy as np
 from residua.errors import PlanError, WorkloadError
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import batches
-from residua.plans.blockwise import algebra as blockwise
+from residua.plans.blockwise import plan as blockwise
 from residua.plans.cells import Grouping, refine
 from residua.plans.contract import Plan
 from residua.plans.matrix.integers import LARGEST_ENTRY, realised
@@ -35,7 +35,7 @@ from residua.plans.measurements import Measurements
 from residua.plans.noise import LAPLACE, guarantee_like
 from residua.plans.product.algebra import agree
 from residua.plans.product.plan import ProductPlan
-from residua.plans.strata.algebra import agree as same_groups, kinds_of
+from residua.plans.strata.making import agree as same_groups, kinds_of
 from residua.plans.strata.measurements import StrataMeasurements
 from residua.plans.strata.plan import StrataPlan, seen_in_groups
 from residua.plans.verifier import composed_cost, composed_price

@@ -16,7 +16,7 @@ import numpy as np
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import SetFamily, batches
-from residua.plans.blockwise import algebra as blockwise
+from residua.plans.blockwise import plan as blockwise
 from residua.plans.blockwise.plan import BlockwisePlan
 from residua.plans.measurements import Measurements
 from residua.plans.noise import ORDERED

@@ -23,7 +23,7 @@ from residua.plans.measurements import Measurements
 from residua.plans.noise import Currency
 from residua.plans.operators.contract import MOST_DENSE
 from residua.plans.product.algebra import by_residuals
-from residua.plans.strata.algebra import kinds_of
+from residua.plans.strata.making import kinds_of
 from residua.plans.strata.plan import StrataPlan
 from residua.plans.verifier import composed_price, priced, require_plan
 from residua.privacy import Guarantee, Unit

@@ -9,9 +9,13 @@ from residua.workload.pieces import (
     term_title as term_title,
     titled as titled,
 )
-from residua.workload.plain_conditions import plain_condition as plain_condition
 from residua.workload.rows import KINDS as KINDS, AttributeQueries as AttributeQueries, Identity as Identity
-from residua.workload.selecting import Where as Where, coefficients as coefficients, selected as selected
+from residua.workload.selecting import (
+    Where as Where,
+    coefficients as coefficients,
+    plain_condition as plain_condition,
+    selected as selected,
+)
 from residua.workload.single import explicit as explicit, queries as queries
 from residua.workload.tables import (
     AskedRows as AskedRows,

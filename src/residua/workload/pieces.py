@@ -15,9 +15,8 @@ import numpy as np
 
 from residua.domain import Domain
 from residua.errors import WorkloadError
-from residua.linalg.arrays import Booleans, Floats, Integers, Positions
-from residua.linalg.lattice import SetFamily, closure
-from residua.linalg.modes import sparse_kronecker
+from residua.linalg.arrays import Booleans, Floats, Integers, Positions, sparse_kronecker
+from residua.linalg.lattice import SetFamily, closure_of
 from residua.machine import csr_array, vstack
 from residua.showing import printable
 from residua.workload.rows import AttributeQueries, Identity
@@ -279,12 +278,11 @@ class TableTerms:
         plain = identities(self.domain)
         for family in self.families:
             for members, weight in zip(family.members(), family.weights.tolist(), strict=True):
-                rows = np.array([members], dtype=np.int32).reshape(1, len(members))
-                lattice = closure([rows], len(self.domain))
+                lattice = closure_of([members], len(self.domain))
                 queries = list(plain)
                 for i in members:
                     queries[i] = family.queries[i]
-                alone = Family(lattice, lattice.find(rows), np.array([weight]), tuple(queries))
+                alone = Family(lattice, np.array([lattice.number(members)]), np.array([weight]), tuple(queries))
                 yield TableTerms(self.domain, lattice, (alone,))
 
     def titles(self) -> Iterator[str]:

@@ -20,8 +20,7 @@ import numpy as np
 
 from residua.domain import Attribute, Label, Level
 from residua.errors import WorkloadError
-from residua.linalg.arrays import Array, Floats, Integers
-from residua.linalg.modes import along
+from residua.linalg.arrays import Array, Floats, Integers, along
 from residua.machine import csr_array, vstack
 
 _MOST_ENTRIES = 2**27  # a gigabyte

@@ -13,8 +13,8 @@ from residua.domain import OTHER, Attribute, Dates, Domain, Integers
 from residua.errors import WorkloadError
 from residua.machine import csr_array, vstack
 from residua.sql import Expression, SqlError, engine_words, expression_sandbox, row_expression, within_time
-from residua.workload.comparing import resolved
 from residua.workload.pieces import ListedQueries, check_cells, checked_weight
+from residua.workload.selecting import resolved
 from residua.workload.workload import Workload, positions_of, require_domain
 
 

@@ -13,8 +13,7 @@ from itertools import product as crossed
 
 import numpy as np
 
-from residua.linalg.arrays import Floats, Integers
-from residua.linalg.modes import kronecker
+from residua.linalg.arrays import Floats, Integers, kronecker
 from residua.plans.blockwise.facts import asked, in_classes
 from residua.plans.levels import AttributeLevels, Block, below, closed, dimensions, places
 from residua.workload import Workload

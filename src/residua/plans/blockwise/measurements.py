@@ -24,9 +24,8 @@ import numpy as np
 
 from residua.errors import VerificationError
 from residua.language import mark, say
-from residua.linalg.arrays import Array, Floats, Integers, Objects
-from residua.linalg.lattice import Layout, layout_of_sets
-from residua.linalg.modes import integer_product
+from residua.linalg.arrays import Array, Floats, Integers, Objects, integer_product
+from residua.linalg.lattice import Layout, batches, layout_of_sets
 from residua.plans.blockwise.facts import BlockRows
 from residua.plans.cells import Grouping
 from residua.plans.estimator import Clique, Estimator
@@ -161,16 +160,16 @@ class BlockwiseMeasurements(Measurements):
             alike.setdefault((own, *((self.axes[i], level) for i, level in block)), []).append(number)
         some_batches = []
         for numbers in alike.values():
-            for start in range(0, len(numbers), _BATCH_TABLES):
-                some = numbers[start : start + _BATCH_TABLES]
-                some_batches.append(Batch(0, self.scales[some], some))
+            parts = (numbers[some] for some in batches(len(numbers), 1, _BATCH_TABLES))
+            some_batches += [Batch(0, self.scales[part], part) for part in parts]
         return some_batches
 
     def integers(self, batch: Batch, tables: Integers) -> Integers:
         """`B m` for blocks that are measured alike, exactly, (blocks, rows)."""
         numbers = batch.work
         shape = [self.axes[i].size for i, _ in self.measured[numbers[0]]]
-        starts = np.array([self._start(self.measured[number]) for number in numbers])
+        members = ([i for i, _ in self.measured[number]] for number in numbers)
+        starts = np.array([self.counted.starts[self.counted.lattice.number(each)] for each in members])
         m = tables[starts[:, None] + np.arange(int(np.prod(shape, dtype=np.int64)))].reshape(len(numbers), *shape)
         return self.of_tables(self.tables[numbers[0]], m)
 
@@ -193,10 +192,6 @@ class BlockwiseMeasurements(Measurements):
         """Each block in its place."""
         for number, own in zip(batch.work, measured, strict=True):
             out[self.starts[number] : self.starts[number + 1]] = own
-
-    def _start(self, block: Block) -> int:
-        row = np.array([[i for i, _ in block]], dtype=np.int32).reshape(1, -1)
-        return int(self.counted.starts[self.counted.lattice.find(row)[0]])
 
 
 def _cell_costs(several: Sequence[BlockwiseMeasurements]) -> tuple[tuple[int, ...], Objects] | None:

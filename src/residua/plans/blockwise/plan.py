@@ -2,13 +2,13 @@
 
 A block is some attributes, each at a level of its values (`plans/levels.py`); it measures integer rows over the cells
 of their table, with its own precision. Rows of different blocks are independent of each other, so that cost and
-variance are sums over blocks (`facts.py`) and plans that share rows combine block by block (`algebra.py`).
+variance are sums over blocks (`facts.py`) and plans that share rows combine block by block, elementwise on precisions.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -19,16 +19,19 @@ from residua.domain import Domain
 from residua.errors import PlanError, VerificationError
 from residua.language import mark
 from residua.linalg.arrays import Array, Floats, Integers, keep_fixed
+from residua.plans.algebra import ElementwiseAlgebra, priced
 from residua.plans.blockwise.bounds import coordinates_of, gap_of_any
 from residua.plans.blockwise.facts import BlockRows, BlockUncertainty
 from residua.plans.blockwise.measurements import BlockwiseEstimator, BlockwiseMeasurements
 from residua.plans.cells import MOST_COLUMNS, Grouping
+from residua.plans.combining import register_closed
 from residua.plans.contract import Plan
 from residua.plans.levels import AttributeLevels, Block, below, rank, table_for
 from residua.plans.measurements import Measurements
 from residua.plans.noise import LARGEST_SCALE, SMALLEST_SCALE
 from residua.plans.statements import integers_of_body
 from residua.plans.tolerances import nearness
+from residua.workload import Workload
 
 _UP = 1.0 + 2.0**-46
 BY_ROWS = ", by given rows"  # in the objective of a plan whose rows are another's
@@ -283,3 +286,51 @@ class BlockwisePlan(BlockUncertainty, Plan):
         plan = cls(domain, axes, blocks, numbers, rows, np.array(body["precisions"], dtype=np.float64), **stated)
         assert plan.splits  # refuses rows that do not fit
         return plan
+
+
+def agree(plans: Sequence[object]) -> bool:
+    """Whether these are blockwise plans with the same levels, and the same rows for the blocks that they share."""
+    if not all(isinstance(plan, BlockwisePlan) for plan in plans):
+        return False
+    kin = [plan for plan in plans if isinstance(plan, BlockwisePlan)]
+    if any(plan.axes != kin[0].axes for plan in kin):
+        return False
+    known: dict[Block, BlockRows] = {}
+    for plan in kin:
+        for block in plan.blocks_of:
+            if known.setdefault(block, plan.rows_of(block)) != plan.rows_of(block):
+                return False
+    return True
+
+
+def _aligned(plans: Sequence[BlockwisePlan]) -> tuple[BlockwisePlan, list[Floats]]:
+    """The first plan with the blocks of all, and everyone's precisions."""
+    rows: dict[Block, BlockRows] = {}
+    for plan in plans:
+        for block in plan.blocks_of:
+            rows.setdefault(block, plan.rows_of(block))
+    blocks = tuple(sorted(rows, key=rank))
+    strategies = tuple(dict.fromkeys(rows[block] for block in blocks))
+    places = {own: number for number, own in enumerate(strategies)}
+    at = {block: k for k, block in enumerate(blocks)}
+    precisions = []
+    for plan in plans:
+        own = np.zeros(len(blocks))
+        own[[at[block] for block in plan.blocks_of]] = plan.precisions
+        precisions.append(own)
+    like = plans[0].replaced(
+        blocks_of=blocks,
+        numbers=tuple(places[rows[block]] for block in blocks),
+        strategies=strategies,
+        precisions=precisions[0],
+        workload=None,
+    )
+    return like, precisions
+
+
+def _with_precisions(like: BlockwisePlan, precisions: Floats, workload: Workload | None) -> BlockwisePlan:
+    return like.replaced(precisions=precisions, workload=workload)
+
+
+BLOCKWISE = ElementwiseAlgebra(_aligned, priced(_with_precisions))
+register_closed(agree, BLOCKWISE)

@@ -192,7 +192,8 @@ def top_up(plan: Plan, given: Sequence[Plan]) -> MatrixPlan:
     wanted = standardise(together.rows[0])
     spent = (have**2).sum(axis=0)
     ways = loewner.lacking(wanted, have)
-    chosen = min(ways, key=lambda rows: _most_expensive((spent + (rows**2).sum(axis=0)) / together.cells.sizes))
+    costs = [(spent + (rows**2).sum(axis=0)) / together.cells.sizes for rows in ways]
+    chosen = ways[int(np.argmin([cost.max() + 1e-6 * cost.mean() for cost in costs]))]  # if the same, less on average
     spaces = [space / together.weights for space in (wanted.space, standardise(np.vstack(together.rows)).space)]
     missing = realised(plan, together.cells, chosen / together.weights, "what is missing", spaces=spaces)
     return within(missing, plan, *given) if loewner.answers(wanted, have) else missing
@@ -205,11 +206,6 @@ def _below(made: MatrixPlan, like: Plan, candidates: Sequence[Standard], togethe
     rows = np.asarray(same.lifted(made.strategy / made.scale, 1), dtype=np.float64) * together.weights
     most = max(loewner.gain(one, rows) for one in candidates)
     return noisier(made, like, max(most * (1.0 + _ROOM), 1.0))
-
-
-def _most_expensive(profile: Floats) -> float:
-    """The cost of the most expensive cell; of plans in which that is the same, less for the cheaper on average."""
-    return float(profile.max() + 1e-6 * profile.mean())
 
 
 def _nearly(plan: Standard, given: Floats) -> bool:

@@ -20,8 +20,7 @@ from typing import Any
 import numpy as np
 
 from residua.errors import PlanError
-from residua.linalg.arrays import Floats, Integers, Objects
-from residua.linalg.modes import column_norms
+from residua.linalg.arrays import Floats, Integers, Objects, column_norms
 from residua.machine import linalg
 from residua.plans.cells import Grouping, Refinement, coarsened, refine
 from residua.plans.contract import Plan
@@ -209,17 +208,10 @@ def _product(M: Floats, basis: Integers) -> Integers:
 
 def _scale(B: Integers, pcost: float) -> float:
     """The least noise scale at which the integers cost at most this, rounded up."""
-    largest = max(sum(int(b) * int(b) for b in column) for column in _heaviest(B))
-    scale = math.sqrt(largest / pcost) * (1.0 + 2.0**-48)
+    scale = math.sqrt(max(column_norms(B)) / pcost) * (1.0 + 2.0**-48)
     if not 0.5 <= scale <= LARGEST_SCALE:
         raise PlanError("the plan's noise is outside what can be sampled exactly; change the budget.")
     return scale
-
-
-def _heaviest(B: Integers) -> Integers:
-    """The columns whose norm may be the largest, as rows; floats are good to a few parts in 10^15."""
-    norms = (B.astype(np.float64) ** 2).sum(axis=0)
-    return np.asarray(B.T[norms >= norms.max() * (1 - 1e-9)])
 
 
 SLACK = 2.0**-20  # the most precision, relative, that is given up so that no single cell costs more than it should

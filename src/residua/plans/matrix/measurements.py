@@ -20,9 +20,8 @@ from typing import Self
 import numpy as np
 
 from residua.errors import PlanError, VerificationError
-from residua.linalg.arrays import Array, Floats, Integers
+from residua.linalg.arrays import Array, Floats, Integers, column_norms, integer_product, largest_entry
 from residua.linalg.lattice import Layout, layout_of_sets
-from residua.linalg.modes import column_norms, integer_product, largest_entry
 from residua.plans.cells import MOST_COLUMNS, Grouping, refine
 from residua.plans.measurements import Batch, Measurements, TableRows
 from residua.plans.noise import NORMAL, Noise

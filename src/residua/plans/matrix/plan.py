@@ -13,9 +13,8 @@ import numpy as np
 from residua.domain import Domain, Label
 from residua.domain.conditions import code_of
 from residua.errors import PlanError, WorkloadError
-from residua.linalg.arrays import Array, Booleans, Floats, Integers, keep_fixed
+from residua.linalg.arrays import Array, Booleans, Floats, Integers, keep_fixed, largest_entry
 from residua.linalg.lattice import batches
-from residua.linalg.modes import largest_entry
 from residua.plans.cells import Grouping
 from residua.plans.contract import Plan
 from residua.plans.estimator import as_workload

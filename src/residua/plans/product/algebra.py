@@ -25,7 +25,7 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
-from residua.linalg.lattice import Set, SetFamily, closure
+from residua.linalg.lattice import Set, SetFamily, closure, closure_of
 from residua.plans.algebra import ElementwiseAlgebra, priced
 from residua.plans.combining import register_closed
 from residua.plans.matrix.integers import nothing
@@ -151,7 +151,7 @@ def by_residuals(plan: Any) -> ProductPlan:
     path = plan.correlated
     strategies = list(plain_strategies(plan.domain.sizes))
     strategies[plan.attribute] = path.strategy
-    lattice = closure([np.array([[plan.attribute]], dtype=np.int32)], len(plan.domain))
+    lattice = closure_of([(plan.attribute,)], len(plan.domain))
     kept = {name: getattr(plan, name) for name in ("guarantee", "unit", "workload", "objective", "gap")}
     return ProductPlan(plan.domain, lattice, np.array([0.0, 1.0 / path.factor]), tuple(strategies), **kept)
 

@@ -19,9 +19,8 @@ from typing import Any
 import numpy as np
 
 from residua.language import mark
-from residua.linalg.arrays import Floats, Integers
+from residua.linalg.arrays import Floats, Integers, kronecker
 from residua.linalg.lattice import SetFamily
-from residua.linalg.modes import kronecker
 from residua.plans.objectives import TotalVariance
 from residua.plans.saddle import Effort
 from residua.plans.solver.attribute import weighed_gram

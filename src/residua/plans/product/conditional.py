@@ -16,7 +16,7 @@ import numpy as np
 
 from residua.domain.facts import Fact
 from residua.linalg.arrays import Floats, Integers
-from residua.linalg.lattice import Set, SetFamily, closure, subsets
+from residua.linalg.lattice import Set, SetFamily, closure_of, subsets
 from residua.plans.conditional import Conditional
 from residua.plans.estimator import CONTRADICTION, Equality, contradiction
 from residua.plans.operators.nesting import Nesting, Nodes
@@ -60,10 +60,7 @@ def with_margins(estimator: Any, equalities: Sequence[Equality]) -> Any:
         fact = Fact(each.members, each.values)
         for subset in subsets(fact.members):
             known.setdefault(subset, fact.margin(subset))
-    sizes = sorted({len(members) for members in known})
-    listed = [[each for each in known if len(each) == k] for k in sizes]
-    rows = [np.array(each, dtype=np.int32).reshape(len(each), k) for k, each in zip(sizes, listed, strict=True)]
-    lattice = plan.lattice.union(closure(rows, len(plan.domain)))
+    lattice = plan.lattice.union(closure_of(known, len(plan.domain)))
     exact = np.array([lattice.number(members) for members in known])
     with np.errstate(divide="ignore"):
         noise = 1.0 / plan.on(lattice)

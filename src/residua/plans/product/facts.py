@@ -25,9 +25,8 @@ from typing import Any, Self
 import numpy as np
 
 from residua.errors import PlanError
-from residua.linalg.arrays import Floats
-from residua.linalg.lattice import Set, SetFamily, closure, subsets
-from residua.linalg.modes import kronecker
+from residua.linalg.arrays import Floats, kronecker
+from residua.linalg.lattice import Set, SetFamily, closure_of, subsets
 from residua.plans.contract import Uncertainty
 from residua.plans.operators.contract import Operator
 from residua.plans.product.any_facts import AnyQueries
@@ -288,9 +287,7 @@ class ProductUncertainty(AnyQueries, Uncertainty):
 
 def family_of(parts: Mapping[Set, Operator], attributes: int) -> tuple[SetFamily, tuple[Operator | None, ...], Floats]:
     """The family of these sets and all their subsets, the operator of each, if any, and 1 where there is one."""
-    sizes = range(max(map(len, parts), default=0) + 1)
-    rows = [sorted(members for members in parts if len(members) == size) for size in sizes]
-    lattice = closure([np.array(each, dtype=np.int32).reshape(len(each), k) for k, each in enumerate(rows)], attributes)
+    lattice = closure_of(parts, attributes)
     operators = tuple(parts.get(tuple(members)) for members in lattice)
     return lattice, operators, np.array([float(each is not None) for each in operators])
 

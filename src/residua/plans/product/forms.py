@@ -13,8 +13,7 @@ import numpy as np
 
 from residua.domain import Domain
 from residua.errors import PlanError, VerificationError
-from residua.linalg.arrays import Array, Floats
-from residua.linalg.modes import kronecker
+from residua.linalg.arrays import Array, Floats, kronecker
 from residua.plans.cells import MOST_COLUMNS, Grouping
 from residua.plans.estimator import Estimator
 from residua.plans.operators.contract import Operator, operator_of_body

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from residua.language import say, say_many
-from residua.linalg.arrays import Floats
+from residua.linalg.arrays import Floats, contrasts
 from residua.linalg.lattice import subsets
-from residua.linalg.modes import contrasts
 from residua.plans.estimator import Answerable, Equality, Estimator, combination_query
 from residua.plans.product.conditional import known_nodes, nodes_added, require_met
 from residua.plans.product.piece_measurements import PieceMeasurements
@@ -85,7 +84,7 @@ class PieceEstimator(Estimator):
             for place, i in enumerate(short, start=1):
                 if i not in members:
                     means = asked[i].times(np.full(int(sizes[i]), 1.0 / int(sizes[i])))
-                    part = np.expand_dims(part, place) * _on_axis(means, place, part.ndim + 1)
+                    part = np.moveaxis(np.multiply.outer(part, means), -1, place)
                     continue
                 part = part - part.mean(axis=place, keepdims=True)  # noise has no part outside the residual
                 if not asked[i].plain:
@@ -190,7 +189,3 @@ class BesideNodes(PieceEstimator):
         return self.own.along(asked, rows, count) + super().along(asked, rows, count)
 
     _reaches = Estimator._reaches  # type: ignore[assignment]  # facts are no measurements
-
-
-def _on_axis(values: Floats, axis: int, ndim: int) -> Floats:
-    return values.reshape([-1 if a == axis else 1 for a in range(ndim)])

@@ -89,8 +89,25 @@ class PieceMeasurements(Measurements):
 
     @cached_property
     def record_costs(self) -> list[RecordCosts]:
-        """What one record costs each piece."""
-        return _checked(self.pieces, self.attribute, self.sizes)
+        """What one record costs each piece, all of them of attributes of the domain, with noise of one kind.
+
+        Raises:
+            VerificationError: they are not.
+        """
+        pieces, sizes = self.pieces, self.sizes
+        if not pieces:
+            raise VerificationError("the plan has nothing to measure; what it answers is already known.")
+        if not 0 <= self.attribute < len(sizes) or len({piece.operator.noise.gaussian for piece in pieces}) > 1:
+            raise VerificationError("the pieces do not belong together; plan again.")
+        for piece in pieces:
+            if any(not 0 <= i < len(sizes) for i in piece.members):
+                raise VerificationError("a set names an attribute that the domain lacks; plan again.")
+            own, members = tuple(int(sizes[i]) for i in piece.members), piece.members
+            if piece.sizes != own or self.attribute in members or list(members) != sorted(set(members)):
+                raise VerificationError("a set is not made of other attributes of the domain; plan again.")
+        if self.most_records < FEWEST_RECORDS:
+            raise VerificationError("the grid is so fine that numbers could overflow; plan again.")
+        return [piece.record_costs(int(sizes[self.attribute])) for piece in pieces]
 
     def check(self) -> None:
         """Refuses pieces that do not fit the domain, noise that cannot be sampled exactly, and possible overflow."""
@@ -132,7 +149,7 @@ class PieceMeasurements(Measurements):
     @property
     def most_records(self) -> int:
         """How many records may be counted before a measurement could leave 64 bits."""
-        return _most_records(self.pieces)
+        return min((WORD - 2**56) // piece.largest for piece in self.pieces)
 
     # ---- measuring
 
@@ -187,32 +204,6 @@ class PieceMeasurements(Measurements):
 
 
 # ---- price
-
-
-def _most_records(pieces: Sequence[Piece]) -> int:
-    """How many records may be counted before a measurement could leave 64 bits."""
-    return min((WORD - 2**56) // piece.largest for piece in pieces)
-
-
-def _checked(pieces: Sequence[Piece], attribute: int, sizes: Integers) -> list[RecordCosts]:
-    """What one record costs each piece, all of them of attributes of the domain, with noise of one kind.
-
-    Raises:
-        VerificationError: they are not.
-    """
-    if not pieces:
-        raise VerificationError("the plan has nothing to measure; what it answers is already known.")
-    if not 0 <= attribute < len(sizes) or len({piece.operator.noise.gaussian for piece in pieces}) > 1:
-        raise VerificationError("the pieces do not belong together; plan again.")
-    for piece in pieces:
-        if any(not 0 <= i < len(sizes) for i in piece.members):
-            raise VerificationError("a set names an attribute that the domain lacks; plan again.")
-        own = tuple(int(sizes[i]) for i in piece.members)
-        if piece.sizes != own or attribute in piece.members or list(piece.members) != sorted(set(piece.members)):
-            raise VerificationError("a set is not made of other attributes of the domain; plan again.")
-    if _most_records(pieces) < FEWEST_RECORDS:
-        raise VerificationError("the grid is so fine that numbers could overflow; plan again.")
-    return [piece.record_costs(int(sizes[attribute])) for piece in pieces]
 
 
 def _largest(costs: Sequence[RecordCosts]) -> Fraction:

@@ -18,9 +18,8 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.language import mark, say, say_many
-from residua.linalg.arrays import Array, Floats, Integers
+from residua.linalg.arrays import Array, Floats, Integers, along, contrasts
 from residua.linalg.lattice import Group, Layout, Set, SetFamily, batches, facets_of, layout_of, rebuild, subsets
-from residua.linalg.modes import along, contrasts
 from residua.plans.estimator import Clique, Equality, Estimator
 from residua.plans.product.conditional import with_margins
 from residua.plans.product.crossed_measurements import CrossedMeasurements
@@ -199,8 +198,8 @@ class ResidualEstimator(FamilyEstimator):
                 table = self.measurements.strategies[i].recover(table, axis)
             for axis, i in enumerate(subset, start=first):
                 margin = known[tuple(j for j in subset if j != i)] - table.sum(axis=axis)
-                shape = [-1 if a == axis else 1 for a in range(table.ndim)]
-                table = table + np.expand_dims(margin, axis) * self.measurements.strategies[i].spread.reshape(shape)
+                rest = np.multiply.outer(margin, self.measurements.strategies[i].spread)
+                table = table + np.moveaxis(rest, -1, axis)
             known[subset] = table
         return known[positions]
 

@@ -39,9 +39,8 @@ from typing import Any
 import numpy as np
 
 from residua.errors import VerificationError
-from residua.linalg.arrays import Integers, Objects
+from residua.linalg.arrays import Integers, Objects, column_norms
 from residua.linalg.lattice import Set, subsets
-from residua.linalg.modes import column_norms
 from residua.plans.product.balanced import least_in_common
 from residua.plans.strategy import MOST_VALUES, Strategy
 from residua.plans.verifier import FEWEST_RECORDS, POINT, WORD, require_scales, share

@@ -20,9 +20,8 @@ from functools import cached_property
 import numpy as np
 
 from residua.language import say_many
-from residua.linalg.arrays import Array, Floats, Integers, Positions
+from residua.linalg.arrays import Array, Floats, Integers, Positions, centred
 from residua.linalg.lattice import Group, Layout, Set, SetFamily, batches, closure, layout_of, subsets
-from residua.linalg.modes import centred
 from residua.plans.estimator import Answerable, Combination, combined
 from residua.plans.product.set_estimator import FamilyEstimator, Reconstruction
 from residua.plans.product.table_measurements import TableMeasurements
@@ -262,7 +261,9 @@ class TablesEstimator(FamilyEstimator):
         if asked.plain:
             widths = [self._cell_width(names, miss) for names in asked.sets]
             return np.repeat(widths, asked.cells.astype(np.int64))
-        return np.array([self._width(each, miss) for each in _combinations(asked.listed())])
+        listed = asked.listed()
+        rows = (listed.matrix[[i]].toarray().reshape(listed.shape) for i in range(listed.queries))
+        return np.array([self._width({listed.names: row}, miss) for row in rows])
 
     def _cell_width(self, names: Sequence[str], miss: float) -> float:
         """The same for every cell of a marginal: it looks the same from each."""
@@ -286,8 +287,3 @@ def _reach(terms: tuple[Floats, Floats, Floats], miss: float) -> float:
         return float(coefficients[0]) * single_reach(float(scales[0]), miss)
     rounding = float((coefficients * counts).sum()) / 2
     return float(reaches((coefficients * scales)[None, :], miss, counts)[0]) + rounding
-
-
-def _combinations(workload: Workload) -> Iterator[Combination]:
-    for i in range(workload.queries):
-        yield {workload.names: workload.matrix[[i]].toarray().reshape(workload.shape)}

@@ -22,8 +22,7 @@ from functools import cached_property
 
 import numpy as np
 
-from residua.linalg.arrays import Floats
-from residua.linalg.modes import contrasts
+from residua.linalg.arrays import Floats, contrasts
 from residua.machine import linalg
 from residua.plans.saddle import Acceleration, Answer, ascend, simplices
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from residua.domain import Domain
 from residua.errors import PlanError
-from residua.linalg.arrays import Floats, Integers
-from residua.linalg.modes import sparse_kronecker
+from residua.linalg.arrays import Floats, Integers, sparse_kronecker
 from residua.machine import coo_array, csr_array, eye_array
 from residua.workload import AttributeQueries, Workload, product
 
@@ -119,7 +119,8 @@ def _explicit(domain: Domain, by: Sequence[int], workload: Workload) -> GroupQue
     width = math.prod(int(domain.sizes[i]) for i in within)
     apart = csr_array(coo_array((cells.data.astype(np.float64), (row, cell)), shape=(len(pairs), width)))
     apart.sum_duplicates()
-    texts = [apart.indices[a:b].tobytes() + apart.data[a:b].tobytes() for a, b in _bounds(apart)]
+    ends = pairwise(apart.indptr.tolist())
+    texts = [apart.indices[a:b].tobytes() + apart.data[a:b].tobytes() for a, b in ends]
     _, first, which = np.unique(np.array(texts, dtype=object), return_index=True, return_inverse=True)
     matrix = csr_array(apart[first])
     inner = Workload.of_matrix(domain, within, matrix, tuple(map(str, range(len(first)))), np.ones(len(first)))
@@ -127,10 +128,6 @@ def _explicit(domain: Domain, by: Sequence[int], workload: Workload) -> GroupQue
     shape = (workload.queries, groups * len(first))
     mixed = csr_array(coo_array((np.ones(len(pairs)), (pairs // groups, columns)), shape=shape))
     return GroupQueries(inner, None, mixed, None)
-
-
-def _bounds(matrix: csr_array) -> Iterator[tuple[int, int]]:
-    return zip(matrix.indptr[:-1].tolist(), matrix.indptr[1:].tolist(), strict=True)
 
 
 def _ravelled(codes: Sequence[Integers], sizes: Sequence[int], count: int) -> Integers:

@@ -24,7 +24,7 @@ from residua.linalg.arrays import Array, Floats, Integers, keep_fixed
 from residua.machine import csr_array, linalg
 from residua.plans.cells import MOST_COLUMNS, Grouping, refine
 from residua.plans.contract import Plan
-from residua.plans.estimator import Combination, Estimator, combination_query
+from residua.plans.estimator import Estimator
 from residua.plans.measurements import Measurements
 from residua.plans.strata.asked import GroupQueries, only, parts_of
 from residua.plans.strata.measurements import StrataMeasurements
@@ -233,12 +233,9 @@ class StrataPlan(Plan):
 
 
 def _told(plan: Plan) -> str:
-    asked = plan.workload
-    return (
-        f"measure {len(plan.measured_attributes)} attributes"
-        if asked is None
-        else f"are asked {asked.queries:,} queries"
-    )
+    if plan.workload is None:
+        return f"measure {len(plan.measured_attributes)} attributes"
+    return f"are asked {plan.workload.queries:,} queries"
 
 
 def _columns(matrix: csr_array, groups: Integers, each: int) -> csr_array:
@@ -324,10 +321,7 @@ class StrataEstimator(Estimator):
         assert part.rows is not None
         return np.asarray((part.rows @ within).ravel()[part.order])
 
-    def combination(self, combination: Combination) -> tuple[float, float]:
-        """One query."""
-        values, variances = self.answers(combination_query(self.plan.domain, combination))
-        return float(values[0]), float(variances[0])
+    combination = Estimator.as_query
 
     def _whitened(self) -> Floats:
         """Each group's own, one after the other."""
