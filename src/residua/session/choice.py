@@ -17,22 +17,9 @@ from residua.plans.contract import Plan
 from residua.plans.strata.making import chosen_of, grouped, groups_of
 from residua.plans.strata.plan import StrataEstimator, StrataPlan
 from residua.release import Release, Table
+from residua.session import recommend as rule
 from residua.session.compatible import RADIUS, Compatible, compatible_answers
 from residua.session.measuring import name_of, shared, workload_of
-from residua.session.recommend import (
-    REACH,
-    By,
-    Recommendation,
-    Shares,
-    Signal,
-    Verdicts,
-    answerable,
-    check_rule,
-    judged,
-    recommended,
-    shares_of,
-    signal_of,
-)
 from residua.workload import Workload
 
 if TYPE_CHECKING:
@@ -73,7 +60,9 @@ class Choice:
         asked = self._answerable(self._asked() if workload is None else workload)
         return self.release.answers(asked, confidence=confidence)
 
-    def signal(self, candidate: str | Plan, workload: Workload | None = None, *, reach: float = REACH) -> Signal:
+    def signal(
+        self, candidate: str | Plan, workload: Workload | None = None, *, reach: float = rule.REACH
+    ) -> rule.Signal:
         """Bounds on the signal-to-noise ratio of every query already answerable, under a candidate.
 
         Args:
@@ -83,7 +72,7 @@ class Choice:
         """
         name = self._name(candidate)
         asked = self._answerable(self._primary() if workload is None else workload)
-        return signal_of(name, self.candidates[name], self.release, asked, reach)
+        return rule.signal_of(name, self.candidates[name], self.release, asked, reach)
 
     def compatible(
         self,
@@ -112,8 +101,8 @@ class Choice:
         return compatible_answers(self.release, self.candidates[name], asked, directions, radius)
 
     def recommend(
-        self, *, share: float, snr: float, by: By = "estimate", workload: Workload | None = None
-    ) -> Recommendation:
+        self, *, share: float, snr: float, by: rule.By = "estimate", workload: Workload | None = None
+    ) -> rule.Recommendation:
         """What to do so that at least a share of the queries has at least this signal-to-noise ratio.
 
         The queries are those of the first candidate, the primary analysis; later candidates offer more but are
@@ -127,7 +116,7 @@ class Choice:
             workload: other queries to judge by.
         """
         signals = [self.signal(name, workload) for name in self.candidates]
-        return recommended(signals, share=share, snr=snr, by=by, chain=self.nested)
+        return rule.recommended(signals, share=share, snr=snr, by=by, chain=self.nested)
 
     @cached_property
     def nested(self) -> bool:
@@ -190,7 +179,7 @@ class Choice:
         """Every query of every candidate that is answerable now, one workload."""
         whole: Workload | None = None
         for name, plan in self.candidates.items():
-            part = answerable(self.release.planned, workload_of(plan, name))
+            part = rule.answerable(self.release.planned, workload_of(plan, name))
             if part is not None:
                 whole = part if whole is None else whole + part
         if whole is None:
@@ -198,7 +187,7 @@ class Choice:
         return whole
 
     def _answerable(self, workload: Workload) -> Workload:
-        part = answerable(self.release.planned, workload)
+        part = rule.answerable(self.release.planned, workload)
         if part is None:
             raise PlanError("the look answers none of these queries; ask others, or sample compatible datasets.")
         return part
@@ -228,8 +217,8 @@ class GroupChoice(Choice):
         return groups_of(self._first.domain, self.by)
 
     def recommend(  # type: ignore[override]  # one verdict for each group
-        self, *, share: float, snr: float, by: By = "estimate", workload: Workload | None = None
-    ) -> Verdicts:
+        self, *, share: float, snr: float, by: rule.By = "estimate", workload: Workload | None = None
+    ) -> rule.Verdicts:
         """For each group, what to do so that a share of its queries has at least this signal-to-noise ratio.
 
         The rule is that of `Choice.recommend`, group by group: `finish(verdicts)` does what it says, and
@@ -242,10 +231,10 @@ class GroupChoice(Choice):
             workload: other queries within a group to judge by, than those of the first candidate.
         """
         asked = workload_of(self._members[0], next(iter(self.candidates))) if workload is None else workload
-        check_rule(share, snr, by)
+        rule.check_rule(share, snr, by)
         each = self._shares(asked, snr)
-        chosen, stepping, shares = judged(each, self.depths, share=share, by=by, chain=self.nested)
-        return Verdicts(self.groups, tuple(self.candidates), chosen, stepping, shares)
+        chosen, stepping, shares = rule.judged(each, self.depths, share=share, by=by, chain=self.nested)
+        return rule.Verdicts(self.groups, tuple(self.candidates), chosen, stepping, shares)
 
     def finish(self, candidate: str | Plan | Mapping[Any, str | None] | Sequence[str | None]) -> Release:
         """Pays what is left of each group's candidate, all at once, and returns the release.
@@ -319,30 +308,30 @@ class GroupChoice(Choice):
                 depth[k] = next((d for d, look in enumerate(looks) if not plan.can_answer(look)), len(looks))
         return np.asarray(depth[known.chosen])
 
-    def _shares(self, workload: Workload, snr: float) -> list[Shares]:
+    def _shares(self, workload: Workload, snr: float) -> list[rule.Shares]:
         """Of the queries within each group, from what is known and what each candidate would do."""
         known, estimator = cast("StrataPlan", self.release.plan), cast("StrataEstimator", self.release.estimator)
         noise = [np.sqrt(plan.variances(workload)) for plan in self._members]
         parts = list(known.parts(workload))
         kinds = [known.kinds_of(part) for part in parts]
-        shares: list[list[Shares]] = [[] for _ in noise]
+        shares: list[list[rule.Shares]] = [[] for _ in noise]
         for some in batches(known.groups, max(workload.queries, 1), _SOME_CELLS):
             estimates = np.hstack([estimator.within(part, some) for part in parts])
-            bounds = np.hstack([REACH * np.sqrt(variances[kind[some]]) for kind, variances in kinds])
+            bounds = np.hstack([rule.REACH * np.sqrt(variances[kind[some]]) for kind, variances in kinds])
             for own, each in zip(shares, noise, strict=True):
-                own.append(shares_of(estimates, bounds, each, snr))
-        bys: tuple[By, ...] = ("lower", "estimate", "upper")
+                own.append(rule.shares_of(estimates, bounds, each, snr))
+        bys: tuple[rule.By, ...] = ("lower", "estimate", "upper")
         return [{by: np.concatenate([each[by] for each in own]) for by in bys} for own in shares]
 
     def _chosen(self, given: Mapping[Any, str | None] | Sequence[str | None]) -> Integers:
-        if isinstance(given, Verdicts):
+        if isinstance(given, rule.Verdicts):
             return given.chosen
         return chosen_of(self._first.domain, self.by, list(self.candidates), given)
 
     def _stepping(self, groups: Any) -> Booleans:
         if groups is None:
             return np.ones(self._first.groups, dtype=bool)
-        if isinstance(groups, Verdicts):
+        if isinstance(groups, rule.Verdicts):
             return groups.stepping
         first = next(iter(self.candidates))
         return self._chosen(dict.fromkeys(groups, first)) >= 0

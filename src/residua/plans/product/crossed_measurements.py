@@ -143,11 +143,11 @@ class CrossedMeasurements(ResidualMeasurements):
             for batch, number in listed
         ]
 
-    def _alike(self, group: Group) -> list[Integers]:
+    def _alike(self, group: Group) -> Sequence[Integers]:
         """Blocks with an axis by themselves: each has a noise of its own."""
         single = np.isin(group.numbers, list(self.along))
-        own = np.flatnonzero(single)
-        others = [alike[~single[alike]] for alike in super()._alike(group)]
+        own, places = np.flatnonzero(single), np.arange(len(single))
+        others = [places[alike][~single[alike]] for alike in super()._alike(group)]
         return [*(alike for alike in others if len(alike)), *own[:, None]]
 
     def _correlated(self, batch: Batch) -> int | None:

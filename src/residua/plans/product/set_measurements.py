@@ -97,15 +97,20 @@ class SetMeasurements(Measurements):
         return {"measured": self.measured, "grids": self.grids, "scales": self.scales}
 
     def batches(self) -> Sequence[Batch]:
-        """Tables of equal shape, about a million cells at a time."""
+        """Tables of equal shape that are measured alike, about a million cells at a time."""
         grids, scales = self.on_lattice
         listed = []
         for group in self.layout:
-            for part in batches(len(group.numbers), group.cells, _BATCH_CELLS):
-                numbers = group.numbers[part]
-                start = group.start + group.cells * part.start
-                listed.append(Batch(start, scales[numbers], (group, part, grids[numbers])))
+            for alike in self._alike(group):
+                for part in batches(len(group.numbers[alike]), group.cells, _BATCH_CELLS):
+                    places = part if isinstance(alike, slice) else alike[part]
+                    start, numbers = group.start + group.cells * part.start, group.numbers[places]
+                    listed.append(Batch(start, scales[numbers], (group, places, grids[numbers])))
         return listed
+
+    def _alike(self, group: Group) -> Sequence[slice | Integers]:
+        """The places of a group's tables that are measured alike, list by list: all of them."""
+        return [slice(None)]
 
     @cached_property
     def on_lattice(self) -> tuple[Integers, Floats]:
@@ -242,19 +247,6 @@ class ResidualMeasurements(SetMeasurements):
 
     # ---- measuring
 
-    def batches(self) -> Sequence[Batch]:
-        """Tables of equal shape and, unless all are plain, of equal strategies."""
-        if self.plain:
-            return super().batches()
-        grids, scales = self.on_lattice
-        listed = []
-        for group in self.layout:
-            for alike in self._alike(group):
-                for part in batches(len(alike), group.cells, _BATCH_CELLS):
-                    numbers = group.numbers[alike[part]]
-                    listed.append(Batch(0, scales[numbers], (group, alike[part], grids[numbers])))
-        return listed
-
     def integers(self, batch: Batch, tables: Integers) -> Integers:
         """`t · (⊗_{i∈S} R_i) m_S` for tables of one shape, exactly, (tables, cells)."""
         group, places, grids = batch.work
@@ -302,8 +294,10 @@ class ResidualMeasurements(SetMeasurements):
         known = {strategy: number for number, strategy in enumerate(dict.fromkeys(self.strategies))}
         return np.array([known[strategy] for strategy in self.strategies], dtype=np.int64)
 
-    def _alike(self, group: Group) -> list[Integers]:
-        """The places of a group's tables that have the same strategies along the same axes, list by list."""
+    def _alike(self, group: Group) -> Sequence[slice | Integers]:
+        """Those that have the same strategies along the same axes."""
+        if self.plain:
+            return super()._alike(group)
         rows = self._kinds[group.members]
         inverse = np.unique(rows, axis=0, return_inverse=True)[1].ravel() if rows.shape[1] else np.zeros(len(rows), int)
         order = np.argsort(inverse, kind="stable")
