@@ -7,13 +7,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
 
 from residua.errors import PlanError
-from residua.linalg.arrays import Array, Floats, Integers
+from residua.linalg.arrays import Array, Floats, Integers, remembered
 from residua.linalg.lattice import Layout
 from residua.plans.noise import NORMAL, Currency, Noise
 from residua.plans.verifier import Profile, composed, price
@@ -110,15 +110,10 @@ class Measurements(ABC):
         """
         return price([self], unit)
 
-    @cached_property
-    def _prices(self) -> dict[Unit, Fraction]:
-        return {}
-
+    @remembered
     def cost(self, unit: Unit) -> Fraction:
         """The price for this unit, computed once: measurements do not change."""
-        if unit not in self._prices:
-            self._prices[unit] = self.price(unit)
-        return self._prices[unit]
+        return self.price(unit)
 
     @property
     def kin(self) -> Hashable:

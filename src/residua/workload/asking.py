@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -34,6 +34,7 @@ class OrderedRows(AttributeQueries):
     other: bool = False
 
     indicators = True
+    _along: ClassVar[InOrder]
 
     @classmethod
     def of_attribute(cls, name: str, attribute: Attribute) -> AttributeQueries:
@@ -49,10 +50,6 @@ class OrderedRows(AttributeQueries):
     def along(self) -> InOrder | None:
         """All of their kind, where every value has a place in the order."""
         return None if self.other else self._along
-
-    @property
-    @abstractmethod
-    def _along(self) -> InOrder: ...
 
     @property
     @abstractmethod

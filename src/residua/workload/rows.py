@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -93,15 +93,8 @@ class AttributeQueries(ABC):
 
     # ---- facts that planners ask for
 
-    @property
-    def plain(self) -> bool:
-        """Whether the rows are the values themselves."""
-        return False
-
-    @property
-    def indicators(self) -> bool:
-        """Whether every entry of every row is zero or one."""
-        return False
+    plain: ClassVar[bool] = False  # whether the rows are the values themselves
+    indicators: ClassVar[bool] = False  # whether every entry of every row is zero or one
 
     @property
     def along(self) -> InOrder | None:

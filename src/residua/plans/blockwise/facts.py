@@ -14,7 +14,7 @@ from functools import cached_property, reduce
 import numpy as np
 
 from residua.errors import PlanError
-from residua.linalg.arrays import Booleans, Floats, Integers, column_norms, kronecker, largest_entry
+from residua.linalg.arrays import Booleans, Floats, Integers, column_norms, kronecker, largest_entry, remembered
 from residua.linalg.lattice import batches
 from residua.plans.contract import Uncertainty
 from residua.plans.levels import AttributeLevels, Block, below, dimensions, in_coordinates, places, shape_of, told_apart
@@ -118,15 +118,9 @@ class BlockUncertainty(Uncertainty):
                 yield np.arange(first, first + len(lost)), parts, lost
                 first += len(lost)
 
+    @remembered
     def _places(self, table: Block, block: Block) -> Integers:
-        key = (table, block)
-        if key not in self._known:
-            self._known[key] = places(self.axes, table, block)
-        return self._known[key]
-
-    @cached_property
-    def _known(self) -> dict[tuple[Block, Block], Integers]:
-        return {}
+        return places(self.axes, table, block)
 
     def _variances(self, workload: Workload) -> Floats:
         variances = np.empty(workload.queries)

@@ -19,7 +19,7 @@ import numpy as np
 
 from residua.domain import Attribute
 from residua.errors import PlanError
-from residua.linalg.arrays import Array, Floats, Integers, Positions
+from residua.linalg.arrays import Array, Floats, Integers, Positions, remembered
 from residua.linalg.tree import NestedTree, SolvedTree
 from residua.workload import AttributeQueries
 
@@ -59,18 +59,13 @@ class Nesting:
         """The level of this name."""
         return self.names.index(name, 1)
 
+    @remembered
     def between(self, low: int, high: int) -> Positions:
         """For each node of a level the node of a coarser one that it lies in, (nodes,)."""
-        if (low, high) not in self._ancestors:
-            ancestors = np.arange(self.sizes[low], dtype=np.int32) if low == high else self.parents[low]
-            for level in range(low + 1, high):
-                ancestors = self.parents[level][ancestors]
-            self._ancestors[low, high] = ancestors
-        return self._ancestors[low, high]
-
-    @cached_property
-    def _ancestors(self) -> dict[tuple[int, int], Positions]:
-        return {}
+        ancestors = np.arange(self.sizes[low], dtype=np.int32) if low == high else self.parents[low]
+        for level in range(low + 1, high):
+            ancestors = self.parents[level][ancestors]
+        return ancestors
 
     def tree(self, levels: Sequence[int], *, alike: bool) -> NestedTree:
         """The tree of some levels, the last of them the root.

@@ -25,7 +25,7 @@ from typing import Any, Self
 import numpy as np
 
 from residua.errors import PlanError
-from residua.linalg.arrays import Floats, kronecker
+from residua.linalg.arrays import Floats, kronecker, remembered
 from residua.linalg.lattice import Set, SetFamily, closure_of, subsets
 from residua.plans.contract import Uncertainty
 from residua.plans.operators.contract import Operator
@@ -112,37 +112,24 @@ class ProductUncertainty(AnyQueries, Uncertainty):
 
     # ---- terms: products of rows
 
-    @cached_property
-    def _known_rows(self) -> dict[tuple[int, AttributeQueries], tuple[Floats, Floats]]:
-        return {}
-
+    @remembered
     def _rows(self, attribute: int, asked: AttributeQueries) -> tuple[Floats, Floats]:
         """`w_jᵀ K w_j` and `(w_jᵀ v)²` of every row asked of an attribute, (rows,) each; infinite: not measured."""
-        key = (attribute, asked)
-        if key not in self._known_rows:
-            self._known_rows[key] = self.strategies[attribute].variances(asked)
-        return self._known_rows[key]
+        return self.strategies[attribute].variances(asked)
 
+    @remembered
     def _means(self, attribute: int, asked: AttributeQueries) -> tuple[float, float]:
         """The means of both, over all rows asked."""
-        key = (attribute, asked)
-        if key in self._known_rows:
-            return float(self._known_rows[key][0].mean()), float(self._known_rows[key][1].mean())
         return self.strategies[attribute].means(asked)
 
-    @cached_property
-    def _known_along(self) -> dict[tuple[Set, AttributeQueries | None], Floats]:
-        return {}
-
+    @remembered
     def _along(self, members: Set, asked: AttributeQueries | None) -> Floats:
         """`wᵀΣ_T w` of every row asked along the attribute, (rows,), or σ²_T, (1,); infinite: not measured."""
         if self.attribute < 0:
             return np.array([self.noise_of(members)])
         if members not in self.parts:
             return np.full(1 if asked is None else asked.rows, np.inf)
-        if (members, asked) not in self._known_along:
-            self._known_along[members, asked] = self.parts[members].variances(asked)
-        return self._known_along[members, asked]
+        return self.parts[members].variances(asked)
 
     def noise_of(self, members: Set) -> float:
         """σ² of a set; infinite if it is not measured but could be."""

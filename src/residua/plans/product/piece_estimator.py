@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from residua.language import say, say_many
-from residua.linalg.arrays import Floats, contrasts
+from residua.linalg.arrays import Floats, contrasts, remembered
 from residua.linalg.lattice import subsets
 from residua.plans.estimator import Answerable, Equality, Estimator, combination_query
 from residua.plans.product.conditional import known_nodes, nodes_added, require_met
@@ -41,15 +41,9 @@ class PieceEstimator(Estimator):
     def _numbers(self) -> dict[tuple[int, ...], int]:
         return {piece.members: number for number, piece in enumerate(self.measurements.pieces)}
 
-    @cached_property
-    def _kept(self) -> dict[int, Any]:
-        return {}
-
+    @remembered
     def _prepared(self, number: int) -> Any:
-        if number not in self._kept:
-            own = self.measurements.of_piece(number, self.noisy)
-            self._kept[number] = self.measurements.pieces[number].prepared(own)
-        return self._kept[number]
+        return self.measurements.pieces[number].prepared(self.measurements.of_piece(number, self.noisy))
 
     # ---- estimates
 

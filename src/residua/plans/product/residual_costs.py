@@ -97,11 +97,9 @@ class TablePrices:
                 alone[i], beside[i] = float(positive), float(absolute)
             outside = np.ones(len(self.strategies))
             outside[list(self.plain)] = 0.0  # how many members of a set are in T
-            for size, level in enumerate(self.lattice.levels[1:], start=1):
-                block = slice(self.lattice.offsets[size], self.lattice.offsets[size + 1])
-                single = outside[level].sum(axis=1) == 1
-                bound = np.where(single, alone[level].min(axis=1), beside[level].min(axis=1))
-                most[block] = np.minimum(most[block], bound)
+            count = np.concatenate([outside[level].sum(axis=1) for level in self.lattice.levels])
+            bounds = (-self.lattice.maxima(-each) for each in (alone, beside))
+            most = np.minimum(most, np.where(count == 1, *bounds))
         return np.asarray(self.lattice.products(costs) * most)
 
     @property
