@@ -84,17 +84,13 @@ class SetFamily:
     @cached_property
     def covers(self) -> tuple[tuple[Positions, Positions], ...]:
         """For each attribute i: numbers of the sets with i, and of the same sets without it."""
-        owner: list[Positions] = []
-        upper: list[Positions] = []
-        lower: list[Positions] = []
+        owner, upper, lower = ([np.empty(0, dtype=np.int32)] for _ in range(3))
         for size, level in enumerate(self.levels[1:], start=1):
             numbers = np.arange(self.offsets[size], self.offsets[size + 1], dtype=np.int32)
             for j in range(size):
                 owner.append(level[:, j])
                 upper.append(numbers)
                 lower.append(self.find(np.delete(level, j, axis=1)).astype(np.int32))
-        if not owner:
-            return tuple((np.empty(0, np.int32), np.empty(0, np.int32)) for _ in range(self.attributes))
         owners = np.concatenate(owner)
         order = np.argsort(owners, kind="stable")
         bounds = np.searchsorted(owners[order], np.arange(self.attributes + 1))

@@ -92,7 +92,9 @@ def price(several: Sequence[Measured], unit: Unit) -> Fraction:
         by_kin.setdefault(each.kin, []).append(each)
     alike = list(by_kin.values())
     added = [_together(group, type(group[0]).added) for group in alike]
-    one = added[0] if len(alike) == 1 else min(_by_cells(several), sum(added, Fraction(0)))
+    one = added[0]
+    if len(alike) > 1:
+        one = min(composed(several[0].sizes, [each.profile() for each in several]).largest, sum(added, Fraction(0)))
     reach = reach_of(unit, several[0].names, several[0].sizes)
     if reach is None:
         moved = [_together(group, changed) for group in alike]
@@ -123,10 +125,6 @@ def _together(group: Sequence[Measured], cost: Callable[[Sequence[Measured]], Fr
     """What all of a kin cost together, and no more than the sum of each."""
     whole = cost(group)
     return whole if len(group) == 1 else min(whole, sum((cost([each]) for each in group), Fraction(0)))
-
-
-def _by_cells(several: Sequence[Measured]) -> Fraction:
-    return composed(several[0].sizes, [each.profile() for each in several]).largest
 
 
 def composed(sizes: Integers, profiles: Sequence[Profile]) -> Profile:

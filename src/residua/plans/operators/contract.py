@@ -174,6 +174,9 @@ class Operator(ABC):
             )
 
 
+# ---- accuracy, along ordered attributes
+
+
 class PrefixOperator(Operator):
     """Noise along an ordered attribute whose facts are those of prefix sums."""
 
@@ -228,6 +231,9 @@ def total_row(n: int) -> csr_array:
 def operator_of_body(body: dict[str, Any], attribute: Attribute, axes: Sequence[Any]) -> Operator:
     """The operator that plain values describe."""
     return Operator.readers[body["kind"]](body, attribute, axes)
+
+
+# ---- what is measured, and what a record costs
 
 
 @dataclass(frozen=True)

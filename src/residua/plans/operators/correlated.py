@@ -90,6 +90,8 @@ class Asked:
             raise VerificationError("the weight of ranges along the axis is out of range; plan again.")
         return network
 
+    # ---- files
+
     def to_body(self) -> dict[str, Any]:
         """The weights as plain values."""
         asked = {**vars(self)}
@@ -172,15 +174,28 @@ class Ordered(Strategy):
         """`1/t`."""
         return float(1.0 / self._total[-1])
 
-    @cached_property
-    def cost(self) -> float:
-        """What the rest costs: the largest diagonal entry of `Γ − 11ᵀ/t`."""
-        return float(self.price) - self.tells
-
     @property
     def count(self) -> int:
         """One running sum per value."""
         return self.size
+
+    @property
+    def opposed(self) -> int:
+        """How far two columns of Γ may point apart, relatively to their norms: 0, or 1 with nested groups."""
+        return opposed(self.noise)
+
+    # ---- measuring
+
+    def apply(self, tables: Integers, axis: int) -> Integers:
+        """Running sums along one axis."""
+        return np.asarray(np.cumsum(tables, axis=axis))
+
+    # ---- for planners
+
+    @cached_property
+    def cost(self) -> float:
+        """What the rest costs: the largest diagonal entry of `Γ − 11ᵀ/t`."""
+        return float(self.price) - self.tells
 
     @property
     def norms(self) -> list[int]:
@@ -197,16 +212,7 @@ class Ordered(Strategy):
         """Where no entry of Γ is negative, what the rest of two values shares is above `−1/t`."""
         return -1.0 if self.opposed else -self.tells / self.cost
 
-    @property
-    def opposed(self) -> int:
-        """How far two columns of Γ may point apart, relatively to their norms: 0, or 1 with nested groups."""
-        return opposed(self.noise)
-
-    # ---- measuring and reading
-
-    def apply(self, tables: Integers, axis: int) -> Integers:
-        """Running sums along one axis."""
-        return np.asarray(np.cumsum(tables, axis=axis))
+    # ---- estimates
 
     def recover(self, measured: Floats, axis: int) -> Floats:
         """The rest of what running sums say of the values."""

@@ -371,6 +371,9 @@ class TreeNodes(Operator):
         return tree
 
 
+# ---- accuracy
+
+
 def _pushed(values: Floats, parent: np.ndarray, size: int) -> Floats:
     """Sums over children, (parents, rows)."""
     return np.array([np.bincount(parent, weights=each, minlength=size) for each in values.T]).reshape(-1, size).T
