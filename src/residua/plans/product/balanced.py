@@ -98,9 +98,7 @@ def fitted(rows: Sequence[Sequence[int]], costs: Sequence[float], n: int) -> tup
     for row, cost in zip(rows, costs, strict=True):
         if len(row) in least:
             least[len(row)].append(cost / float(a[list(row)].prod()))
-    # Where sets are missing, their product would count in full: then nothing is taken for one.
-    whole = {k: len(each) == math.comb(n, k) > 0 for k, each in least.items()}
-    return a.tolist(), {k: min(each) if whole[k] else 0.0 for k, each in least.items()}
+    return a.tolist(), {k: min(each, default=0.0) for k, each in least.items()}
 
 
 def divided(terms: Sequence[Sequence[Any]], two: float, three: float) -> list[Interval]:
