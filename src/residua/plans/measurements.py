@@ -203,6 +203,8 @@ class Measurements(ABC):
         """Puts the noisy integers of a batch where they belong among all measurements."""
         out[batch.start : batch.start + measured.size] = measured.ravel()
 
+    # ---- accuracy
+
     @property
     def scales_of_rows(self) -> Floats:
         """The noise scale of every integer, where all is independent.

@@ -37,16 +37,6 @@ class Noise:
         """Whether it is normal, correlated or not: what it costs adds up in Γ."""
         return self.currency == "pcost"
 
-    def variance(self, scale: Scale) -> Scale:
-        """The variance of rounded noise of this scale, the rounding included."""
-        return rounded_laplace_variance(scale) if self.currency == "epsilon" else scale**2 + ROUNDING_VARIANCE
-
-    def simulated(self, scales: Floats, random: np.random.Generator) -> Floats:
-        """Noise of these scales, one number each; rounding, invisible beside normal noise, is left out there."""
-        if self.gaussian:
-            return np.asarray(random.standard_normal(scales.shape) * scales)
-        return np.rint(random.laplace(0.0, scales, scales.shape))
-
     def promised(self, cost: Fraction, guarantee: Guarantee | None) -> Fraction:
         """The cost, if the guarantee covers it.
 
@@ -67,11 +57,28 @@ class Noise:
             )
         return cost
 
+    # ---- accuracy
+
+    def variance(self, scale: Scale) -> Scale:
+        """The variance of rounded noise of this scale, the rounding included."""
+        return rounded_laplace_variance(scale) if self.currency == "epsilon" else scale**2 + ROUNDING_VARIANCE
+
+    def simulated(self, scales: Floats, random: np.random.Generator) -> Floats:
+        """Noise of these scales, one number each; rounding, invisible beside normal noise, is left out there."""
+        if self.gaussian:
+            return np.asarray(random.standard_normal(scales.shape) * scales)
+        return np.rint(random.laplace(0.0, scales, scales.shape))
+
+
+# ---- which there are
 
 NORMAL = Noise("normal", "pcost")
 ORDERED = Noise("ordered", "pcost")  # normal, correlated along an axis
 LAPLACE = Noise("laplace", "epsilon")
 NOISES = {noise.name: noise for noise in (NORMAL, LAPLACE)}
+
+
+# ---- accuracy, and what a cost promises
 
 
 def rounded_laplace_variance(scale: Scale) -> Scale:

@@ -63,6 +63,8 @@ class NestedBuckets(PrefixOperator):
         """The buckets."""
         return BucketShape(self.size, tuple(int(R.shape[1]) for R in self.strategies))
 
+    # ---- accuracy
+
     @cached_property
     def solved(self) -> BucketSquares:
         """Least squares over the buckets, the rounding of noise included."""
@@ -75,8 +77,6 @@ class NestedBuckets(PrefixOperator):
     def totals(self) -> Totals:
         """The variances of all prefixes, of all ranges and of all values, added up."""
         return totals(self.solved)
-
-    # ---- accuracy
 
     def prefix_variances(self, rows: csr_array) -> Floats:
         """From pairs of prefix sums."""
