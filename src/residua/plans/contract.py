@@ -106,7 +106,8 @@ class Uncertainty(ABC):
             return bool(np.isfinite(self.variances(asked, per="term")).all())
         if isinstance(asked, Mapping):
             return bool(np.isfinite(self._variances(as_workload(self.domain, asked)[0])).all())
-        return bool(np.isfinite(self._cell_variances(self._sorted(asked))).all())
+        positions = tuple(sorted(self.domain.positions(self._names(asked))))
+        return bool(np.isfinite(self._cell_variances(positions)).all())
 
     @overload
     def variance(self, asked: Query) -> float: ...
@@ -200,9 +201,6 @@ class Uncertainty(ABC):
             return tuple(self.domain.names[i] for i in self.domain.positions(attributes))
         except (TypeError, ValueError) as problem:
             raise PlanError(f"attributes: {problem}") from None
-
-    def _sorted(self, attributes: Iterable[str]) -> tuple[int, ...]:
-        return tuple(sorted(self.domain.positions(self._names(attributes))))
 
 
 @dataclass(frozen=True, eq=False)

@@ -182,12 +182,8 @@ def answerable(known: Plan, workload: Workload) -> Workload | None:
     good = np.isfinite(known.variances(workload, per="term"))
     if good.any():
         return workload.some(good)
-    return None if workload.plain or not _few(workload) else _single(known, workload.listed())
-
-
-def _few(workload: Workload) -> bool:
-    """Whether the queries are few enough to be listed one by one."""
-    return workload.queries * math.prod(workload.shape) <= _MOST_LISTED
+    few = workload.queries * math.prod(workload.shape) <= _MOST_LISTED
+    return _single(known, workload.listed()) if few and not workload.plain else None
 
 
 def _single(known: Plan, workload: Workload) -> Workload | None:
