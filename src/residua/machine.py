@@ -1,15 +1,15 @@
-"""What the machine has: processors, threads, compiled loops, SciPy, memory that is free."""
+"""What the machine has: processors, threads, compiled loops, SciPy, free memory; and answers that are remembered."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, wraps
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 # SciPy is loaded when first used: whoever only reads tables does not wait for it.
 if TYPE_CHECKING:
@@ -75,6 +75,24 @@ def threads_for(side: float) -> Iterator[None]:
         return
     with _libraries().limit(limits=1):
         yield
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def remembered(method: Callable[P, R]) -> Callable[P, R]:
+    """A method of a value that does not change: works out once what it answers to the same arguments."""
+
+    @wraps(method)
+    def once(*given: P.args, **named: P.kwargs) -> R:
+        known: dict[Any, R] = vars(given[0]).setdefault(f"_known_{method.__name__}", {})
+        key = (*given[1:], *named.items())
+        if key not in known:
+            known[key] = method(*given, **named)
+        return known[key]
+
+    return once
 
 
 def compiled(function: Any, *, fastmath: bool = False) -> Any:

@@ -6,10 +6,10 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from residua.linalg.modes import centred
 
 import residua as rs
 from residua.estimation.observed import Copies, Observed, Public, copies_in, simulated
+from residua.linalg.arrays import centred
 
 SIZES = (5, 3, 5, 5)
 

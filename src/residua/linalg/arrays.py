@@ -7,9 +7,9 @@ so small that every partial sum stays below 2^53 and nothing is rounded; the pie
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from functools import reduce, wraps
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Iterable
+from functools import reduce
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,24 +34,6 @@ def keep_fixed(value: object, *names: str, dtype: Any = None) -> None:
 
 
 _EXACT_BITS = 53
-
-
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-def remembered(method: Callable[P, R]) -> Callable[P, R]:
-    """A method of a value that does not change: works out once what it answers to the same arguments."""
-
-    @wraps(method)
-    def once(*given: P.args, **named: P.kwargs) -> R:
-        known: dict[Any, R] = vars(given[0]).setdefault(f"_known_{method.__name__}", {})
-        key = (*given[1:], *named.items())
-        if key not in known:
-            known[key] = method(*given, **named)
-        return known[key]
-
-    return once
 
 
 def along(matrix: Floats, tables: Floats, axis: int) -> Floats:

@@ -13,8 +13,9 @@ from typing import Any, Self
 import numpy as np
 
 from residua.errors import PlanError
-from residua.linalg.arrays import Array, Floats, Integers, remembered
+from residua.linalg.arrays import Array, Floats, Integers
 from residua.linalg.lattice import Layout
+from residua.machine import remembered
 from residua.plans.noise import NORMAL, Currency, Noise
 from residua.plans.verifier import Profile, composed, price
 from residua.privacy import Unit

@@ -14,8 +14,9 @@ from functools import cached_property, reduce
 import numpy as np
 
 from residua.errors import PlanError
-from residua.linalg.arrays import Booleans, Floats, Integers, column_norms, kronecker, largest_entry, remembered
+from residua.linalg.arrays import Booleans, Floats, Integers, column_norms, kronecker, largest_entry
 from residua.linalg.lattice import batches
+from residua.machine import remembered
 from residua.plans.contract import Uncertainty
 from residua.plans.levels import AttributeLevels, Block, below, dimensions, in_coordinates, places, shape_of, told_apart
 from residua.plans.tolerances import SUPPORT_TOLERANCE

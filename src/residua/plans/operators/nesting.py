@@ -19,8 +19,9 @@ import numpy as np
 
 from residua.domain import Attribute
 from residua.errors import PlanError
-from residua.linalg.arrays import Array, Floats, Integers, Positions, remembered
+from residua.linalg.arrays import Array, Floats, Integers, Positions
 from residua.linalg.tree import NestedTree, SolvedTree
+from residua.machine import remembered
 from residua.workload import AttributeQueries
 
 

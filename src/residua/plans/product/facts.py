@@ -25,8 +25,9 @@ from typing import Any, Self
 import numpy as np
 
 from residua.errors import PlanError
-from residua.linalg.arrays import Floats, kronecker, remembered
+from residua.linalg.arrays import Floats, kronecker
 from residua.linalg.lattice import Set, SetFamily, closure_of, subsets
+from residua.machine import remembered
 from residua.plans.contract import Uncertainty
 from residua.plans.operators.contract import Operator
 from residua.plans.product.any_facts import AnyQueries

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from residua.language import say, say_many
-from residua.linalg.arrays import Floats, contrasts, remembered
+from residua.linalg.arrays import Floats, contrasts
 from residua.linalg.lattice import subsets
+from residua.machine import remembered
 from residua.plans.estimator import Answerable, Equality, Estimator, combination_query
 from residua.plans.product.conditional import known_nodes, nodes_added, require_met
 from residua.plans.product.piece_measurements import PieceMeasurements
