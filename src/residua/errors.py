@@ -18,6 +18,7 @@ A message is one sentence or two: what is wrong, which argument, and the remedy.
 
 import re
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import date
@@ -28,6 +29,7 @@ from types import FrameType, FunctionType
 from typing import Any
 
 _LONGEST = 1_500
+_WRITING = threading.local()  # whether values are being written, to be looked for
 _MOST_LOOKED_AT = 100  # of what a collection holds
 _FEW = 8  # texts or numbers, that may be shown together: a set of attributes, a range
 _COLUMNS = ("__array__", "__arrow_c_stream__", "__arrow_c_array__", "__dataframe__", "as_py")
@@ -42,6 +44,17 @@ def _without_data(text: str, frame: FrameType | None) -> str:
     stands in an array, a column, a frame or a collection of anybody's making. Text and numbers alone are shown, and
     tuples of a few: they were typed.
     """
+    if getattr(_WRITING, "now", False):  # an error in writing a value, which nobody sees, is not looked into in turn
+        return text
+    _WRITING.now = True
+    try:
+        return _named_in(text, frame)
+    finally:
+        _WRITING.now = False
+
+
+def _named_in(text: str, frame: FrameType | None) -> str:
+    """The sentence, with every collection of the variables of ours named by its type."""
     while frame is not None:
         if frame.f_globals.get("__name__", "").startswith("residua"):
             for value in _variables(frame):

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import residua as rs
+from residua.errors import PlanError
 
 DOMAIN = rs.Domain({"a": ["x", "y"], "b": rs.Integers(0, 3)})
 ASKED = rs.marginals(DOMAIN, ways=[1])
@@ -126,3 +127,21 @@ def test_damaged_columns_are_not_looked_into() -> None:
     exec("def read(column, batch): return error(\"'b.feather' is damaged\")", ours)
     told = ours["read"](damaged, pa.record_batch([damaged], names=["name"]))  # type: ignore[operator]
     assert str(told) == "'b.feather' is damaged"
+
+
+def test_errors_in_writing_a_value_are_not_looked_into_in_turn():
+    """A plan that cannot be priced says so where it is written: once, and not at every level of a search for data."""
+
+    class Bent:
+        written = 0
+
+        def __repr__(self):
+            Bent.written += 1
+            raise PlanError("this plan has no price")
+
+    scope = {"__name__": "residua.toy", "PlanError": PlanError}
+    exec("def refuse(several):\n    raise PlanError('no plan of these')", scope)
+    Bent.__module__ = "residua.toy"
+    with pytest.raises(PlanError, match="no plan of these"):
+        scope["refuse"]([Bent(), Bent()])
+    assert Bent.written <= 2
