@@ -161,10 +161,10 @@ CASES = {
     "budget NaN": (lambda: rs.ZCDP(rho=NAN), PrivacyError, "rho"),
     "delta one": (lambda: rs.ApproxDP(1.0, 1.0), PrivacyError, "delta"),
     "delta two": (lambda: rs.ApproxDP(1.0, 2.0), PrivacyError, "delta"),
-    "pure, p-norm": (
-        lambda: rs.plan(ASKED, rs.PureDP(1.0), minimise=rs.PNormVariance(2)),
+    "pure, a loss that does not scale, and no budget": (
+        lambda: rs.plan(ASKED, noise="laplace", at_most=9.0, minimise=rs.ConvexLoss(lambda v: v @ v, lambda v: 2 * v)),
         PlanError,
-        "PNormVariance is not for pure DP.*TotalVariance or MaxVariance",
+        "ConvexLoss does not go as 1/epsilon².*PureDP\\(epsilon",
     ),
     "pure, refined": (
         lambda: rs.plan(ASKED, rs.PureDP(1.0), form=rs.Matrix(refined=True)), PlanError, "refined.*Gaussian",

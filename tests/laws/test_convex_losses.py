@@ -106,3 +106,34 @@ def test_a_regular_loss_need_not_grow_with_every_variance(sizes, ways, loss):
     assert plan.gap <= 1e-3
     assert problem.value * (1 - 1e-4) <= achieved <= problem.value * (1 + 1e-3)
     assert achieved / (1 + plan.gap) <= problem.value * (1 + 1e-4)
+
+
+CROSSED = rs.Domain.of_sizes({"a": 3, "b": 2})
+LAPLACE = {
+    **WORKLOADS,
+    "product": rs.product(CROSSED, {"a": "prefixes", "b": "identity"}),
+    "marginals": rs.marginals(CROSSED, ways=[1, 2]),
+}
+
+
+@pytest.mark.parametrize("loss", [*LOSSES, "apart", "uneven"])
+@pytest.mark.parametrize("name", LAPLACE)
+def test_with_laplace_noise_a_convex_loss_is_searched_for_and_bounded(name, loss):
+    """No worse than the plan of least total variance; the bound is that of the best normal noise of pcost ε²/2."""
+    workload = LAPLACE[name]
+    if loss in REGULAR:
+        minimise, expression = REGULAR[loss]
+    elif loss == "stakeholders" and workload.plain:
+        minimise = rs.Stakeholders([rs.marginals(CROSSED, ways=1), rs.marginals(CROSSED, ways=2)])
+        expression = None
+    else:
+        minimise, expression = LOSSES[loss][0](workload), LOSSES[loss][1]
+    listed, per = (workload, {"per": "term"}) if workload.plain else (workload.listed(), {})
+    plan, total = (rs.plan(workload, rs.PureDP(1.5), minimise=each) for each in (minimise, None))
+    lost, other = (minimise.loss(listed, each.variances(workload, **per)) for each in (plan, total))
+    assert plan.measurements.cost(plan.unit) <= 1.5
+    assert lost <= other * (1 + 1e-9)
+    assert plan.lower_bound <= lost <= plan.lower_bound * (1 + plan.gap) * (1 + 1e-9)
+    if not workload.plain:
+        least = optimum(workload, expression, 1.5**2 / 2)
+        assert least * (1 - 2e-3) <= plan.lower_bound <= least * (1 + 1e-5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -24,6 +25,7 @@ from residua.plans.search.strategies import (
     singular_values,
 )
 from residua.plans.solver.queries import MatrixQueries
+from residua.plans.solver.solve import least_total
 from residua.plans.verifier import priced
 
 I4, H4, Y4 = np.eye(4), hierarchy(4), haar(4)
@@ -220,3 +222,25 @@ def test_facts_are_in_the_users_units_by_the_public_api():
     W = np.tril(np.ones((12, 12)))
     errors = 2 / 0.5**2 * plan.sensitivity**2 * np.diag(W @ plan.error_profile @ W.T)
     np.testing.assert_allclose(errors, plan.variances(plan.workload), rtol=1e-6)
+
+
+@pytest.mark.parametrize("n", [4, 5])
+def test_no_linear_bound_on_laplace_strategies_is_above_the_gaussian_one(n):
+    """The best Γ for prefixes, and for ranges, mixes strategies that count every cell once: see mathematics/noise."""
+    from scipy.optimize import linprog
+
+    above = np.triu_indices(n, 1)
+    kinds = [labels for labels in itertools.product(range(n), repeat=n) if labels[0] == 0]
+    once = {
+        tuple((np.equal.outer(labels, labels) * np.outer(signs, signs))[above].tolist())
+        for labels in kinds
+        for signs in itertools.product([1, -1], repeat=n)
+    }
+    columns = np.vstack([np.array(sorted(once)).T, np.ones(len(once))])
+    for W in (np.tril(np.ones((n, n))), Intervals.every(n).block(0, n * (n + 1) // 2)):
+        gamma = least_total(W, 1.0, 1e-8).gamma
+        slack = np.hstack([columns, np.eye(len(columns)), -np.eye(len(columns))])
+        price = np.append(np.zeros(len(once)), np.ones(2 * len(columns)))
+        missed = linprog(price, A_eq=slack, b_eq=np.append(gamma[above], 1.0)).fun
+        assert np.allclose(np.diagonal(gamma), 1.0, atol=1e-5)
+        assert missed <= 1e-7

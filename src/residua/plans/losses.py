@@ -125,7 +125,7 @@ def least_loss(response: MixingGame, loss: Loss, gradient: Gradient, start: Floa
     hurdle, since, step = np.inf, 0, 0.5
 
     def cut(point: Floats) -> tuple[float, float, Floats]:
-        value, slope = _checked(loss, gradient, point, falling=response.signed)
+        value, slope = checked(loss, gradient, point, falling=response.signed)
         tangent, size = float(slope @ point), float(np.abs(slope) @ point)
         if tangent < -_ROUNDING * size:
             raise PlanError("the gradient says that the loss falls when all variances grow alike; it must not.")
@@ -199,7 +199,12 @@ def _next_point(
     return chosen
 
 
-def _checked(loss: Loss, gradient: Gradient, variances: Floats, *, falling: bool) -> tuple[float, Floats]:
+def checked(loss: Loss, gradient: Gradient, variances: Floats, *, falling: bool) -> tuple[float, Floats]:
+    """The user's loss and its slopes.
+
+    Raises:
+        PlanError: they are no loss and no slopes, or fall with a variance where they must not.
+    """
     shown = variances.copy()
     value, slope = float(loss(shown)), np.asarray(gradient(shown), dtype=np.float64)
     if not np.isfinite(value):

@@ -16,12 +16,13 @@ import numpy as np
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
 from residua.plans.estimator import require_workload
-from residua.plans.losses import Gradient, Loss, least_loss
-from residua.plans.saddle import Effort, Game, MixingGame, Solution, least_maximum, least_norm
+from residua.plans.losses import Gradient, Loss, checked, least_loss
+from residua.plans.saddle import Effort, Game, MixingGame, Solution, least_maximum, least_norm, smooth_maximum
 from residua.plans.targets import Targets, targets_of
 from residua.workload import Workload
 
 _MOST_DOUBLINGS = 200
+_SHARP = 40.0  # order of the norm that stands for a maximum
 
 
 @runtime_checkable
@@ -37,6 +38,16 @@ class Objective(Protocol):
 
     def solve(self, workload: Workload, response: MixingGame, effort: Effort) -> Solution:
         """The best noise at privacy cost 1."""
+
+
+@runtime_checkable
+class Sloped(Protocol):
+    """An objective by which Laplace noise can be searched for: it knows its slopes."""
+
+    homogeneous: bool
+
+    def slopes(self, workload: Workload, variances: Floats) -> tuple[float, Floats]:
+        """The loss, or a little more where it has kinks, and how it grows with each variance."""
 
 
 @dataclass(frozen=True)
@@ -105,8 +116,14 @@ class LargestVariances:
 
     def loss(self, workload: Workload, variances: Floats) -> float:
         """`max Σ_A p_A weight_A v_A` over weights `0 ≤ p ≤ 1` that add up to the count."""
-        values = np.sort(workload.weights * variances)
-        return float(values[-min(self.count, len(values)) :].sum())
+        return self.slopes(workload, variances)[0]
+
+    def slopes(self, workload: Workload, variances: Floats) -> tuple[float, Floats]:
+        """The weights of those that are among the largest."""
+        values = workload.weights * variances
+        counted = np.zeros(len(values))
+        counted[np.argsort(values)[-self.count :]] = 1.0
+        return float(counted @ values), counted * workload.weights
 
     def solve(self, workload: Workload, response: Game, effort: Effort) -> Solution:
         """Multiplicative weights on the marginals, none above 1."""
@@ -129,9 +146,12 @@ class PNormVariance:
 
     def loss(self, workload: Workload, variances: Floats) -> float:
         """The norm itself."""
-        largest = float(variances.max())
-        total = float((workload.weights * workload.cells) @ (variances / largest) ** self.p)
-        return float(largest * total ** (1.0 / self.p))
+        return self.slopes(workload, variances)[0]
+
+    def slopes(self, workload: Workload, variances: Floats) -> tuple[float, Floats]:
+        """Those of the norm."""
+        value, powers = smooth_maximum(variances, self.p, workload.weights * workload.cells)
+        return value, workload.weights * workload.cells * powers
 
     def solve(self, workload: Workload, response: Game, effort: Effort) -> Solution:
         """A damped fixed point on nature's weights."""
@@ -191,6 +211,12 @@ class Stakeholders:
         """`max_j Σ_A weight_jA · cells_A · v_A`."""
         return float((self.shares(workload) @ variances).max())
 
+    def slopes(self, workload: Workload, variances: Floats) -> tuple[float, Floats]:
+        """Of a norm of high order of what each loses."""
+        shares = self.shares(workload)
+        value, powers = smooth_maximum(shares @ variances, _SHARP)
+        return value, powers @ shares
+
     def solve(self, workload: Workload, response: Game, effort: Effort) -> Solution:
         """Multiplicative weights on the stakeholders."""
         return least_maximum(response, self.shares(workload), effort)
@@ -226,6 +252,10 @@ class ConvexLoss:
     def loss(self, workload: Workload, variances: Floats) -> float:
         """The user's loss."""
         return float(self.value(variances))
+
+    def slopes(self, workload: Workload, variances: Floats) -> tuple[float, Floats]:
+        """The user's."""
+        return checked(self.value, self.gradient, variances, falling=True)
 
     def solve(self, workload: Workload, response: MixingGame, effort: Effort) -> Solution:
         """Cutting planes."""
@@ -321,10 +351,10 @@ def check_objective(objective: Objective, workload: Workload, *, laplace: bool, 
     if workload.plain and not (laplace and matrix):
         return
     if not of_single_queries(objective):
-        if laplace:
-            why = "is not for pure DP; with PureDP, minimise TotalVariance or MaxVariance."
+        if laplace and (workload.plain or not isinstance(objective, Sloped)):
+            why = "is not for one matrix and pure DP; leave form out, or minimise TotalVariance or MaxVariance."
             raise PlanError(f"minimise: {type(objective).__name__} {why}")
-        if not matrix:
+        if not matrix and not laplace:
             raise PlanError(
                 f"minimise: {type(objective).__name__} is for marginals, and for queries over few cells "
                 "(form=rs.Matrix()); these take TotalVariance or MaxVariance."

@@ -323,6 +323,14 @@ def least_norm(game: Game, order: float, masses: Floats, effort: Effort) -> Solu
     return ascend(respond, masses, simplices([len(masses)]), effort.tolerance, effort.limit, **how)
 
 
+def smooth_maximum(values: Floats, order: float, counts: Floats | float = 1.0) -> tuple[float, Floats]:
+    """`(Σ counts values^order)^(1/order)`, a smooth stand-in for the largest of positive values; slopes over counts."""
+    top = float(values.max())
+    powers = (values / top) ** (order - 1)
+    total = float((counts * powers * values / top).sum())
+    return top * total ** (1 / order), powers * total ** (1 / order - 1)
+
+
 class Steps:
     """Counts steps and turns losses into gaps, which never grow; `bound` is set once it is known."""
 

@@ -54,7 +54,10 @@ def tried(candidates: Sequence[Candidate], gap: float) -> tuple[tuple[str, str],
     strategy = (("Strategy", f"{candidates[0].name}. Others by their loss: {shown}{rest}"),)
     if not math.isfinite(gap):
         return strategy
-    return (*strategy, ("", "the bound behind the gap holds for every strategy, and is loose"))
+    return (
+        *strategy,
+        ("", "the bound behind the gap holds for every strategy, and is loose; which one is best is not known"),
+    )
 
 
 def price_remarks(unit: Unit, slack: float) -> tuple[tuple[str, str], ...]:

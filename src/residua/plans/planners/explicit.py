@@ -35,7 +35,7 @@ TALL = 8  # times as many queries as cells
 _SHARES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 1.0)  # of what is measured cell by cell
 _MOST_WORK = 2**31
 _NOTHING = 1e-12
-_MOST_ROUNDS = 150  # for a loss that falls where a variance grows there may be no proof
+MOST_ROUNDS = 150  # for a loss that falls where a variance grows there may be no proof
 
 
 def plan_explicit(task: Task, *, refined: bool = False) -> MatrixPlan:
@@ -73,7 +73,7 @@ def _plan_convex(task: Task) -> MatrixPlan:
     columns = prepare(workload.matrix, np.ones(workload.queries)).columns
     tolerance = DENSE_TOLERANCE if task.tolerance is None else task.tolerance
     game = DenseGame(merged_workload(workload, columns), tolerance / 10)
-    effort = replace(task.effort, tolerance=tolerance / 2, limit=min(task.effort.limit, _MOST_ROUNDS))
+    effort = replace(task.effort, tolerance=tolerance / 2, limit=min(task.effort.limit, MOST_ROUNDS))
     if task.unit.contribution is None:
         raise PlanError(f"{described(objective)} is not for records that are replaced; use rs.AddRemove.")
     if task.allowed is None:

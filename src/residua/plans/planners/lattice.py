@@ -21,7 +21,7 @@ from residua.linalg.arrays import Floats
 from residua.linalg.lattice import closure
 from residua.plans.cells import MOST_COLUMNS
 from residua.plans.contract import Plan
-from residua.plans.objectives import MaxVariance, TotalVariance, check_objective, least_cost
+from residua.plans.objectives import MaxVariance, check_objective, least_cost
 from residua.plans.planners.blockwise import Blockwise, blockwise_if_better, plan_blockwise
 from residua.plans.planners.crossed import plan_crossed
 from residua.plans.planners.forecast import forecast, side_of
@@ -35,6 +35,8 @@ from residua.plans.planners.offers import (
     Task,
     finished,
     finished_pure,
+    laplace_epsilon,
+    laplace_slopes,
     relative_gap,
 )
 from residua.plans.planners.products import like_strategies, plan_products, within_integers
@@ -70,7 +72,7 @@ class Lattice(Planner[Plan]):
             Proof.CLASS,
             "with the cube of the values of an attribute",
         ),
-        Declared("marginals", "total, largest", "laplace", Proof.LOOSE, "in proportion to the sets, times tries"),
+        Declared("marginals", "any objective", "laplace", Proof.LOOSE, "in proportion to the sets, times tries"),
     )
 
     like: Plan | None = None
@@ -255,8 +257,11 @@ def plan_pure_marginals(task: Task) -> ProductPlan:
     masses, bound = _masses(task)
     lattice, groups = families(workload)
     numbers = np.concatenate([lattice.find(level) for level in workload.lattice.levels])[workload.numbers]
-    split = EpsilonSplit(lattice, workload.domain.sizes, numbers, masses, isinstance(task.objective, MaxVariance))
-    steps.bound = 2 * bound
+    slopes = laplace_slopes(task, workload.lattice.used)
+    counted = masses if slopes is None else np.ones(len(masses))
+    worst = isinstance(task.objective, MaxVariance)
+    split = EpsilonSplit(lattice, workload.domain.sizes, numbers, counted, worst, slopes)
+    steps.bound = 2 * bound if task.objective.homogeneous else bound
     tried: list[tuple[float, str, Floats]] = []
     for name, shares in starts(workload, lattice, groups, numbers, masses):
         plain = shares / shares.sum()
@@ -297,17 +302,14 @@ def independent_pure_marginals(task: Task) -> ProductPlan:
 
 
 def _masses(task: Task) -> tuple[Floats, float]:
-    """What each asked cell variance counts, and the least loss of Gaussian noise of pcost 1."""
+    """What each asked cell variance counts, and the least loss of Gaussian noise of pcost 1, or of the budget's."""
     workload, objective = task.workload, task.objective
     if isinstance(objective, MaxVariance):
         masses = 1.0 / objective.scales(workload)
-    elif isinstance(objective, TotalVariance):
-        masses = workload.weights * workload.cells
     else:
-        raise PlanError(
-            f"{type(objective).__name__} is not for pure DP; with PureDP, minimise TotalVariance or MaxVariance."
-        )
-    game = MarginalGame(workload.lattice, workload.domain.sizes, workload.numbers)
+        masses = workload.weights * workload.cells
+    budget = 1.0 if objective.homogeneous else laplace_epsilon(task, workload.lattice.used) ** 2 / 2
+    game = MarginalGame(workload.lattice, workload.domain.sizes, workload.numbers, budget=budget)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GapWarning)
         solution = objective.solve(workload, game, Effort(max(task.effort.tolerance, 1e-3), task.effort.limit))
@@ -325,7 +327,12 @@ def _of_best_split(
     own = np.zeros(len(lattice))
     own[np.concatenate([lattice.find(row) for row in kept])] = shares[shares > 0]
     plan = ProductPlan.of_tables(workload.domain, lattice, own, **task.stated)
-    plan = finished_pure(plan, task, least, bound, workload.lattice.used, [(name, loss) for loss, name, _ in tried])
+    named = [(name, loss) for loss, name, _ in tried]
+
+    def lost(made: ProductPlan) -> float:
+        return task.objective.loss(workload, made.variances(workload, per="term"))
+
+    plan = finished_pure(plan, task, least, bound, workload.lattice.used, named, lost)
     used = np.asarray(plan.shares)
     if not 2.0**-36 <= used[used > 0].min() <= used.max() <= 2.0**20:
         raise PlanError("the plan's noise is outside what can be sampled exactly; change the budget.")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,7 +19,6 @@ from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.noise import LAPLACE
 from residua.plans.objectives import (
     MaxVariance,
-    QueryLoss,
     TotalVariance,
     check_objective,
     of_queries,
@@ -28,6 +28,7 @@ from residua.plans.objectives import (
 from residua.plans.planners.biased import plan_biased
 from residua.plans.planners.blockwise import too_many_cells
 from residua.plans.planners.explicit import (
+    MOST_ROUNDS,
     TALL,
     check_size,
     given_strategy,
@@ -38,13 +39,22 @@ from residua.plans.planners.explicit import (
     solved,
 )
 from residua.plans.planners.forecast import distinct_cells, forecast, side_of
-from residua.plans.planners.offers import Declared, Offer, Planner, Proof, Task, finished_pure
+from residua.plans.planners.offers import (
+    Declared,
+    Offer,
+    Planner,
+    Proof,
+    Task,
+    finished_pure,
+    laplace_epsilon,
+    laplace_slopes,
+)
 from residua.plans.saddle import Steps
 from residua.plans.search.search import Tried, search
 from residua.plans.search.strategies import Judged, sensitivity, singular_value_bound
+from residua.plans.solver.dense_game import DenseGame
 from residua.plans.solver.level import MOST_CELLS
-from residua.plans.solver.queries import MatrixQueries, ScaledQueries
-from residua.plans.solver.solve import DenseSolution
+from residua.plans.solver.queries import MatrixQueries, ScaledQueries, prepare
 from residua.plans.tolerances import BUDGET_SLACK, DENSE_TOLERANCE
 from residua.privacy import PureDP, ReplaceOne
 from residua.workload import Workload
@@ -76,7 +86,7 @@ class Matrix(Planner[MatrixPlan]):
         ),
         Declared(
             "any queries, over some hundred cells that they distinguish",
-            "total, largest of all queries",
+            "total, largest of all queries; any convex loss of them",
             "laplace",
             Proof.LOOSE,
             "with the square to the cube of the cells, some hundred times",
@@ -148,29 +158,24 @@ class _Posed:
 
     Args:
         task: what the plan is for, its queries listed.
-        loss: what is to be small.
+        lost: the loss of some variances.
         asked: the scaled queries on distinct cells.
-        optimum: the best normal noise.
+        columns: the distinct cell of each, (cells,).
+        strategy: that of the best normal noise, (rows, distinct).
+        bound: the least loss of any strategy of sensitivity 1 (see `search/strategies.py`, `finished_pure`).
     """
 
     task: Task
-    loss: QueryLoss
+    lost: Callable[[Floats], float]
     asked: Judged
-    optimum: DenseSolution
-
-    @property
-    def columns(self) -> Integers:
-        return self.optimum.columns
+    columns: Integers
+    strategy: Floats
+    bound: float
 
     @property
     def merged(self) -> Floats:
         """The queries on the distinct cells, (queries, distinct)."""
         return merged_workload(self.task.workload, self.columns)
-
-    @property
-    def bound(self) -> float:
-        """The least loss of any strategy of sensitivity 1 (see `search/strategies.py`)."""
-        return max(self.optimum.bound, singular_value_bound(self.asked))
 
 
 def plan_pure(task: Task) -> MatrixPlan:
@@ -183,7 +188,7 @@ def plan_pure(task: Task) -> MatrixPlan:
     steps.told(math.inf)  # the L2 optimum comes first, and takes long on many cells
     posed = _posed(task)
     steps.bound = posed.bound
-    tried = search(posed.asked, posed.merged, posed.optimum.strategy, steps.told)
+    tried = search(posed.asked, posed.merged, posed.strategy, steps.told)
     return _of_best(posed, tried)
 
 
@@ -222,16 +227,40 @@ def _posed(task: Task) -> _Posed:
     workload = task.workload
     check_size(workload)
     _check_cells(workload)
-    loss = query_loss(task.objective, workload)
     tolerance = DENSE_TOLERANCE if task.tolerance is None else max(task.tolerance, 1e-9)
+    if not of_single_queries(task.objective):
+        return _posed_convex(task, tolerance)
+    loss = query_loss(task.objective, workload)
     ranges, scales = many_ranges(workload), np.sqrt(loss.factors)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GapWarning)  # the bound counts, and it is true however far the solver got
         best = solved(workload, loss, tolerance)
     if ranges is not None:
-        return _Posed(task, loss, Judged(ScaledQueries(ranges[0], scales[ranges[1]]), loss.worst), best)
-    merged = merged_workload(workload, best.columns) * scales[:, None]
-    return _Posed(task, loss, Judged(MatrixQueries(merged[merged.any(axis=1)]), loss.worst), best)
+        asked = Judged(ScaledQueries(ranges[0], scales[ranges[1]]), loss.worst)
+    else:
+        merged = merged_workload(workload, best.columns) * scales[:, None]
+        asked = Judged(MatrixQueries(merged[merged.any(axis=1)]), loss.worst)
+    bound = max(best.bound, singular_value_bound(asked))
+    return _Posed(task, loss.of, asked, best.columns, best.strategy, bound)
+
+
+def _posed_convex(task: Task, tolerance: float) -> _Posed:
+    """The same for another loss, which may not go as 1/ε²."""
+    workload, objective = task.workload, task.objective
+    slopes = laplace_slopes(task, workload.attributes)
+    columns = prepare(workload.matrix, np.ones(workload.queries)).columns
+    queries = merged_workload(workload, columns)
+    asked = Judged(MatrixQueries(queries), False, slopes)
+    budget = 1.0 if objective.homogeneous else laplace_epsilon(task, workload.attributes) ** 2 / 2
+    game = DenseGame(queries, tolerance / 10, budget=budget)
+    best = objective.solve(workload, game, replace(task.effort, tolerance=tolerance, limit=MOST_ROUNDS, progress=None))
+    values, vectors = np.linalg.eigh(game.gamma(best.plan))
+    strategy = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
+
+    def lost(variances: Floats) -> float:
+        return objective.loss(workload, variances)
+
+    return _Posed(task, lost, asked, columns, strategy, best.bound)
 
 
 def _of_best(posed: _Posed, tried: list[Tried]) -> MatrixPlan:
@@ -242,13 +271,16 @@ def _of_best(posed: _Posed, tried: list[Tried]) -> MatrixPlan:
     if isinstance(task.guarantee, PureDP):
         epsilon = task.guarantee.epsilon
     plan = _in_integers(task, best, posed.columns, epsilon)
-    if posed.asked.queries.shape[0] > TALL * posed.asked.cells:
+    if posed.asked.slopes is None and posed.asked.queries.shape[0] > TALL * posed.asked.cells:
         B = plan.strategy.astype(np.float64)
         loss = plan.noise_variance * posed.asked.profile_loss(B.T @ B)
     else:
-        loss = posed.loss.of(plan.variances(workload))  # exact, O(m n²)
+        loss = posed.lost(plan.variances(workload))  # exact, O(m n²)
     named = [(each.name, each.loss) for each in tried]
-    return _sampled(finished_pure(plan, task, loss, posed.bound, workload.attributes, named))
+    finished = finished_pure(
+        plan, task, loss, posed.bound, workload.attributes, named, lambda made: posed.lost(made.variances(workload))
+    )
+    return _sampled(finished)
 
 
 def given_noise(task: Task, strategy: Floats, columns: Integers, name: str) -> MatrixPlan:

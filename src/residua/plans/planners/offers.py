@@ -16,11 +16,11 @@ from typing import Any, ClassVar, Generic, TypedDict, TypeVar
 
 from residua.domain import Domain
 from residua.errors import PlanError
-from residua.linalg.arrays import Integers
+from residua.linalg.arrays import Floats, Integers
 from residua.machine import free_bytes
 from residua.plans.contract import Plan
 from residua.plans.noise import guarantee_like
-from residua.plans.objectives import Objective, TotalVariance, described
+from residua.plans.objectives import Objective, Sloped, TotalVariance, described, of_single_queries
 from residua.plans.saddle import Effort
 from residua.plans.statements import Candidate
 from residua.plans.targets import targets_in_words
@@ -316,7 +316,13 @@ def finished(plan: Q, task: Task, loss: float, *, slack: float = BUDGET_SLACK, c
 
 
 def finished_pure(
-    plan: Q, task: Task, loss: float, bound: float, attributes: Collection[int], tried: Sequence[tuple[str, float]]
+    plan: Q,
+    task: Task,
+    loss: float,
+    bound: float,
+    attributes: Collection[int],
+    tried: Sequence[tuple[str, float]],
+    lost: Callable[[Q], float] | None = None,
 ) -> Q:
     """The same for Laplace noise, with what was tried and the gap to what no strategy goes below.
 
@@ -324,17 +330,57 @@ def finished_pure(
         plan: any noise; losses go as 1/ε².
         task: the budget, or the acceptable loss.
         loss: the plan's own.
-        bound: the least loss of normal noise of pcost 1; Laplace noise of epsilon 1 has twice that, at least.
+        bound: the least loss of normal noise of pcost 1; Laplace noise of epsilon 1 has twice that, at least. Of a loss
+            that does not go as 1/ε², the least loss of normal noise of half the square of `laplace_epsilon`.
         attributes: positions of those that are asked: a person can have so many records alike in them.
         tried: the names and losses of all strategies, the plan's own first.
+        lost: what a plan loses, if that does not go as 1/ε².
     """
     factor = pure_factor(plan, task, lambda: loss)
     plan, loss = plan.scaled(factor**2), loss / factor**2
     alike = most_alike(task.unit, plan.domain.names, plan.domain.sizes, attributes)
     proven = 2 * bound * (alike / plan.unit_epsilon) ** 2 * PROOF_SLACK
+    if lost is not None and not task.objective.homogeneous:
+        loss, proven = lost(plan), bound * PROOF_SLACK if alike else 0.0
     candidates = tuple(Candidate(name, value * loss / tried[0][1]) for name, value in tried)
     plan = plan.replaced(gap=relative_gap(loss, proven), candidates=candidates, lower_bound=proven)
     return plan if task.guarantee is not None else plan.replaced(guarantee=PureDP(plan.unit_epsilon / BUDGET_SLACK))
+
+
+def laplace_epsilon(task: Task, attributes: Collection[int]) -> float:
+    """The epsilon of one record of those that a person has alike, by which a loss that does not go as 1/ε² is judged.
+
+    Raises:
+        PlanError: there is no budget.
+    """
+    if not isinstance(task.guarantee, PureDP):
+        raise PlanError(
+            f"{type(task.objective).__name__} does not go as 1/epsilon²; give PureDP(epsilon=…), or another objective."
+        )
+    domain = task.workload.domain
+    return task.guarantee.epsilon / (most_alike(task.unit, domain.names, domain.sizes, attributes) or 2)
+
+
+def laplace_slopes(task: Task, attributes: Collection[int]) -> Callable[[Floats], tuple[float, Floats]] | None:
+    """The loss of variances at epsilon 1, and its slopes; None of a total or a largest one, which need none.
+
+    Raises:
+        PlanError: an objective that has no slopes.
+    """
+    objective, workload = task.objective, task.workload
+    if of_single_queries(objective):
+        return None
+    if not isinstance(objective, Sloped):
+        raise PlanError(
+            f"{type(objective).__name__} has no slopes(…), which PureDP asks for; see the objectives of residua."
+        )
+    scale = 1.0 if objective.homogeneous else laplace_epsilon(task, attributes) ** -2.0
+
+    def slopes(variances: Floats) -> tuple[float, Floats]:
+        value, each = objective.slopes(workload, variances * scale)
+        return value, each * scale
+
+    return slopes
 
 
 def pure_factor(plan: Plan, task: Task, loss: Callable[[], float]) -> float:

@@ -30,9 +30,10 @@ from residua.plans.planners.along import Along, asked_along
 from residua.plans.planners.offers import Forecast, Task, finished_pure
 from residua.plans.planners.outline import Outline, nested_attribute, outlined
 from residua.plans.product.plan import ProductPlan
+from residua.plans.saddle import smooth_maximum
 from residua.plans.search.regular_trees import OrderedLoss, branchings
 from residua.plans.search.runs import weighted_runs
-from residua.plans.search.strategies import Slopes, best_shares, smooth_maximum
+from residua.plans.search.strategies import Slopes, best_shares
 from residua.plans.solver.nested import best_largest, best_total
 from residua.plans.solver.ordered import least_largest, least_total
 

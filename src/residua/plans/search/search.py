@@ -24,6 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from residua.linalg.arrays import Floats
+from residua.plans.saddle import smooth_maximum
 from residua.plans.search.signed import FEW_CELLS, signed_rows
 from residua.plans.search.strategies import (
     Judged,
@@ -36,7 +37,6 @@ from residua.plans.search.strategies import (
     rotated,
     sensitivity,
     singular_values,
-    smooth_maximum,
 )
 
 _TALL = 8  # times as many queries as cells: the workload itself is then not worth trying as a strategy
@@ -78,9 +78,10 @@ def _plain(asked: Judged, workload: Floats, profile: Floats, told: Told) -> Iter
     yield "identity", np.eye(n)
     plus = identity_plus(asked, told)
     yield "identity plus", plus
-    signed = signed_rows(asked, asked.loss(plus)) if n in FEW_CELLS and not asked.worst else None
-    if signed is not None:
-        yield "signed rows", signed
+    for total in asked.totals(plus) if n in FEW_CELLS else ():
+        signed = signed_rows(total, total.loss(plus))
+        if signed is not None:
+            yield "signed rows", signed
     if len(workload) <= _TALL * n:
         yield "workload", workload
     yield "L2 optimum", profile
@@ -262,7 +263,7 @@ def _better(
 def _improved(asked: Judged, theta: Floats, rounds: int, accuracy: float, last: bool) -> tuple[float, Floats]:
     """Descent from one start: the loss (before the last stage as the descent has it), and Θ."""
     shape = theta.shape
-    unit = float(np.trace(asked.gram))
+    unit = float(np.trace(asked.gram)) if asked.slopes is None else asked.loss(np.eye(asked.cells))
     value = math.inf
     for sharpness in (_SHARPNESS if last else _SHARPNESS[:1]) if asked.worst else (1.0,):
 
@@ -279,10 +280,11 @@ def _loss(asked: Judged, theta: Floats, sharpness: float) -> tuple[float, Floats
     """The loss of Θ, its derivative in Θ for given D, (p, n), and that in D, (n,). O(p n²)."""
     d = 1.0 + np.abs(theta).sum(axis=0)
     C: Floats = np.asarray(np.linalg.inv(np.eye(len(theta)) + theta @ theta.T), dtype=np.float64)
-    if not asked.worst:
+    if not asked.worst and asked.slopes is None:
         return _total(asked.gram, theta, d, C)
     M = d[:, None] * (np.eye(len(d)) - theta.T @ (C @ theta)) * d
-    value, weights = smooth_maximum(np.maximum(asked.queries.diagonal(M), 0.0), sharpness)
+    variances = np.maximum(asked.queries.diagonal(M), 0.0)
+    value, weights = smooth_maximum(variances, sharpness) if asked.slopes is None else asked.slopes(variances)
     return value, *_total(asked.queries.gram(weights), theta, d, C)[1:]
 
 

@@ -38,7 +38,8 @@ import numpy as np
 
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.linalg.lattice import SetFamily, closure
-from residua.plans.search.strategies import Slopes, lowest, smooth_maximum
+from residua.plans.saddle import smooth_maximum
+from residua.plans.search.strategies import Slopes, lowest
 from residua.plans.solver.closed_form import MarginalGame
 from residua.workload import Workload
 
@@ -141,6 +142,7 @@ class EpsilonSplit:
         numbers: the asked sets, (asked,).
         masses: what a cell variance of each is multiplied by, (asked,).
         worst: whether the largest counts instead of the sum.
+        slopes: any other loss of what counts, and how it grows with each.
     """
 
     lattice: SetFamily
@@ -148,6 +150,7 @@ class EpsilonSplit:
     numbers: Integers
     masses: Floats
     worst: bool
+    slopes: Slopes | None = None
     coefficients: MarginalGame = field(init=False)
 
     def __post_init__(self) -> None:
@@ -160,6 +163,8 @@ class EpsilonSplit:
     def loss(self, shares: Floats) -> float:
         """The loss when these shares, scaled to sum 1, are spent; infinite if an asked set cannot be answered."""
         values = self._values(self.precisions(shares / shares.sum()))
+        if self.slopes is not None:
+            return self.slopes(values)[0] if np.isfinite(values).all() else math.inf
         return float(values.max() if self.worst else values.sum())
 
     def improved(self, shares: Floats, rounds: int = 400) -> Floats:
@@ -183,8 +188,11 @@ class EpsilonSplit:
             shares = np.zeros(len(self.lattice))
             shares[used] = x
             tau = self.precisions(shares)
-            values = self._values(tau)
-            if self.worst:
+            total = float(x.sum())
+            values = self._values(tau) * total**2  # as if they added up to 1: losses of variances have no other scale
+            if self.slopes is not None and np.isfinite(values).all():
+                value, slope = self.slopes(values)
+            elif self.worst:
                 value, slope = smooth_maximum(values, sharpness)
             else:
                 value, slope = float(values.sum()), np.ones(len(values))
@@ -192,10 +200,10 @@ class EpsilonSplit:
             weights[self.numbers] = self.masses * slope
             pull = self.coefficients.cost * self.coefficients.importance(weights)
             with np.errstate(divide="ignore", invalid="ignore"):
-                pull = np.where(pull > 0, pull / tau**2, 0.0)
+                pull = np.where(pull != 0, pull / tau**2, 0.0)
             gradient = -shares * self.lattice.sum_over_subsets(pull, 1.0 / self.sizes)
-            # The budget: the loss goes as 1/ε², so log loss + 2 log Σ ε has no scale.
-            return float(np.log(value) + 2 * np.log(x.sum())), gradient[used] / value + 2 / x.sum()
+            gradient = gradient[used] * total**2 + 2 * float(slope @ values) / total
+            return float(np.log(value)), gradient / value
 
         return objective
 

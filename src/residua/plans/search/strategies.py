@@ -27,7 +27,8 @@ import numpy as np
 
 from residua.linalg.arrays import Floats
 from residua.machine import linalg
-from residua.plans.solver.queries import Queries, squares
+from residua.plans.saddle import smooth_maximum
+from residua.plans.solver.queries import Queries, ScaledQueries, squares
 
 Slopes = Callable[[Floats], tuple[float, Floats]]  # a value and its slopes
 Told = Callable[[float], None]
@@ -42,15 +43,25 @@ class Judged:
     Args:
         queries: W, (m, n).
         worst: whether the largest variance counts instead of their sum.
+        slopes: any other loss of the variances at sensitivity 1, and how it grows with each.
     """
 
     queries: Queries
     worst: bool
+    slopes: Slopes | None = None
 
     @property
     def cells(self) -> int:
         """How many distinct cells there are."""
         return self.queries.shape[1]
+
+    def totals(self, strategy: Floats) -> list[Judged]:
+        """Sums of variances like this loss: itself, or what another one grows by at a strategy; none for a maximum."""
+        if self.slopes is None:
+            return [] if self.worst else [self]
+        inverse = np.linalg.pinv(strategy.T @ strategy, hermitian=True)
+        weights = np.maximum(self.slopes(np.maximum(self.queries.diagonal(inverse), 0.0))[1], 0.0)
+        return [Judged(ScaledQueries(self.queries, np.sqrt(weights)), False), Judged(self.queries, False)]
 
     @cached_property
     def gram(self) -> Floats:
@@ -62,7 +73,8 @@ class Judged:
 
         Reference: matrix-mechanism, Proposition 4.
         """
-        return sensitivity(strategy) ** 2 * self.profile_loss(strategy.T @ strategy)
+        square, gram = sensitivity(strategy) ** 2, strategy.T @ strategy
+        return square * self.profile_loss(gram) if self.slopes is None else self.profile_loss(gram / square)
 
     def profile_loss(self, gram: Floats) -> float:
         """The same without `Δ²`, from `AᵀA`: it is the error profile's own, whatever the rotation."""
@@ -72,17 +84,10 @@ class Judged:
         energy = np.einsum("ij,ij->j", U, self.gram @ U)
         if float(np.trace(self.gram)) - float(energy.sum()) > _OUTSIDE * float(np.trace(self.gram)):
             return float(np.inf)
-        if self.worst:
-            return float(squares(self.queries, U / np.sqrt(s)).max())
+        if self.worst or self.slopes is not None:
+            variances = squares(self.queries, U / np.sqrt(s))
+            return float(variances.max()) if self.slopes is None else self.slopes(variances)[0]
         return float((energy / s).sum())
-
-
-def smooth_maximum(values: Floats, order: float, counts: Floats | float = 1.0) -> tuple[float, Floats]:
-    """`(Σ counts values^order)^(1/order)`, a smooth stand-in for the largest of positive values; slopes over counts."""
-    top = float(values.max())
-    powers = (values / top) ** (order - 1)
-    total = float((counts * powers * values / top).sum())
-    return top * total ** (1 / order), powers * total ** (1 / order - 1)
 
 
 def lowest(objective: Slopes, starts: Iterable[Any], bounds: Sequence[Any], **options: float) -> tuple[float, Floats]:
