@@ -86,9 +86,7 @@ def _plan_convex(task: Task) -> MatrixPlan:
         gap = solution.gap
     if gap > tolerance:
         warnings.warn(f"the plan is proven optimal only up to {gap:.2g}; plan.gap counts it.", GapWarning, stacklevel=3)
-    values, vectors = np.linalg.eigh(game.gamma(solution.plan))
-    kept = values > _NOTHING * values[-1]
-    strategy = np.sqrt(values[kept])[:, None] * vectors[:, kept].T
+    strategy = game.strategy(solution.plan)
     ratio = _unit_ratio(task, strategy, columns)
     paid = cost if task.allowed is None else cost / ratio
     plan = _of_strategy(task, strategy, columns, paid).replaced(gap=gap if task.by_cells else math.inf)

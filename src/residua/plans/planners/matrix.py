@@ -254,13 +254,11 @@ def _posed_convex(task: Task, tolerance: float) -> _Posed:
     budget = 1.0 if objective.homogeneous else laplace_epsilon(task, workload.attributes) ** 2 / 2
     game = DenseGame(queries, tolerance / 10, budget=budget)
     best = objective.solve(workload, game, replace(task.effort, tolerance=tolerance, limit=MOST_ROUNDS, progress=None))
-    values, vectors = np.linalg.eigh(game.gamma(best.plan))
-    strategy = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
 
     def lost(variances: Floats) -> float:
         return objective.loss(workload, variances)
 
-    return _Posed(task, lost, asked, columns, strategy, best.bound)
+    return _Posed(task, lost, asked, columns, game.strategy(best.plan), best.bound)
 
 
 def _of_best(posed: _Posed, tried: list[Tried]) -> MatrixPlan:

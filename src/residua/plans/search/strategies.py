@@ -59,8 +59,8 @@ class Judged:
         """Sums of variances like this loss: itself, or what another one grows by at a strategy; none for a maximum."""
         if self.slopes is None:
             return [] if self.worst else [self]
-        inverse = np.linalg.pinv(strategy.T @ strategy, hermitian=True)
-        weights = np.maximum(self.slopes(np.maximum(self.queries.diagonal(inverse), 0.0))[1], 0.0)
+        root: Floats = np.linalg.pinv(strategy).astype(np.float64)
+        weights = np.maximum(self.slopes(squares(self.queries, root))[1], 0.0)
         return [Judged(ScaledQueries(self.queries, np.sqrt(weights)), False), Judged(self.queries, False)]
 
     @cached_property

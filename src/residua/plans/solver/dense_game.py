@@ -72,13 +72,13 @@ class DenseGame:
         """So much of one Σ and the rest of another, scaled to cost 1: it costs no more before that."""
         return self._scaled(share * one + (1.0 - share) * other)
 
-    def gamma(self, noise: Floats) -> Floats:
-        """The privacy cost matrix, (cells, cells)."""
-        rows = self._basis[1]
-        return np.asarray(rows.T @ np.linalg.inv(noise) @ rows)
+    def strategy(self, noise: Floats) -> Floats:
+        """What is measured, with noise of variance 1, (r, cells)."""
+        values, vectors = np.linalg.eigh(noise)
+        return np.asarray((vectors / np.sqrt(values)).T @ self._basis[1])
 
     def _scaled(self, noise: Floats) -> Floats:
-        return np.asarray(noise * float(np.diagonal(self.gamma(noise)).max()))
+        return np.asarray(noise * float(np.square(self.strategy(noise)).sum(axis=0).max()))
 
     def _answered(self, weights: Floats) -> tuple[tuple[Floats, Floats, float], float]:
         for seen, answer, bound in self._known:
