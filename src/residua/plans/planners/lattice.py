@@ -327,12 +327,7 @@ def _of_best_split(
     own = np.zeros(len(lattice))
     own[np.concatenate([lattice.find(row) for row in kept])] = shares[shares > 0]
     plan = ProductPlan.of_tables(workload.domain, lattice, own, **task.stated)
-    named = [(name, loss) for loss, name, _ in tried]
-
-    def lost(made: ProductPlan) -> float:
-        return task.objective.loss(workload, made.variances(workload, per="term"))
-
-    plan = finished_pure(plan, task, least, bound, workload.lattice.used, named, lost)
+    plan = finished_pure(plan, task, least, bound, workload.lattice.used, [(name, loss) for loss, name, _ in tried])
     used = np.asarray(plan.shares)
     if not 2.0**-36 <= used[used > 0].min() <= used.max() <= 2.0**20:
         raise PlanError("the plan's noise is outside what can be sampled exactly; change the budget.")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -158,7 +157,6 @@ class _Posed:
 
     Args:
         task: what the plan is for, its queries listed.
-        lost: the loss of some variances.
         asked: the scaled queries on distinct cells.
         columns: the distinct cell of each, (cells,).
         strategy: that of the best normal noise, (rows, distinct).
@@ -166,7 +164,6 @@ class _Posed:
     """
 
     task: Task
-    lost: Callable[[Floats], float]
     asked: Judged
     columns: Integers
     strategy: Floats
@@ -241,7 +238,7 @@ def _posed(task: Task) -> _Posed:
         merged = merged_workload(workload, best.columns) * scales[:, None]
         asked = Judged(MatrixQueries(merged[merged.any(axis=1)]), loss.worst)
     bound = max(best.bound, singular_value_bound(asked))
-    return _Posed(task, loss.of, asked, best.columns, best.strategy, bound)
+    return _Posed(task, asked, best.columns, best.strategy, bound)
 
 
 def _posed_convex(task: Task, tolerance: float) -> _Posed:
@@ -254,11 +251,7 @@ def _posed_convex(task: Task, tolerance: float) -> _Posed:
     budget = 1.0 if objective.homogeneous else laplace_epsilon(task, workload.attributes) ** 2 / 2
     game = DenseGame(queries, tolerance / 10, budget=budget)
     best = objective.solve(workload, game, replace(task.effort, tolerance=tolerance, limit=MOST_ROUNDS, progress=None))
-
-    def lost(variances: Floats) -> float:
-        return objective.loss(workload, variances)
-
-    return _Posed(task, lost, asked, columns, game.strategy(best.plan), best.bound)
+    return _Posed(task, asked, columns, game.strategy(best.plan), best.bound)
 
 
 def _of_best(posed: _Posed, tried: list[Tried]) -> MatrixPlan:
@@ -273,12 +266,9 @@ def _of_best(posed: _Posed, tried: list[Tried]) -> MatrixPlan:
         B = plan.strategy.astype(np.float64)
         loss = plan.noise_variance * posed.asked.profile_loss(B.T @ B)
     else:
-        loss = posed.lost(plan.variances(workload))  # exact, O(m n²)
+        loss = task.objective.loss(workload, plan.variances(workload))  # exact, O(m n²)
     named = [(each.name, each.loss) for each in tried]
-    finished = finished_pure(
-        plan, task, loss, posed.bound, workload.attributes, named, lambda made: posed.lost(made.variances(workload))
-    )
-    return _sampled(finished)
+    return _sampled(finished_pure(plan, task, loss, posed.bound, workload.attributes, named))
 
 
 def given_noise(task: Task, strategy: Floats, columns: Integers, name: str) -> MatrixPlan:

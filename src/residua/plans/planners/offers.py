@@ -316,13 +316,7 @@ def finished(plan: Q, task: Task, loss: float, *, slack: float = BUDGET_SLACK, c
 
 
 def finished_pure(
-    plan: Q,
-    task: Task,
-    loss: float,
-    bound: float,
-    attributes: Collection[int],
-    tried: Sequence[tuple[str, float]],
-    lost: Callable[[Q], float] | None = None,
+    plan: Q, task: Task, loss: float, bound: float, attributes: Collection[int], tried: Sequence[tuple[str, float]]
 ) -> Q:
     """The same for Laplace noise, with what was tried and the gap to what no strategy goes below.
 
@@ -334,14 +328,14 @@ def finished_pure(
             that does not go as 1/ε², the least loss of normal noise of half the square of `laplace_epsilon`.
         attributes: positions of those that are asked: a person can have so many records alike in them.
         tried: the names and losses of all strategies, the plan's own first.
-        lost: what a plan loses, if that does not go as 1/ε².
     """
     factor = pure_factor(plan, task, lambda: loss)
     plan, loss = plan.scaled(factor**2), loss / factor**2
     alike = most_alike(task.unit, plan.domain.names, plan.domain.sizes, attributes)
     proven = 2 * bound * (alike / plan.unit_epsilon) ** 2 * PROOF_SLACK
-    if lost is not None and not task.objective.homogeneous:
-        loss, proven = lost(plan), bound * PROOF_SLACK if alike else 0.0
+    if not task.objective.homogeneous:
+        loss = task.objective.loss(task.workload, plan.variances(task.workload, per="term"))
+        proven = bound * PROOF_SLACK if alike else 0.0
     candidates = tuple(Candidate(name, value * loss / tried[0][1]) for name, value in tried)
     plan = plan.replaced(gap=relative_gap(loss, proven), candidates=candidates, lower_bound=proven)
     return plan if task.guarantee is not None else plan.replaced(guarantee=PureDP(plan.unit_epsilon / BUDGET_SLACK))
