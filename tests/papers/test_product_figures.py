@@ -53,7 +53,8 @@ def test_census_tables_of_persons():
     rmse = np.sqrt(queries @ plan.variances(workload, per="term") / queries.sum())
     assert queries.sum() == 4151
     assert known["three groups of Kronecker strategies"] < rmse < known["one Kronecker strategy"]
-    assert rmse == pytest.approx(2.241, abs=1e-3)
+    # The planner stops within its tolerance, and linear algebra rounds differently on other processors: 2.2410, 2.2443.
+    assert rmse == pytest.approx(2.241, rel=5e-3)
     assert plan.gap == pytest.approx(0.64, abs=0.01)
     assert plan.variances(workload) @ np.repeat(workload.weights, workload.cells.astype(int)) == pytest.approx(
         queries.sum() * rmse**2
