@@ -8,10 +8,11 @@ import pyarrow as pa
 import pytest
 
 import residua as rs
-from residua.estimation.fit import absorbed_shares
+from residua.estimation.fit import absorbed_shares, fitted
 from residua.estimation.mixture import Mixture, Pairs, Values
-from residua.estimation.observed import Supposed, observed_of, simulated
+from residua.estimation.observed import Observed, Public, Supposed, observed_of, simulated
 from residua.estimation.shrinkage import pooled_prior, shrunk
+from residua.linalg.modes import centred
 from tests.laws.estimations import SIZES, domain_of_four, measured, records, released, subsets, truth
 
 DATA = records(np.random.default_rng(1))
@@ -99,6 +100,26 @@ def test_tables_of_pure_noise_teach_no_interaction_and_their_errors_are_not_nois
     prior = pooled_prior(tables)
     spread = sum(shrunk(deviation, model, variance, prior).variance for deviation, model, variance in tables)
     assert spread < 1e-6 * sum(variance * model.size for _, model, variance in tables)
+
+
+@pytest.mark.parametrize("stddev", [10.0, 30.0])
+def test_errors_of_pairs_that_noise_hides_are_right_on_average(stddev):
+    """200 even records, NumPy's noise, which repeats: 0.88 and 1.21 of the true errors; once 1.72 at the larger."""
+    sizes, random = [4, 5, 6, 3, 2, 8], np.random.default_rng(2)
+    domain, codes = rs.Domain.of_sizes(sizes), [random.integers(0, n, 200) for n in sizes]
+
+    def true(members):
+        table = np.zeros([sizes[i] for i in members])
+        np.add.at(table, tuple(codes[i] for i in members), 1.0)
+        return centred(table)
+
+    pairs, squares = list(combinations(range(6), 2)), np.zeros(2)
+    told = Observed(domain, dict.fromkeys([*((i,) for i in range(6)), *pairs], stddev**2), true)
+    for seed in range(8):
+        fit = fitted(simulated(domain, told.variances, told.residual, seed), Public(domain), 200.0, 0.0)
+        for pair in pairs:
+            squares += [fit.errors[pair], float(((centred(fit.pair(*pair)) - true(pair)) ** 2).sum())]
+    assert 0.75 < math.sqrt(squares[0] / squares[1]) < 1.4
 
 
 def test_a_public_table_has_no_error_and_an_unknown_interaction_has_some(tmp_path):

@@ -355,13 +355,18 @@ class _Fitting:
         return pairs
 
     def _drowned(self, notes: _Notes) -> None:
-        """Pairs whose deviations noise hides err by what all of them say together; one alone says next to nothing."""
+        """Pairs whose deviations noise hides err by what all of them say together; one alone says next to nothing.
+
+        They vary at least as a sample of the records does: `N Π (1 − Σ p²)`.
+        """
         looked = notes.hidden[:: max(1, len(notes.hidden) // SAMPLED)]
         own = [(self.observed.residual(s) - centred(m), m, self.observed.cell_variance(s)) for s, m in looked]
         prior = pooled_prior(own) if own else np.zeros(SCALES)
         for members, model in notes.hidden:
             followed = float(notes.absorbed[members]) * self.observed.variance(members)
-            error = expected(model, prior) + followed * self.observed.directions(members)
+            uneven = [float((model.sum(axis=axis) ** 2).sum()) / self.total**2 for axis in (0, 1)]
+            drawn = self.total * max(1.0 - uneven[0], 0.0) * max(1.0 - uneven[1], 0.0)
+            error = max(expected(model, prior), drawn) + followed * self.observed.directions(members)
             for at in _both(members):
                 notes.errors[at] = min(float(notes.errors[at]), error)
 
