@@ -9,31 +9,7 @@ from typing import Annotated
 import typer
 
 from residua import cli
-from residua.cli import account_commands, log, quoting_commands, session_commands
-from residua.cli.options import (
-    AsJson,
-    Confidence,
-    Everything,
-    Full,
-    Known,
-    Language,
-    MeasuredPlan,
-    OnExecutors,
-    OutputForm,
-    ReleasePath,
-    ReportMap,
-    ReportPath,
-    ReportTheme,
-    ReportTitle,
-    Rounded,
-    ShowValues,
-    Simultaneous,
-    SpecPath,
-    Spreadsheet,
-    Suppress,
-    WhatIf,
-    command,
-)
+from residua.cli import account_commands, log, options, quoting_commands, session_commands
 from residua.errors import FileError, GapWarning, ResiduaError, VerificationError
 
 app = typer.Typer(
@@ -61,7 +37,7 @@ def common(
     """Publish tables of counts under differential privacy."""
 
 
-@command(app, writes=True)
+@options.command(app, writes=True)
 def demo(*, out: Path | None = None) -> None:
     """Do the whole job on bundled data, and show it.
 
@@ -71,7 +47,7 @@ def demo(*, out: Path | None = None) -> None:
     cli.starting.run_demo(out)
 
 
-@command(app, writes=True)
+@options.command(app, writes=True)
 def init(data: str, *, out: Path = Path("spec.toml"), domain: Path | None = None) -> None:
     """Draft a specification from the names of the columns. You declare what each may hold.
 
@@ -83,9 +59,14 @@ def init(data: str, *, out: Path = Path("spec.toml"), domain: Path | None = None
     cli.starting.write_draft(data, out, domain)
 
 
-@command(app)
+@options.command(app)
 def plan(
-    spec: SpecPath, *, json: AsJson = False, everything: Everything = False, save: Path | None = None, what_if: WhatIf
+    spec: options.SpecPath,
+    *,
+    json: options.AsJson = False,
+    everything: options.Everything = False,
+    save: Path | None = None,
+    what_if: options.WhatIf,
 ) -> None:
     """Show the best plan, its errors and its privacy. Reads no data.
 
@@ -103,16 +84,16 @@ def plan(
         cli.planning.print_plan(best, as_json=json, everything=everything)
 
 
-@command(app)
+@options.command(app)
 def release(
-    spec: SpecPath,
+    spec: options.SpecPath,
     *,
     out: Path,
-    plan: MeasuredPlan = None,
+    plan: options.MeasuredPlan = None,
     dry_run: bool = False,
-    json: AsJson = False,
-    show_values: ShowValues = False,
-    on_executors: OnExecutors = False,
+    json: options.AsJson = False,
+    show_values: options.ShowValues = False,
+    on_executors: options.OnExecutors = False,
 ) -> None:
     """Measure the data once and write the release. Debits the ledger first.
 
@@ -127,8 +108,14 @@ def release(
         cli.steps.run_release(read, out, plan, show_values=show_values, on_executors=on_executors, as_json=json)
 
 
-@command(app)
-def check(spec: SpecPath, *, plan: MeasuredPlan = None, json: AsJson = False, show_values: ShowValues = False) -> None:
+@options.command(app)
+def check(
+    spec: options.SpecPath,
+    *,
+    plan: options.MeasuredPlan = None,
+    json: options.AsJson = False,
+    show_values: options.ShowValues = False,
+) -> None:
     """Check all that a release would refuse. Spends nothing.
 
     The specification, the ledger and what is left of its budget, and every record against the domain.
@@ -139,16 +126,16 @@ def check(spec: SpecPath, *, plan: MeasuredPlan = None, json: AsJson = False, sh
 # ---- a release: its tables and answers, what is made from it alone, and one that grows
 
 
-@command(app)
+@options.command(app)
 def table(
-    folder: ReleasePath,
+    folder: options.ReleasePath,
     attributes: list[str] | None = None,
     *,
-    confidence: Confidence = None,
-    simultaneous: Simultaneous = None,
-    known: Known = None,
-    rounded: Rounded = False,
-    form: OutputForm,
+    confidence: options.Confidence = None,
+    simultaneous: options.Simultaneous = None,
+    known: options.Known = None,
+    rounded: options.Rounded = False,
+    form: options.OutputForm,
 ) -> None:
     """Show one table, of a release with error bars.
 
@@ -159,21 +146,21 @@ def table(
     cli.tables.print_marginal(folder, attributes or [], form, rounded=rounded, **asked)
 
 
-@command(app, writes=True)
+@options.command(app, writes=True)
 def tables(
-    folder: ReleasePath,
+    folder: options.ReleasePath,
     *,
     out: Path | None = None,
     format: str | None = None,
     title: str | None = None,
-    language: Language = None,
-    confidence: Confidence = None,
-    known: Known = None,
-    rounded: Rounded = False,
-    suppress: Suppress = None,
-    spreadsheet: Spreadsheet = False,
-    full: Full = False,
-    on_executors: OnExecutors = False,
+    language: options.Language = None,
+    confidence: options.Confidence = None,
+    known: options.Known = None,
+    rounded: options.Rounded = False,
+    suppress: options.Suppress = None,
+    spreadsheet: options.Spreadsheet = False,
+    full: options.Full = False,
+    on_executors: options.OnExecutors = False,
 ) -> None:
     """List or write all tables that were asked for. Of a hierarchy there is one per level.
 
@@ -188,15 +175,15 @@ def tables(
     )  # fmt: skip
 
 
-@command(app)
+@options.command(app)
 def count(
-    folder: ReleasePath,
+    folder: options.ReleasePath,
     condition: str | None = None,
     *,
-    confidence: Confidence = None,
-    known: Known = None,
-    json: AsJson = False,
-    language: Language = None,
+    confidence: options.Confidence = None,
+    known: options.Known = None,
+    json: options.AsJson = False,
+    language: options.Language = None,
 ) -> None:
     """Count records by a condition, with an interval.
 
@@ -208,21 +195,25 @@ def count(
     cli.tables.print_count(folder, condition, language, as_json=json, confidence=confidence, known=known)
 
 
-@command(app)
+@options.command(app)
 def answers(
-    folder: ReleasePath, *, confidence: Confidence = None, simultaneous: Simultaneous = None, form: OutputForm
+    folder: options.ReleasePath,
+    *,
+    confidence: options.Confidence = None,
+    simultaneous: options.Simultaneous = None,
+    form: options.OutputForm,
 ) -> None:
     """Show the answers to all that was asked."""
     cli.tables.print_answers(folder, form, confidence=confidence, simultaneous=simultaneous)
 
 
-@command(app, writes=True)
+@options.command(app, writes=True)
 def project(
-    folder: ReleasePath,
+    folder: options.ReleasePath,
     *,
     out: Path,
     total: str | None = None,
-    known: Known = None,
+    known: options.Known = None,
     metric: str | None = None,
     shrink: bool | None = None,
     simulate: Annotated[int | None, typer.Option(min=0)] = None,
@@ -239,8 +230,8 @@ def project(
     cli.deriving.run_projection(folder, out, total, known or [], metric=metric, shrink=shrink, simulations=simulate)
 
 
-@command(app, writes=True)
-def estimate(folder: Path, *, out: Path, total: str | None = None, known: Known = None) -> None:
+@options.command(app, writes=True)
+def estimate(folder: Path, *, out: Path, total: str | None = None, known: options.Known = None) -> None:
     """Estimate tables of any attributes, by a model.
 
     They may be measured or not; the model is of everything measured. Costs nothing.
@@ -253,7 +244,7 @@ def estimate(folder: Path, *, out: Path, total: str | None = None, known: Known 
     cli.deriving.run_estimation(folder, out, total, known or [])
 
 
-@command(app, writes=True)
+@options.command(app, writes=True)
 def replicates(folder: Path, *, out: Path, n: Annotated[int, typer.Option("-n", "--replicates", min=1)] = 50) -> None:
     """Simulate tables as other noise would have made them.
 
@@ -267,7 +258,7 @@ def replicates(folder: Path, *, out: Path, n: Annotated[int, typer.Option("-n", 
     cli.deriving.write_replicates(folder, out, n)
 
 
-@command(app, writes=True)
+@options.command(app, writes=True)
 def rows(
     folder: Path,
     *,
@@ -288,7 +279,7 @@ def rows(
     cli.deriving.write_rows(folder, out, n, attributes)
 
 
-@command(app)
+@options.command(app)
 def continual(
     folder: Path,
     *,
@@ -296,7 +287,7 @@ def continual(
     plan: Path | None = None,
     append: Path | None = None,
     period: str | None = None,
-    json: AsJson = False,
+    json: options.AsJson = False,
 ) -> None:
     """Release a time axis as it grows, paid once.
 
@@ -319,17 +310,17 @@ app.registered_commands += quoting_commands.app.registered_commands  # where hel
 # ---- plans and releases side by side, persons, ledgers, and the page
 
 
-@command(app, writes=True)
+@options.command(app, writes=True)
 def report(
     subject: Path,
     beside: Path | None = None,
     *,
-    out: ReportPath = Path("report.html"),
-    title: ReportTitle = None,
+    out: options.ReportPath = Path("report.html"),
+    title: options.ReportTitle = None,
     since: Path | None = None,
-    map: ReportMap = None,
-    theme: ReportTheme = None,
-    language: Language = None,
+    map: options.ReportMap = None,
+    theme: options.ReportTheme = None,
+    language: options.Language = None,
 ) -> None:
     """Write one page for people.
 
@@ -343,8 +334,10 @@ def report(
     cli.comparing.write_report_of(subject, beside, out, title, since=since, map=map, theme=theme, language=language)
 
 
-@command(app)
-def compare(first: Path, second: Path | None = None, *, json: AsJson = False, everything: Everything = False) -> None:
+@options.command(app)
+def compare(
+    first: Path, second: Path | None = None, *, json: options.AsJson = False, everything: options.Everything = False
+) -> None:
     """Show two plans side by side.
 
     For one specification: the best plans beside what people use today.

@@ -15,24 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from residua import folders
 from residua.estimation.fit import Fitted
 from residua.estimation.mixture import Pairs, Values
 from residua.estimation.observed import Public
 from residua.estimation.shrinkage import SCALES, Prior
 from residua.files import read_document, require_path, write_document
-from residua.folders import (
-    ArrayForm,
-    archive_of,
-    archive_size,
-    check_digests,
-    digests_of,
-    read_archive,
-    refusing_damage,
-    require_files,
-    require_folder,
-    whole_folder,
-    write_synced,
-)
 from residua.projection.folder import read_beside, write_beside
 
 if TYPE_CHECKING:
@@ -47,10 +35,12 @@ _SAME = 1e-6  # by what part of the total tables may miss it: sums of rounded nu
 def save_estimates(estimated: Estimated, path: Path) -> None:
     """Writes estimates as a folder, whole or not at all."""
     fitted = estimated.fitted
-    with whole_folder(path, "folder of estimates") as folder:
-        write_synced(
+    with folders.whole_folder(path, "folder of estimates") as folder:
+        folders.write_synced(
             folder / "fitted.npz",
-            archive_of({**{name: getattr(fitted, name) for name in _forms(fitted.values)}, "pairs": fitted.pairs.flat}),
+            folders.archive_of(
+                {**{name: getattr(fitted, name) for name in _forms(fitted.values)}, "pairs": fitted.pairs.flat}
+            ),
         )
         beside = write_beside(folder, estimated.release, estimated.public.facts, "ESTIMATES.md", estimated.statement)
         body = {
@@ -59,7 +49,7 @@ def save_estimates(estimated: Estimated, path: Path) -> None:
             "total_given": estimated.total_given,
             "priors": [[size, one.tolist()] for size, one in sorted(fitted.priors.items())],
             **beside,
-            "files": digests_of(folder, _FILES),
+            "files": folders.digests_of(folder, _FILES),
         }
         write_document(folder / NAME, KIND, VERSION, body)
 
@@ -70,15 +60,15 @@ def load_estimates(path: Path) -> tuple[Any, ...]:
     Nothing in the folder is trusted: only regular files are opened, and each only once its size is known to fit.
     """
     require_path(path)
-    require_folder(path, "estimates", NAME, "make them with residua estimate")
-    require_files(path, _FILES, "folder of estimates")
+    folders.require_folder(path, "estimates", NAME, "make them with residua estimate")
+    folders.require_files(path, _FILES, "folder of estimates")
     body = read_document(path / NAME, KIND, VERSION)
-    with refusing_damage(f"the estimates {str(path)!r} are"):
+    with folders.refusing_damage(f"the estimates {str(path)!r} are"):
         release, facts = read_beside(path, body, "ESTIMATES.md", "folder of estimates")
         values = Values(release.domain.sizes.astype(np.int64))
         forms = _forms(values)
-        check_digests(path, body["files"], {"fitted.npz": archive_size(forms)}, "folder of estimates")
-        arrays = read_archive(path / "fitted.npz", forms)
+        folders.check_digests(path, body["files"], {"fitted.npz": folders.archive_size(forms)}, "folder of estimates")
+        arrays = folders.read_archive(path / "fitted.npz", forms)
         for name in ("singles", "pairs"):
             if not (np.isfinite(arrays[name]).all() and (arrays[name] >= 0).all()):
                 raise ValueError("an estimate is negative or no number")
@@ -94,11 +84,11 @@ def load_estimates(path: Path) -> tuple[Any, ...]:
         return release, public, fitted, bool(body["total_given"])
 
 
-def _forms(values: Values) -> dict[str, ArrayForm]:
+def _forms(values: Values) -> dict[str, folders.ArrayForm]:
     """The form of each array of a fit."""
     d, w = len(values.sizes), int(values.sizes.sum())
     shapes = {"singles": (w,), "pairs": (values.pair_cells,), "errors": (d, d), "kept": (d, d), "doubt": (d, d)}
-    return {name: ArrayForm(np.dtype(np.float64), shape) for name, shape in shapes.items()}
+    return {name: folders.ArrayForm(np.dtype(np.float64), shape) for name, shape in shapes.items()}
 
 
 def _prior(weights: list[float]) -> Prior:

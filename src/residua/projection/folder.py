@@ -20,23 +20,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from residua import folders
 from residua.domain.facts import Fact
 from residua.errors import FileError
 from residua.files import MOST_DOCUMENT, read_document, require_path, write_document
-from residua.folders import (
-    ArrayForm,
-    archive_of,
-    archive_size,
-    check_digests,
-    digests_of,
-    mapped_array,
-    read_archive,
-    refusing_damage,
-    require_files,
-    require_folder,
-    whole_folder,
-    write_synced,
-)
 from residua.projection.accuracy import Bound, SimulatedError
 from residua.projection.problem import Terms
 from residua.projection.problems import problem_of
@@ -53,7 +40,7 @@ _FILES = ("estimates.npy", "facts.npz", "PROJECTION.md")
 
 def save_projection(projected: Projected, path: Path) -> None:
     """Writes a projection as a folder, whole or not at all."""
-    with whole_folder(path, "projection") as folder:
+    with folders.whole_folder(path, "projection") as folder:
         beside = write_beside(folder, projected.release, projected.terms.facts, "PROJECTION.md", projected.statement)
         with (folder / "estimates.npy").open("wb") as file:
             np.lib.format.write_array(file, np.ascontiguousarray(projected.fit.array), allow_pickle=False)
@@ -67,7 +54,7 @@ def save_projection(projected: Projected, path: Path) -> None:
             "bound": None if projected.bound is None else asdict(projected.bound),
             "simulated": None if projected.simulated is None else asdict(projected.simulated),
             **beside,
-            "files": digests_of(folder, _FILES),
+            "files": folders.digests_of(folder, _FILES),
         }
         write_document(folder / NAME, KIND, VERSION, body)
 
@@ -79,16 +66,16 @@ def load_projection(path: Path) -> tuple[Any, ...]:
     """
     require_path(path)
     hint = "it is a release: project it first" if (path / "release.json").is_file() else "check the path"
-    require_folder(path, "projection", NAME, hint)
-    require_files(path, _FILES, "projection")
+    folders.require_folder(path, "projection", NAME, hint)
+    folders.require_files(path, _FILES, "projection")
     body = read_document(path / NAME, KIND, VERSION)
-    with refusing_damage(f"the projection {str(path)!r} is"):
+    with folders.refusing_damage(f"the projection {str(path)!r} is"):
         release, facts = read_beside(path, body, "PROJECTION.md", "projection")
         terms = replace(msgspec.convert(body["terms"], Terms), facts=facts)
         gap = math.inf if body["gap"] is None else float(body["gap"])
-        estimates = mapped_array(path / "estimates.npy", ArrayForm(np.dtype(np.float64), None))
+        estimates = folders.mapped_array(path / "estimates.npy", folders.ArrayForm(np.dtype(np.float64), None))
         fit = problem_of(release.plan, terms).fit_of(estimates, gap, float(body["infeasibility"]))
-        check_digests(path, body["files"], {"estimates.npy": _MOST_HEADER + estimates.nbytes}, "projection")
+        folders.check_digests(path, body["files"], {"estimates.npy": _MOST_HEADER + estimates.nbytes}, "projection")
         if body["bound"] is not None and body["bound"]["projected"] is None:
             body["bound"]["projected"] = math.inf  # JSON has no number for what is infinite
         bound = msgspec.convert(body["bound"], Bound | None)
@@ -99,8 +86,10 @@ def load_projection(path: Path) -> tuple[Any, ...]:
 def write_beside(folder: Path, release: Release, facts: Sequence[Fact], name: str, statement: str) -> dict[str, Any]:
     """Writes what stands beside numbers made from a release: it, public facts, what is said; what a document states."""
     release.save(folder / "release")
-    write_synced(folder / "facts.npz", archive_of({f"fact_{i}": fact.values for i, fact in enumerate(facts)}))
-    write_synced(folder / name, statement.encode())
+    folders.write_synced(
+        folder / "facts.npz", folders.archive_of({f"fact_{i}": fact.values for i, fact in enumerate(facts)})
+    )
+    folders.write_synced(folder / name, statement.encode())
     return {"facts": [list(fact.members) for fact in facts], "release": _digest(folder)}
 
 
@@ -122,9 +111,9 @@ def read_beside(path: Path, body: Mapping[str, Any], name: str, what: str) -> tu
         if not inside or list(each) != sorted(set(each)):
             raise ValueError("a fact is about attributes that the domain lacks")
     shapes = [tuple(int(sizes[i]) for i in each) for each in members]
-    forms = {f"fact_{i}": ArrayForm(np.dtype(np.float64), shape) for i, shape in enumerate(shapes)}
-    check_digests(path, body["files"], {"facts.npz": archive_size(forms), name: MOST_DOCUMENT}, what)
-    arrays = read_archive(path / "facts.npz", forms)
+    forms = {f"fact_{i}": folders.ArrayForm(np.dtype(np.float64), shape) for i, shape in enumerate(shapes)}
+    folders.check_digests(path, body["files"], {"facts.npz": folders.archive_size(forms), name: MOST_DOCUMENT}, what)
+    arrays = folders.read_archive(path / "facts.npz", forms)
     return release, tuple(Fact(each, arrays[f"fact_{i}"]) for i, each in enumerate(members))
 
 

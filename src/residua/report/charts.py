@@ -19,23 +19,9 @@ from markupsafe import Markup
 from residua.domain.words import OTHER, in_words
 from residua.language import numeral, say
 from residua.published.quality import FLAGS, THRESHOLDS
+from residua.report import svg
 from residua.report.accuracy import ListedTable
 from residua.report.series import UNTOLD, Series
-from residua.report.svg import (
-    Scale,
-    element,
-    figure,
-    hover,
-    line,
-    number,
-    percent,
-    rect,
-    scale_over,
-    shortened,
-    size_from,
-    text,
-    wide,
-)
 
 _GRADES = ("sure", "unsure", "poor")  # classes of the style sheet
 _ROOMS = (230.0, 400.0, 640.0, 900.0)  # widths of a chart from which on more labels are shown, as in the style sheet
@@ -53,30 +39,30 @@ Span = Sequence[float]
 
 def draw_bars(series: Series, name: str, span: Span | None = None) -> Markup:
     """A table with a bar and an error bar per row, its number and its interval."""
-    scale = scale_over(series.span if span is None else span, 0.0, 1.0)
+    scale = svg.scale_over(series.span if span is None else span, 0.0, 1.0)
     rows = [_bar_row(series, i, label, scale) for i, label in enumerate(series.labels[0])]
-    head = element("caption", name, class_="hush")
+    head = svg.element("caption", name, class_="hush")
     kind = "bars short" if max(map(len, series.labels[0])) <= _HEADS else "bars"
-    return element("div", element("table", head, element("tbody", *rows), class_=kind), class_="chart")
+    return svg.element("div", svg.element("table", head, svg.element("tbody", *rows), class_=kind), class_="chart")
 
 
-def _bar_row(series: Series, i: int, label: str, scale: Scale) -> Markup:
-    head = element("th", shortened(label, 80), scope="row", title=label if len(label) > 80 else None)
+def _bar_row(series: Series, i: int, label: str, scale: svg.Scale) -> Markup:
+    head = svg.element("th", svg.shortened(label, 80), scope="row", title=label if len(label) > 80 else None)
     zero, middle, marks = scale(0.0), _ROW / 2, []
     if series.known(i):
         estimate, interval = float(series.estimates[i]), series.interval(i)
         end = scale(estimate)
         kind = _GRADES[series.grade(i)] + (" below" if estimate < 0 else "")
-        length = percent(max(abs(end - zero), 0.002))
-        marks.append(rect(percent(min(zero, end)), middle - _BAR / 2, length, _BAR, f"bar {kind}"))
+        length = svg.percent(max(abs(end - zero), 0.002))
+        marks.append(svg.rect(svg.percent(min(zero, end)), middle - _BAR / 2, length, _BAR, f"bar {kind}"))
         if interval is not None:
-            low, high = (percent(scale(value)) for value in interval)
-            marks += [line(low, middle, high, middle, "reach")]
-            marks += [line(end, middle - 4, end, middle + 4, "reach") for end in (low, high)]
+            low, high = (svg.percent(scale(value)) for value in interval)
+            marks += [svg.line(low, middle, high, middle, "reach")]
+            marks += [svg.line(end, middle - 4, end, middle + 4, "reach") for end in (low, high)]
     if zero > 0:
-        marks.append(line(percent(zero), 0, percent(zero), "100%", "axis"))
-    drawn = element("td", element("svg", *marks), class_="plot")
-    return element("tr", head, drawn, element("td", *_told(series, i)))
+        marks.append(svg.line(svg.percent(zero), 0, svg.percent(zero), "100%", "axis"))
+    drawn = svg.element("td", svg.element("svg", *marks), class_="plot")
+    return svg.element("tr", head, drawn, svg.element("td", *_told(series, i)))
 
 
 def _told(series: Series, *cell: int) -> Iterator[Markup | str]:
@@ -85,10 +71,10 @@ def _told(series: Series, *cell: int) -> Iterator[Markup | str]:
         yield say(UNTOLD)
         return
     value, grade = series.value(*cell), series.grade(*cell)
-    yield element("i", value) if grade == 1 else f"({value})" if grade == 2 else value
+    yield svg.element("i", value) if grade == 1 else f"({value})" if grade == 2 else value
     margin = series.margin(*cell)
     if margin:
-        yield element("small", f" {margin}")
+        yield svg.element("small", f" {margin}")
 
 
 # ---- lines
@@ -96,7 +82,7 @@ def _told(series: Series, *cell: int) -> Iterator[Markup | str]:
 
 def draw_lines(series: Series, name: str, span: Span | None = None, height: float = _HEIGHT) -> Markup:
     """The estimates as a line, their intervals as a band, and points that tell their numbers when pointed at."""
-    labels, scale = series.labels[0], scale_over(series.span if span is None else span, height, 0.0)
+    labels, scale = series.labels[0], svg.scale_over(series.span if span is None else span, height, 0.0)
     apart = len(labels) > 1 and labels[-1] in (
         OTHER,
         in_words(OTHER),
@@ -104,22 +90,22 @@ def draw_lines(series: Series, name: str, span: Span | None = None, height: floa
     x = np.arange(len(labels), dtype=np.float64)
     x[-1] += 0.5 * apart
     x = x / max(x[-1], 1.0) if len(labels) > 1 else np.array([0.5])
-    beside = [number(value) for value in scale.ticks]
+    beside = [svg.number(value) for value in scale.ticks]
     letters = max(2, *map(len, beside))
     back = [
         part
         for value, words in zip(scale.ticks, beside, strict=True)
         for part in (
-            line(0, scale(value), "100%", scale(value), "axis" if value == 0 else "grid"),
-            text(-8, scale(value) + 4, words, "end", "tick"),
+            svg.line(0, scale(value), "100%", scale(value), "axis" if value == 0 else "grid"),
+            svg.text(-8, scale(value) + 4, words, "end", "tick"),
         )
     ]
-    inner = element(
+    inner = svg.element(
         "svg", *_strokes(series, x, scale, apart), viewBox=f"0 0 1000 {height:.0f}", preserveAspectRatio="none",
         width="100%", height=height,
     )  # fmt: skip
     if not any(series.known(i) for i in range(len(labels))):
-        back.append(text("50%", height / 2, say(UNTOLD), "middle", "tick"))
+        back.append(svg.text("50%", height / 2, say(UNTOLD), "middle", "tick"))
     below = _labels(labels, x, height, 8.0 * letters + _RIGHT + 12)
     return _framed(name, letters, height, *back, inner, *below)
 
@@ -127,29 +113,31 @@ def draw_lines(series: Series, name: str, span: Span | None = None, height: floa
 def _framed(name: str, letters: int, height: float, *inside: Markup) -> Markup:
     """A chart with an axis on its left, whose numbers have so many letters."""
     kind = f"lines l{min(letters, 10)}"
-    return element(
-        "div", element("svg", *inside, class_=kind, height=height, role="img", aria_label=name), class_="chart lined"
+    return svg.element(
+        "div",
+        svg.element("svg", *inside, class_=kind, height=height, role="img", aria_label=name),
+        class_="chart lined",
     )
 
 
-def _strokes(series: Series, x: np.ndarray, scale: Scale, apart: bool) -> Iterator[Markup]:
+def _strokes(series: Series, x: np.ndarray, scale: svg.Scale, apart: bool) -> Iterator[Markup]:
     """Band, line and points, where 1000 is the width: strokes keep their thickness however wide that is."""
     known = [i for i in range(len(x)) if series.known(i)]
     for run in _runs([i for i in known if not (apart and i == len(x) - 1)]):
         ends = [(x[i], each) for i in run if (each := series.interval(i)) is not None]
         if ends:
             band = [*((at, high) for at, (_, high) in ends), *((at, low) for at, (low, _) in reversed(ends))]
-            yield element("polygon", points=_points(band, scale), class_="band")
-        yield element("polyline", points=_points(((x[i], series.estimates[i]) for i in run), scale), class_="line")
+            yield svg.element("polygon", points=_points(band, scale), class_="band")
+        yield svg.element("polyline", points=_points(((x[i], series.estimates[i]) for i in run), scale), class_="line")
     for i in known:
         kind = ("dot fine" if len(x) > _MANY else "dot") + (" poor" if series.grade(i) == 2 else "")
         if apart and i == len(x) - 1 and (interval := series.interval(i)) is not None:
-            yield element("polyline", points=_points(((x[i], end) for end in interval), scale), class_="line reach")
+            yield svg.element("polyline", points=_points(((x[i], end) for end in interval), scale), class_="line reach")
         place = f"M{1000 * x[i]:.1f},{scale(float(series.estimates[i])):.1f}h0"
-        yield element("path", hover(series.words(i)), d=place, class_=kind)
+        yield svg.element("path", svg.hover(series.words(i)), d=place, class_=kind)
 
 
-def _points(places: Iterable[tuple[float, float]], scale: Scale) -> str:
+def _points(places: Iterable[tuple[float, float]], scale: svg.Scale) -> str:
     return " ".join(f"{1000 * x:.1f},{scale(y):.1f}" for x, y in places)
 
 
@@ -166,12 +154,12 @@ def _runs(places: list[int]) -> list[list[int]]:
 
 def _labels(labels: Sequence[str], x: np.ndarray, height: float, margin: float) -> Iterator[Markup]:
     """Labels below an axis; each is shown from the width on at which there is room for it and its neighbours."""
-    words = [shortened(label, _LETTERS) for label in labels]
+    words = [svg.shortened(label, _LETTERS) for label in labels]
     for i, room in rooms(words, x, margin).items():
-        at, anchor = percent(float(x[i])), "end" if x[i] > 0.97 and len(words) > 1 else "middle"
+        at, anchor = svg.percent(float(x[i])), "end" if x[i] > 0.97 and len(words) > 1 else "middle"
         shown = f" t{room}" if room else ""
-        yield line(at, height, at, height + 4, f"axis{shown}")
-        yield text(at, height + 18, words[i], anchor, f"tick{shown}", labels[i] if words[i] != labels[i] else None)
+        yield svg.line(at, height, at, height + 4, f"axis{shown}")
+        yield svg.text(at, height + 18, words[i], anchor, f"tick{shown}", labels[i] if words[i] != labels[i] else None)
 
 
 def rooms(words: Sequence[str], x: np.ndarray, margin: float) -> dict[int, int]:
@@ -198,7 +186,7 @@ def rooms(words: Sequence[str], x: np.ndarray, margin: float) -> dict[int, int]:
     whole = [int(label) for label in words[:2] if re.fullmatch(r"-?\d+", label)]
     if np.diff(whole).tolist() == [1]:
         first = -whole[0]  # 20, 30, 40 rather than 17, 27, 37
-    widths = np.array([wide(label) for label in words])
+    widths = np.array([svg.wide(label) for label in words])
     reach = np.where((x > 0.97) & (len(x) > 1), widths, widths / 2)  # a label at the right end stands left of its place
     shown: dict[int, int] = {}
     last = 1
@@ -221,10 +209,12 @@ def draw_panels(parts: Sequence[Series], titles: Sequence[str], name: str, *, li
     span = [value for part in parts for value in part.span]
     draw = partial(draw_lines, height=_LOW) if lines else draw_bars
     panels = [
-        element("div", element("p", shortened(title, 60), class_="panel"), draw(part, f"{name}, {title}", span))
+        svg.element(
+            "div", svg.element("p", svg.shortened(title, 60), class_="panel"), draw(part, f"{name}, {title}", span)
+        )
         for part, title in zip(parts, titles, strict=True)
     ]
-    return element("div", *panels, class_="panels", role="group", aria_label=name)
+    return svg.element("div", *panels, class_="panels", role="group", aria_label=name)
 
 
 # ---- tables shaded like heat maps
@@ -240,13 +230,13 @@ def draw_heat(series: Series, name: str) -> Markup:
     largest = max(abs(value) for value in series.span) or 1.0
     up = Markup(' class="up"') if len(columns) > 6 else ""
     parts = [Markup('<caption class="hush">{}</caption><thead><tr><th>{}').format(name, " · ".join(series.names[:-1]))]
-    parts += [Markup('<th scope="col"{}><span>{}</span>').format(up, shortened(each, _HEADS)) for each in columns]
+    parts += [Markup('<th scope="col"{}><span>{}</span>').format(up, svg.shortened(each, _HEADS)) for each in columns]
     parts.append(Markup("<tbody>"))
     for i, labels in enumerate(product(*others)):
-        parts.append(Markup("<tr><th scope=row>{}").format(shortened(" · ".join(labels), 60)))
+        parts.append(Markup("<tr><th scope=row>{}").format(svg.shortened(" · ".join(labels), 60)))
         parts += [_cell(flat, i, j, largest) for j in range(len(columns))]
     table = Markup('<table class="heat">{}</table>').format(Markup("").join(parts))
-    return element("div", table, class_="scroll", tabindex="0", role="region", aria_label=name)
+    return svg.element("div", table, class_="scroll", tabindex="0", role="region", aria_label=name)
 
 
 def _cell(series: Series, i: int, j: int, largest: float) -> Markup:
@@ -275,38 +265,40 @@ def draw_relative(tables: Sequence[ListedTable], name: str) -> Markup:
     """One falling line per table, over bands of the reliability flags; both axes logarithmic; below, what each is."""
     low = 10.0 ** math.floor(math.log10(min(one.stddev for one in tables)))
     high = 10.0 ** math.ceil(math.log10(max(one.stddev for one in tables) / _LEAST_SHARE) - 1e-9)
-    x = Scale(low, max(high, 100 * low), 0.0, 1.0, log=True)
-    y = Scale(_LEAST_SHARE, _MOST_SHARE, _HEIGHT, 0.0, log=True)
+    x = svg.Scale(low, max(high, 100 * low), 0.0, 1.0, log=True)
+    y = svg.Scale(_LEAST_SHARE, _MOST_SHARE, _HEIGHT, 0.0, log=True)
     parts, keys = [*_bands(y), *_log_axes(x, y)], []
     for place, one in enumerate(tables):
         start, end = max(low, one.stddev / _MOST_SHARE), min(x.high, one.stddev / _LEAST_SHARE)
-        tip = say("{table}: standard error {error}", table=one.title, error=figure(one.stddev))
+        tip = say("{table}: standard error {error}", table=one.title, error=svg.figure(one.stddev))
         stroke = f"curve stroke{place % 4 + 1}"
-        ends = percent(x(start)), y(one.stddev / start), percent(x(end)), y(one.stddev / end)
-        parts.append(element("g", hover(tip), line(*ends, stroke)))
-        swatch = element("svg", line(0, 6, 34, 6, stroke), width=34, height=12, aria_hidden="true")
-        words = " " + say("reliable from {count}", count=size_from(one.reliable))
-        keys.append(element("li", swatch, element("b", shortened(one.title, 60)), words))
-    axes = element("p", say("From left to right: the true count. Upwards: the relative standard error."), class_="axes")
-    return element("div", _framed(name, 6, _HEIGHT, *parts), axes, element("ul", *keys, class_="keys"))
+        ends = svg.percent(x(start)), y(one.stddev / start), svg.percent(x(end)), y(one.stddev / end)
+        parts.append(svg.element("g", svg.hover(tip), svg.line(*ends, stroke)))
+        swatch = svg.element("svg", svg.line(0, 6, 34, 6, stroke), width=34, height=12, aria_hidden="true")
+        words = " " + say("reliable from {count}", count=svg.size_from(one.reliable))
+        keys.append(svg.element("li", swatch, svg.element("b", svg.shortened(one.title, 60)), words))
+    axes = svg.element(
+        "p", say("From left to right: the true count. Upwards: the relative standard error."), class_="axes"
+    )
+    return svg.element("div", _framed(name, 6, _HEIGHT, *parts), axes, svg.element("ul", *keys, class_="keys"))
 
 
-def _bands(y: Scale) -> Iterator[Markup]:
+def _bands(y: svg.Scale) -> Iterator[Markup]:
     edges = (_MOST_SHARE, THRESHOLDS[1], THRESHOLDS[0], _LEAST_SHARE)
     for i, (kind, flag) in enumerate(zip(("zone3", "zone2", "zone1"), reversed(FLAGS), strict=True)):
         top, bottom = y(edges[i]), y(edges[i + 1])
-        yield rect(0, top, "100%", bottom - top, kind)
+        yield svg.rect(0, top, "100%", bottom - top, kind)
         # Curves fall from the upper left to the lower right: the corners between are free.
         at, anchor = ("1%", "start") if i == 2 else ("99%", "end")
-        yield text(at, bottom - 6, say(flag), anchor, "tick")
+        yield svg.text(at, bottom - 6, say(flag), anchor, "tick")
 
 
-def _log_axes(x: Scale, y: Scale) -> Iterator[Markup]:
+def _log_axes(x: svg.Scale, y: svg.Scale) -> Iterator[Markup]:
     powers = 10.0 ** np.arange(round(math.log10(x.low)), round(math.log10(x.high)) + 1)
-    words = [number(power) if power >= 1 else f"{power:g}" for power in powers]
+    words = [svg.number(power) if power >= 1 else f"{power:g}" for power in powers]
     places = np.array([x(power) for power in powers])
     for at in places:
-        yield line(percent(float(at)), 0, percent(float(at)), y.start, "grid")
+        yield svg.line(svg.percent(float(at)), 0, svg.percent(float(at)), y.start, "grid")
     for share, label in ((1.0, "100 %"), (0.1, "10 %"), (0.01, "1 %"), (0.001, "0.1 %")):
-        yield text(-8, y(share) + 4, numeral(label), "end", "tick")
+        yield svg.text(-8, y(share) + 4, numeral(label), "end", "tick")
     yield from _labels(words, places, y.start, 48.0 + _RIGHT + 12)

@@ -17,25 +17,13 @@ from residua.projection import Projected
 from residua.projection.accuracy import WARNING
 from residua.release import Release
 from residua.release.folder import privacy_statement
+from residua.report import sections
 from residua.report.accuracy import accuracy
 from residua.report.alternatives import alternatives
 from residua.report.maps import Geography, read_map
 from residua.report.odds import Protection, protection, spent_protection
 from residua.report.page import Page, Section, html, section, write_page
 from residua.report.pictures import pictures, title as title_of_attribute
-from residua.report.sections import (
-    accurate,
-    charts_section,
-    compared_section,
-    plan_headline,
-    protected,
-    release_headline,
-    reuse,
-    since_section,
-    spent,
-    statement,
-    tables_section,
-)
 from residua.report.tables import every_table
 from residua.report.theme import Theme, read_theme
 from residua.session import Session
@@ -92,7 +80,7 @@ def page_of(
     geography = None if map is None else read_map(map, thing.domain)
     page = _page(thing, title, AlsoShown(beside, geography))
     if since is not None:
-        page.sections.insert(1, since_section(thing, since))
+        page.sections.insert(1, sections.since_section(thing, since))
     page.theme = look
     return page
 
@@ -122,11 +110,11 @@ def _(plan: Plan, title: str | None, given: AlsoShown) -> Page:
     return Page(
         title or (say("Plan") if beside is None else say("Two plans side by side")),
         lead,
-        plan_headline(shield, errors),
-        None if beside is None else compared_section(plan, beside),
-        accurate(plan, errors, planned=True),
-        protected(shield, what_if=True),
-        spent(plan, say("What the budget would be spent on"), alternatives(plan)),
+        sections.plan_headline(shield, errors),
+        None if beside is None else sections.compared_section(plan, beside),
+        sections.accurate(plan, errors, planned=True),
+        sections.protected(shield, what_if=True),
+        sections.spent(plan, say("What the budget would be spent on"), alternatives(plan)),
     )
 
 
@@ -160,7 +148,7 @@ def _named(release: Release) -> str:
 @_page.register
 def _(projected: Projected, title: str | None, given: AlsoShown) -> Page:
     lead = say("Tables that agree with each other, without negative counts where that was asked for.")
-    errors = accurate(projected.plan, accuracy(projected.plan), biased=say(WARNING), projection=True)
+    errors = sections.accurate(projected.plan, accuracy(projected.plan), biased=say(WARNING), projection=True)
     note = say("Thin lines and bands are 95 % intervals, each for one number. The estimates within them are biased.")
     return _without_bars(projected, title or say("Projection"), lead, say(WARNING), "projected", note, given, errors)
 
@@ -192,7 +180,7 @@ def _(session: Session, title: str | None, given: AlsoShown) -> Page:
     )
     lead = say("What a session has measured step by step, and everything that follows from it.")
     rest = [] if known is None else _published(known, shield, name, given)
-    return Page(name, lead, *rest[:3], steps, *(rest[3:] or [protected(shield)]))
+    return Page(name, lead, *rest[:3], steps, *(rest[3:] or [sections.protected(shield)]))
 
 
 def _published(release: Release, shield: Protection, name: str, given: AlsoShown) -> list[Section | None]:
@@ -200,14 +188,14 @@ def _published(release: Release, shield: Protection, name: str, given: AlsoShown
     biased = say("Answers are biased, as the privacy statement says. They have no intervals.")
     errors, drawn, listed = accuracy(release.plan), pictures(release, given.geography), every_table(release)
     return [
-        release_headline(release, shield, errors, drawn, listed),
-        charts_section(drawn[1:], say(_MARKS)),
-        tables_section(listed, release.plan.workload),
-        accurate(release.plan, errors, biased=biased if release.plan.bias else ""),
-        protected(shield, what_if=True),
-        spent(release.plan, say("What the budget was spent on")),
-        reuse(name, shield, release.receipt, "release", _ADVICE),
-        statement(say("Privacy statement"), privacy_statement(release)),
+        sections.release_headline(release, shield, errors, drawn, listed),
+        sections.charts_section(drawn[1:], say(_MARKS)),
+        sections.tables_section(listed, release.plan.workload),
+        sections.accurate(release.plan, errors, biased=biased if release.plan.bias else ""),
+        sections.protected(shield, what_if=True),
+        sections.spent(release.plan, say("What the budget was spent on")),
+        sections.reuse(name, shield, release.receipt, "release", _ADVICE),
+        sections.statement(say("Privacy statement"), privacy_statement(release)),
     ]
 
 
@@ -228,11 +216,11 @@ def _without_bars(
     return Page(
         name,
         lead,
-        release_headline(published, shield, accuracy(published.plan), drawn, listed),
-        charts_section(drawn[1:], note),
-        tables_section(listed, published.plan.workload),
+        sections.release_headline(published, shield, accuracy(published.plan), drawn, listed),
+        sections.charts_section(drawn[1:], note),
+        sections.tables_section(listed, published.plan.workload),
         errors,
-        protected(shield, what_if=True),
-        reuse(name, shield, published.receipt, what, (warning, _ADVICE[1], _ADVICE[3])),
-        statement(say("What was done, and how accurate it is"), published.statement, caption),
+        sections.protected(shield, what_if=True),
+        sections.reuse(name, shield, published.receipt, what, (warning, _ADVICE[1], _ADVICE[3])),
+        sections.statement(say("What was done, and how accurate it is"), published.statement, caption),
     )

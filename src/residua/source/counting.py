@@ -14,17 +14,7 @@ from residua.domain import Domain
 from residua.errors import SourceError
 from residua.linalg.lattice import Layout
 from residua.machine import processors
-from residua.source.accumulate import (
-    Accumulator,
-    Codes,
-    Columns,
-    FlatTables,
-    Way,
-    Weights,
-    smallest,
-    tables_of_layout,
-    taken,
-)
+from residua.source import accumulate
 from residua.source.bound import Loss, PersonBound
 from residua.source.mixture import RecordParts
 from residua.source.options import MOST_RECORDS, Options, Problems, Tallies, Tally
@@ -35,7 +25,9 @@ if TYPE_CHECKING:
     from residua.source.records import Records
 
 Progress = Callable[[int, int | None], None]  # rows read so far, about how many there are
-Coded = tuple[Columns, Weights, Any]  # a column of codes per attribute, how many records each row is, whose they are
+Coded = tuple[
+    accumulate.Columns, accumulate.Weights, Any
+]  # a column of codes per attribute, how many records each row is, whose they are
 _LEAST_ROWS, _MOST_ROWS = 1 << 16, 1 << 20
 _CODE_BYTES = 1 << 26
 
@@ -65,7 +57,7 @@ def count(
     progress: Progress | None = None,
     bound: PersonBound | None = None,
     *,
-    way: Way | None = None,
+    way: accumulate.Way | None = None,
     keep: KeptCodes | None = None,
 ) -> Counted:
     """Counts every table of the layout in one pass over the records: what `Source.count` does by default.
@@ -124,7 +116,7 @@ def coded(batches: Iterator[Any], options: Options, tally: Tally, pool: Executor
             if kept is None:
                 yield codes, weights, ids
             else:
-                yield *taken(codes, weights, kept), None if ids is None else ids.take(kept)
+                yield *accumulate.taken(codes, weights, kept), None if ids is None else ids.take(kept)
 
 
 def require_fitting(source: Records, domain: Domain, layout: Layout) -> None:
@@ -166,12 +158,12 @@ class Counting:
         options: Options,
         bound: PersonBound | None,
         rows: int | None,
-        way: Way | None = None,
+        way: accumulate.Way | None = None,
         only: SomeGroups | None = None,
     ) -> None:
         self.pool = ThreadPoolExecutor(max_workers=processors())
         parts = RecordParts.of(domain) if domain.amounts else None
-        self._tables = CountedTables(tables_of_layout(layout), rows, self.pool, way, only, parts)
+        self._tables = CountedTables(accumulate.tables_of_layout(layout), rows, self.pool, way, only, parts)
         self._persons: Persons | None = None
         if bound is not None:
             from residua.source.persons import Persons  # loads Arrow
@@ -196,7 +188,7 @@ class Counting:
         """What the bound left out, once finished."""
         return None if self._persons is None else self._persons.loss
 
-    def add(self, codes: Columns, weights: Weights, ids: Any, problems: Problems) -> None:
+    def add(self, codes: accumulate.Columns, weights: accumulate.Weights, ids: Any, problems: Problems) -> None:
         """Adds rows, and whose they are."""
         if self._persons is None:
             self._tables.add(codes, weights)
@@ -230,27 +222,29 @@ class Buffer:
         mixture: RecordParts | None = None,
     ) -> None:
         self._capacity = max(capacity, 1)
-        self.codes: Codes = np.zeros((len(sizes), self._capacity), dtype=smallest(int(sizes.max())))
+        self.codes: accumulate.Codes = np.zeros(
+            (len(sizes), self._capacity), dtype=accumulate.smallest(int(sizes.max()))
+        )
         self._used, self._only, self._mixture = range(len(sizes)) if used is None else used, only, mixture
         self._weights = np.empty(self._capacity, dtype=np.int64)
         self._weighted = False
         self.rows = 0
 
     @property
-    def weights(self) -> Weights:
+    def weights(self) -> accumulate.Weights:
         """How many records each row stands for, one when not given."""
         return self._weights if self._weighted else None
 
-    def add(self, codes: Columns, weights: Weights) -> Iterator[None]:
+    def add(self, codes: accumulate.Columns, weights: accumulate.Weights) -> Iterator[None]:
         """Adds rows; stops whenever it is full, and is empty when it goes on."""
         for part in [(codes, weights)] if self._mixture is None else self._mixture.divided(codes, weights):
             yield from self._add(*part)
 
-    def _add(self, codes: Columns, weights: Weights) -> Iterator[None]:
+    def _add(self, codes: accumulate.Columns, weights: accumulate.Weights) -> Iterator[None]:
         self._weighted = weights is not None
         if self._only is not None:
             codes, here = self._only.renumbered(codes)
-            codes, weights = taken(codes, weights, here)
+            codes, weights = accumulate.taken(codes, weights, here)
         low = 0
         while low < len(codes[0]):
             high = min(len(codes[0]), low + self._capacity - self.rows)
@@ -279,21 +273,21 @@ class CountedTables:
 
     def __init__(
         self,
-        tables: FlatTables,
+        tables: accumulate.FlatTables,
         rows: int | None,
         pool: Executor,
-        way: Way | None = None,
+        way: accumulate.Way | None = None,
         only: SomeGroups | None = None,
         mixture: RecordParts | None = None,
     ) -> None:
-        self._accumulator = Accumulator(tables, rows, pool, way)
+        self._accumulator = accumulate.Accumulator(tables, rows, pool, way)
         each = int(tables.cells.sum()) // max(len(tables), 1)
         room = _CODE_BYTES if only is None else _CODE_BYTES >> 4
-        limit = room // (len(tables.sizes) * np.dtype(smallest(int(tables.sizes.max()))).itemsize)
+        limit = room // (len(tables.sizes) * np.dtype(accumulate.smallest(int(tables.sizes.max()))).itemsize)
         used = np.unique(tables.members[np.arange(tables.members.shape[1]) < tables.widths[:, None]]).tolist()
         self._buffer = Buffer(tables.sizes, min(max(4 * each, _LEAST_ROWS), _MOST_ROWS, limit), used, only, mixture)
 
-    def add(self, codes: Columns, weights: Weights) -> None:
+    def add(self, codes: accumulate.Columns, weights: accumulate.Weights) -> None:
         """Adds rows."""
         for _ in self._buffer.add(codes, weights):
             self._count()
@@ -330,7 +324,7 @@ def encoded(batch: Any, domain: Domain, pool: Executor, problems: Problems) -> l
     return list(pool.map(column, range(len(domain))))
 
 
-def tallied(codes: Columns, weights: Weights, tally: Tally) -> NDArray[np.intp] | None:
+def tallied(codes: accumulate.Columns, weights: accumulate.Weights, tally: Tally) -> NDArray[np.intp] | None:
     """Notes what the policies did, and says which rows are kept (nothing when all are)."""
     domain, gone = tally.domain, np.zeros(len(codes[0]), dtype=bool)
     for name, column in zip(domain.names, codes, strict=True):
@@ -344,7 +338,7 @@ def tallied(codes: Columns, weights: Weights, tally: Tally) -> NDArray[np.intp] 
     return np.flatnonzero(~gone) if gone.any() else None
 
 
-def _records(chosen: NDArray[np.bool_], weights: Weights) -> int:
+def _records(chosen: NDArray[np.bool_], weights: accumulate.Weights) -> int:
     return int(np.count_nonzero(chosen)) if weights is None else int(weights[chosen].sum())
 
 

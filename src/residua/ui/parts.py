@@ -10,43 +10,26 @@ from collections.abc import Mapping
 from typing import Any
 
 from residua.errors import ResiduaError, SpecError
-from residua.ui.typed import (
-    Field,
-    Read,
-    alike,
-    as_written,
-    day,
-    filled,
-    is_lines,
-    listed,
-    number,
-    read_fields,
-    rest_text,
-    texts,
-    truth,
-    whole,
-    with_rest,
-    written,
-)
+from residua.ui import typed
 
 WISHES = ("stddev", "variance", "margin")
 _POLICIES = ("unknown", "missing")
 # Kind → the settings that have fields; the first tells the kind.
-_ATTRIBUTES: dict[str, dict[str, Field]] = {
-    "values": {"values": Field(texts, many=True)},
-    "range": {"low": Field(whole, label="From"), "high": Field(whole, label="To")},
+_ATTRIBUTES: dict[str, dict[str, typed.Field]] = {
+    "values": {"values": typed.Field(typed.texts, many=True)},
+    "range": {"low": typed.Field(typed.whole, label="From"), "high": typed.Field(typed.whole, label="To")},
     "bins": {
-        "edges": Field(listed(number), many=True, label="Edges"),
-        "labels": Field(texts, optional=True, many=True, label="Labels"),
+        "edges": typed.Field(typed.listed(typed.number), many=True, label="Edges"),
+        "labels": typed.Field(typed.texts, optional=True, many=True, label="Labels"),
     },
     "dates": {
-        "first": Field(day, label="First day"),
-        "last": Field(day, label="Last day"),
-        "unit": Field(as_written, optional=True),
+        "first": typed.Field(typed.day, label="First day"),
+        "last": typed.Field(typed.day, label="Last day"),
+        "unit": typed.Field(typed.as_written, optional=True),
     },
-    "codes": {"size": Field(whole, label="How many")},
+    "codes": {"size": typed.Field(typed.whole, label="How many")},
 }
-_TYPES: dict[str, Read] = {"number": whole, "truth": truth}  # of values that are not text
+_TYPES: dict[str, typed.Read] = {"number": typed.whole, "truth": typed.truth}  # of values that are not text
 
 
 def form_of_attribute(name: str, settings: object) -> dict[str, Any]:
@@ -56,11 +39,11 @@ def form_of_attribute(name: str, settings: object) -> dict[str, Any]:
         raise SpecError(f"attribute {name!r} is declared as {declared!r}; use a table such as values = […].")
     try:
         form = _attribute_form(name, declared)
-        if form is not None and alike(settings_of_attribute(form)[1], declared):
+        if form is not None and typed.alike(settings_of_attribute(form)[1], declared):
             return form
     except (ResiduaError, TypeError, AttributeError):  # something that no field takes
         pass
-    return {"name": name, "kind": "other", "rest": rest_text(declared)}
+    return {"name": name, "kind": "other", "rest": typed.rest_text(declared)}
 
 
 def settings_of_attribute(form: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -74,10 +57,10 @@ def settings_of_attribute(form: Mapping[str, Any]) -> tuple[str, dict[str, Any]]
         raise SpecError("an attribute has no name; write one.")
     where = repr(name)
     if kind == "other":
-        return name, with_rest(where, {}, form)
+        return name, typed.with_rest(where, {}, form)
     if str(kind) not in _ATTRIBUTES:
         raise SpecError(f"{where}: {kind!r} is no kind of attribute; reload the page.")
-    settings = read_fields(where, _ATTRIBUTES[str(kind)], form)
+    settings = typed.read_fields(where, _ATTRIBUTES[str(kind)], form)
     if kind == "values" and not settings["values"]:
         raise SpecError(f"{where}: which values can it have? Write them, one per line.")
     read = _TYPES.get(str(form.get("type")))
@@ -88,7 +71,7 @@ def settings_of_attribute(form: Mapping[str, Any]) -> tuple[str, dict[str, Any]]
     settings |= {policy: form[policy] for policy in _POLICIES if form.get(policy)}
     if levels := _levels(where, form):
         settings["levels"] = levels
-    return name, with_rest(where, settings, form)
+    return name, typed.with_rest(where, settings, form)
 
 
 def _attribute_form(name: str, declared: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -96,13 +79,13 @@ def _attribute_form(name: str, declared: Mapping[str, Any]) -> dict[str, Any] | 
     kind = next((kind for kind, fields in _ATTRIBUTES.items() if next(iter(fields)) in declared), None)
     if kind is None or (kind == "values" and not isinstance(declared["values"], list)):
         return None
-    form: dict[str, Any] = {"name": name, "kind": kind, **filled(_ATTRIBUTES[kind], declared)}
+    form: dict[str, Any] = {"name": name, "kind": kind, **typed.filled(_ATTRIBUTES[kind], declared)}
     if kind == "values":
         values = declared["values"]
         form["type"] = {bool: "truth", int: "number"}.get(type(values[0]) if values else str, "text")
     if kind == "dates":
         form["quoted"] = isinstance(declared["first"], str)  # TOML takes a date or its text
-    if not all(is_lines(form.get(lines, [])) for lines in ("values", "labels")):
+    if not all(typed.is_lines(form.get(lines, [])) for lines in ("values", "labels")):
         return None
     form |= {policy: declared.get(policy, "") for policy in _POLICIES}
     held = {*_ATTRIBUTES[kind], *_POLICIES, "levels"}
@@ -114,7 +97,7 @@ def _attribute_form(name: str, declared: Mapping[str, Any]) -> dict[str, Any] | 
         form["levels"] = [_form_of_level(level, groups) for level, groups in levels.items()]
     else:
         rest["levels"] = levels
-    return {**form, "rest": rest_text(rest)}
+    return {**form, "rest": typed.rest_text(rest)}
 
 
 # ---- levels: edges, or groups of members
@@ -128,23 +111,26 @@ def _not_simple(groups: object) -> bool:
     if not isinstance(groups, Mapping):
         return not isinstance(groups, list)
     if "edges" in groups:
-        return not is_lines(groups.get("labels", []))
+        return not typed.is_lines(groups.get("labels", []))
     return not (
-        is_lines(list(groups))
-        and all(isinstance(members, list) and is_lines(list(map(written, members))) for members in groups.values())
+        typed.is_lines(list(groups))
+        and all(
+            isinstance(members, list) and typed.is_lines(list(map(typed.written, members)))
+            for members in groups.values()
+        )
     )
 
 
 def _form_of_level(name: str, groups: Any) -> dict[str, Any]:
     if isinstance(groups, list) or "edges" in groups:
         edges = {"edges": groups} if isinstance(groups, list) else groups
-        return {"name": name, "by": "edges", **filled(_EDGES, edges)}
-    return {"name": name, "by": "groups", **filled({"groups": Field(as_written)}, {"groups": groups})}
+        return {"name": name, "by": "edges", **typed.filled(_EDGES, edges)}
+    return {"name": name, "by": "groups", **typed.filled({"groups": typed.Field(typed.as_written)}, {"groups": groups})}
 
 
 def _levels(where: str, form: Mapping[str, Any]) -> Any:
     if form["kind"] == "dates" and form.get("units"):
-        return texts(f"{where}: levels", form["units"])
+        return typed.texts(f"{where}: levels", form["units"])
     levels: dict[str, Any] = {}
     for level in form.get("levels", []):
         name = level.get("name")
@@ -152,7 +138,7 @@ def _levels(where: str, form: Mapping[str, Any]) -> Any:
             raise SpecError(f"{where}: each level needs a name of its own; write it.")
         here = f"{where}, level {name!r}"
         if level.get("by") == "edges":
-            read = read_fields(here, _EDGES, level)
+            read = typed.read_fields(here, _EDGES, level)
             levels[name] = read if "labels" in read else read["edges"]
         else:
             levels[name] = _groups(here, form, level.get("groups"))
@@ -166,7 +152,7 @@ def _groups(where: str, form: Mapping[str, Any], groups: Any) -> dict[str, list[
         if group in members_of:
             raise SpecError(f"{where}: the group {group!r} is listed twice; list it once.")
         members_of[str(group)] = [
-            int(one) if numbers and one.lstrip("+-").isdigit() else one for one in texts(where, members)
+            int(one) if numbers and one.lstrip("+-").isdigit() else one for one in typed.texts(where, members)
         ]
     if not members_of:
         raise SpecError(f"{where} has no groups; write each on a line, and its members below it, indented.")
@@ -185,11 +171,11 @@ def _attribute(where: str, text: object) -> str:
 def _sets(where: str, given: Any) -> list[list[str]]:
     if not isinstance(given, list) or not given:
         raise SpecError("no table is listed; add one, or remove the entry.")
-    return [texts("a table", one) for one in given]
+    return [typed.texts("a table", one) for one in given]
 
 
 def _pairs(where: str, given: Any) -> list[list[str]]:
-    return [texts("a range", pair) for pair in given]
+    return [typed.texts("a range", pair) for pair in given]
 
 
 def _queries(where: str, pairs: Any) -> list[str] | dict[str, str]:
@@ -205,7 +191,7 @@ def _queries(where: str, pairs: Any) -> list[str] | dict[str, str]:
 
 
 def _crossed(where: str, given: Any) -> dict[str, str]:
-    pairs = [texts("a factor", pair) for pair in given or []]
+    pairs = [typed.texts("a factor", pair) for pair in given or []]
     factors = {attribute: how for attribute, how in pairs if attribute}
     if not factors:
         raise SpecError("choose the attributes that are crossed, and how each is counted.")
@@ -216,27 +202,33 @@ def _crossed(where: str, given: Any) -> dict[str, str]:
 
 def _weight(where: str, text: object) -> int | float | str:
     try:
-        return number(where, text)
+        return typed.number(where, text)
     except SpecError:
         return str(text)  # "1/cells": the specification's reader judges it
 
 
-_ALONG, _BY = Field(_attribute, name="along"), Field(texts, optional=True, many=True)
+_ALONG, _BY = typed.Field(_attribute, name="along"), typed.Field(typed.texts, optional=True, many=True)
 _FEW = "At most so many cells"
 # Kind → the settings that have fields; the first tells the kind.
-_ENTRIES: dict[str, dict[str, Field]] = {
+_ENTRIES: dict[str, dict[str, typed.Field]] = {
     "prefixes": {"prefixes": _ALONG, "by": _BY},
-    "ranges": {"ranges": _ALONG, "by": _BY, "listed": Field(_pairs, optional=True, many=True)},
+    "ranges": {"ranges": _ALONG, "by": _BY, "listed": typed.Field(_pairs, optional=True, many=True)},
     "hierarchy": {"hierarchy": _ALONG, "by": _BY},
-    "product": {"product": Field(_crossed), "ways": Field(listed(whole), optional=True, many=True)},
-    "queries": {"queries": Field(_queries)},
-    "sets": {"sets": Field(_sets)},
-    "ways": {"ways": Field(listed(whole), many=True), "max_cells": Field(whole, optional=True, label=_FEW)},
-    "small": {"max_cells": Field(whole, label=_FEW)},
+    "product": {
+        "product": typed.Field(_crossed),
+        "ways": typed.Field(typed.listed(typed.whole), optional=True, many=True),
+    },
+    "queries": {"queries": typed.Field(_queries)},
+    "sets": {"sets": typed.Field(_sets)},
+    "ways": {
+        "ways": typed.Field(typed.listed(typed.whole), many=True),
+        "max_cells": typed.Field(typed.whole, optional=True, label=_FEW),
+    },
+    "small": {"max_cells": typed.Field(typed.whole, label=_FEW)},
     "other": {},
 }
 ALONG = ("prefixes", "ranges", "hierarchy")
-_WEIGHT = {"weight": Field(_weight, optional=True)}
+_WEIGHT = {"weight": typed.Field(_weight, optional=True)}
 
 
 def form_of_table(settings: object) -> dict[str, Any]:
@@ -249,13 +241,13 @@ def form_of_table(settings: object) -> dict[str, Any]:
     wish = _wish_fields(declared)
     try:
         form = _entry_form(declared) | (wish or {})
-        if wish is not None and alike(settings_of_table(form), declared):
+        if wish is not None and typed.alike(settings_of_table(form), declared):
             return form
     except (ResiduaError, TypeError, AttributeError):  # something that no field takes
         pass
     held = set() if wish is None else {*WISHES, "confidence"}
     rest = {key: value for key, value in declared.items() if key not in held}
-    return {"kind": "other", "weight": "", **(wish or _wish_fields({}) or {}), "rest": rest_text(rest)}
+    return {"kind": "other", "weight": "", **(wish or _wish_fields({}) or {}), "rest": typed.rest_text(rest)}
 
 
 def settings_of_table(form: Mapping[str, Any]) -> dict[str, Any]:
@@ -267,10 +259,10 @@ def settings_of_table(form: Mapping[str, Any]) -> dict[str, Any]:
     kind = form.get("kind")
     if str(kind) not in _ENTRIES:
         raise SpecError(f"{kind!r} is no kind of entry; reload the page.")
-    settings = read_fields("a table", _ENTRIES[str(kind)] | _WEIGHT, form)
+    settings = typed.read_fields("a table", _ENTRIES[str(kind)] | _WEIGHT, form)
     if form.get("numbers") and "listed" in settings:
-        settings["listed"] = [[whole("a range", end) for end in pair] for pair in settings["listed"]]
-    return with_rest("a table", settings | _wish(form), form)
+        settings["listed"] = [[typed.whole("a range", end) for end in pair] for pair in settings["listed"]]
+    return typed.with_rest("a table", settings | _wish(form), form)
 
 
 def has_wish(settings: Mapping[str, Any]) -> bool:
@@ -280,7 +272,7 @@ def has_wish(settings: Mapping[str, Any]) -> bool:
 
 def _entry_form(declared: Mapping[str, Any]) -> dict[str, Any]:
     kind = next((kind for kind, fields in _ENTRIES.items() if fields and next(iter(fields)) in declared), "other")
-    form = {"kind": kind, **filled(_ENTRIES[kind] | _WEIGHT, declared), "rest": ""}
+    form = {"kind": kind, **typed.filled(_ENTRIES[kind] | _WEIGHT, declared), "rest": ""}
     if kind == "queries" and not isinstance(declared["queries"], Mapping):
         form["queries"] = [["", one] for one in declared["queries"]]
     if kind == "ranges":
@@ -295,7 +287,7 @@ def _wish_fields(declared: Mapping[str, Any]) -> dict[str, str] | None:
         return None
     amount = declared[wishes[0]] if wishes else ""
     confidence = declared.get("confidence", "")
-    return {"wish": "".join(wishes), "amount": written(amount), "confidence": written(confidence)}
+    return {"wish": "".join(wishes), "amount": typed.written(amount), "confidence": typed.written(confidence)}
 
 
 def _wish(form: Mapping[str, Any]) -> dict[str, Any]:
@@ -304,7 +296,7 @@ def _wish(form: Mapping[str, Any]) -> dict[str, Any]:
         return {}
     if wish not in WISHES:
         raise SpecError(f"{wish!r} is no wish; reload the page.")
-    asked: dict[str, Any] = {wish: number("how accurate", form.get("amount"))}
+    asked: dict[str, Any] = {wish: typed.number("how accurate", form.get("amount"))}
     if wish == "margin" and form.get("confidence"):
-        asked["confidence"] = number("the confidence", form["confidence"])
+        asked["confidence"] = typed.number("the confidence", form["confidence"])
     return asked

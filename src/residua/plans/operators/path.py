@@ -21,14 +21,7 @@ from residua.linalg.arrays import Floats, Integers
 from residua.linalg.conductances import AxisNoise
 from residua.machine import csr_array
 from residua.plans.noise import LARGEST_SCALE, ORDERED, Noise
-from residua.plans.operators.contract import (
-    Operator,
-    Piece,
-    PrefixOperator,
-    RecordCosts,
-    require_power_of_two,
-    running_rows,
-)
+from residua.plans.operators import contract
 from residua.plans.operators.correlated import Ordered
 from residua.workload import AttributeQueries
 
@@ -38,7 +31,7 @@ _MANY = 2**16  # ranges: their mean and their largest variance come from closed 
 
 
 @dataclass(frozen=True, eq=False)
-class CorrelatedPath(PrefixOperator):
+class CorrelatedPath(contract.PrefixOperator):
     """Correlated noise along an attribute.
 
     Args:
@@ -104,7 +97,7 @@ class CorrelatedPath(PrefixOperator):
         """Less variance, by the factor."""
         return CorrelatedPath(self.strategy, self.factor / factor)
 
-    def ratio_to(self, other: Operator) -> float | None:
+    def ratio_to(self, other: contract.Operator) -> float | None:
         """Of the same strategy the ratio of factors."""
         return (
             other.factor / self.factor
@@ -144,7 +137,7 @@ class CorrelatedPath(PrefixOperator):
 
 
 @dataclass(frozen=True, eq=False)
-class PathPiece(Piece):
+class PathPiece(contract.Piece):
     """Prefix sums of the residual on a grid, a power of two.
 
     Args:
@@ -165,7 +158,7 @@ class PathPiece(Piece):
         """One prefix sum per value and fibre."""
         return self.fibres * self.operator.size
 
-    def record_costs(self, size: int) -> RecordCosts:
+    def record_costs(self, size: int) -> contract.RecordCosts:
         """`Γ_kk/f Π n_i (n_i − 1)` in cell k, f the least ratio of what is drawn to what the strategy's price is of."""
         strategy = self.operator.strategy
         if strategy.size != size:
@@ -173,7 +166,7 @@ class PathPiece(Piece):
         least = least_drawn([strategy], self.scale, self.grid)
         each, error = strategy.record_costs
         uneven = each * (float(self.heaviest / least) * (1 + 2.0**-50))
-        return RecordCosts(Fraction(0), uneven, error + Fraction(2, 2**52), opposed=bool(strategy.opposed))
+        return contract.RecordCosts(Fraction(0), uneven, error + Fraction(2, 2**52), opposed=bool(strategy.opposed))
 
     @property
     def scale_list(self) -> Floats:
@@ -211,7 +204,7 @@ class PathPiece(Piece):
 
     def estimates(self, prepared: Floats, asked: AttributeQueries | None) -> Floats:
         """Combinations of prefix sums."""
-        return prepared[-1:] if asked is None else np.asarray(running_rows(asked) @ prepared)
+        return prepared[-1:] if asked is None else np.asarray(contract.running_rows(asked) @ prepared)
 
     def whitened(self, measured: Integers) -> Floats:
         """By the root of the operator."""
@@ -238,7 +231,7 @@ def least_drawn(axes: Sequence[Ordered], factor: float, grid: int) -> Fraction:
     Raises:
         VerificationError: a grid or a factor that cannot be drawn exactly.
     """
-    require_power_of_two(grid)
+    contract.require_power_of_two(grid)
     if not (math.isfinite(factor) and factor > 0):
         raise VerificationError("the noise along the axis is no number; plan again.")
     drawn, base = drawn_along(axes, factor)[0].weights.tolist(), axes[0].weights.tolist()

@@ -26,19 +26,8 @@ from residua.plans.contract import Plan
 from residua.plans.levels import LevelTable, closed, table_for
 from residua.plans.matrix.integers import FILLING
 from residua.plans.objectives import QueryLoss, TotalVariance, check_objective, least_ratio, least_sum, query_loss
+from residua.plans.planners import offers
 from residua.plans.planners.forecast import side_of
-from residua.plans.planners.offers import (
-    Declared,
-    Forecast,
-    Offer,
-    Planner,
-    Proof,
-    Task,
-    checked_like,
-    finished,
-    proven_gap,
-    sees_too_little,
-)
 from residua.plans.planners.posing import check_memory, posed, posed_queries
 from residua.plans.product.plan import ProductPlan
 from residua.plans.solver.blockwise import BlockwiseTotal, Solved
@@ -60,7 +49,7 @@ _NOTHING = 1e-14  # of the largest: a block of which nothing is asked
 
 
 @dataclass(frozen=True)
-class Blockwise(Planner[BlockwisePlan]):
+class Blockwise(offers.Planner[BlockwisePlan]):
     """A strategy for each set of attributes and levels, instead of one for each attribute: `form=rs.Blockwise()`.
 
     For workloads that ask an attribute in several ways, or tie attributes together, over many cells. `rs.plan` chooses
@@ -73,24 +62,26 @@ class Blockwise(Planner[BlockwisePlan]):
     """
 
     declares = (
-        Declared(
+        offers.Declared(
             "queries that tie attributes together, and products that ask an attribute in several ways",
             "total, largest of all queries",
             "normal",
-            Proof.CLASS,
+            offers.Proof.CLASS,
             "with the cube of the cells distinguished in a set of attributes",
         ),
     )
 
     like: Plan | None = None
 
-    def offer(self, task: Task) -> Offer | None:
+    def offer(self, task: offers.Task) -> offers.Offer | None:
         """Where queries tie attributes together over too many cells for one matrix."""
         if not task.requested and (task.laplace or not too_many_cells(task.workload)):
             return None
-        return Offer(Proof.CLASS, Forecast(0.0, 0.0, "block by block"), task, side_of(task.workload))
+        return offers.Offer(
+            offers.Proof.CLASS, offers.Forecast(0.0, 0.0, "block by block"), task, side_of(task.workload)
+        )
 
-    def plan(self, task: Task) -> BlockwisePlan:
+    def plan(self, task: offers.Task) -> BlockwisePlan:
         """The plan."""
         if not task.requested:
             check_objective(task.objective, task.workload, laplace=False, matrix=False)
@@ -124,7 +115,7 @@ def _told_apart(workload: Workload) -> int:
     return len(np.unique(sums))
 
 
-def blockwise_if_better(plan: ProductPlan, task: Task) -> Plan:
+def blockwise_if_better(plan: ProductPlan, task: offers.Task) -> Plan:
     """A plan for products, or one with a strategy for each block where one strategy per attribute is far from the best.
 
     Args:
@@ -146,7 +137,7 @@ def blockwise_if_better(plan: ProductPlan, task: Task) -> Plan:
     return min(plan, other, key=lambda each: each.total_variance(workload))
 
 
-def plan_blockwise(task: Task) -> BlockwisePlan:
+def plan_blockwise(task: offers.Task) -> BlockwisePlan:
     """A blockwise plan of least total or largest variance for a budget, or (without one) for an acceptable loss.
 
     Raises:
@@ -178,14 +169,14 @@ def plan_blockwise(task: Task) -> BlockwisePlan:
     return plan
 
 
-def plan_like(like: Plan, task: Task) -> BlockwisePlan:
+def plan_like(like: Plan, task: offers.Task) -> BlockwisePlan:
     """A plan by the rows of another blockwise plan.
 
     Raises:
         PlanError: another objective, another form or domain, or rows that do not distinguish what is asked.
     """
     loss = query_loss(task.objective, task.workload)
-    shared: BlockwisePlan = checked_like(like, "rows", "a blockwise plan", task.workload.domain)
+    shared: BlockwisePlan = offers.checked_like(like, "rows", "a blockwise plan", task.workload.domain)
     precisions, bound = _precisions_like(shared, loss, task)
     plan = shared.replaced(precisions=precisions, **task.stated)
     plan = _proven(plan.replaced(objective=plan.objective + BY_ROWS), task, loss, bound)
@@ -199,10 +190,10 @@ def plan_like(like: Plan, task: Task) -> BlockwisePlan:
     return plan
 
 
-def _proven(plan: BlockwisePlan, task: Task, loss: QueryLoss, bound: float) -> BlockwisePlan:
+def _proven(plan: BlockwisePlan, task: offers.Task, loss: QueryLoss, bound: float) -> BlockwisePlan:
     """The plan at its scale, with its gap to what no plan's loss × pcost is below."""
     value = loss.of(plan.variances(task.workload)) if loss.worst else plan.total_variance(task.workload)
-    return finished(plan.replaced(gap=proven_gap(task, value * plan.pcost, bound)), task, value)
+    return offers.finished(plan.replaced(gap=offers.proven_gap(task, value * plan.pcost, bound)), task, value)
 
 
 # ---- integers
@@ -239,7 +230,7 @@ def _integers(rows: Floats, finest: float) -> Integers:
 # ---- by the rows of another plan
 
 
-def _precisions_like(like: BlockwisePlan, loss: QueryLoss, task: Task) -> tuple[Floats, float]:
+def _precisions_like(like: BlockwisePlan, loss: QueryLoss, task: offers.Task) -> tuple[Floats, float]:
     """How precisely each block of `like` is measured, and what no plan by its rows goes below at privacy cost 1."""
     even = like.replaced(precisions=np.ones(len(like.precisions)))
     squares = _squares(even, task.workload)
@@ -275,7 +266,7 @@ def _squares(like: BlockwisePlan, workload: Workload) -> Floats:
     for attributes, rows, at in asked(workload):
         parts, lost = like.taken_apart(attributes, rows)
         if lost.any():
-            raise sees_too_little(", ".join(workload.domain.names[i] for i in attributes))
+            raise offers.sees_too_little(", ".join(workload.domain.names[i] for i in attributes))
         for block, part in parts.items():
             squares[at, places[block]] = (part**2).sum(axis=1)
     return squares

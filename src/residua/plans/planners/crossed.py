@@ -35,15 +35,8 @@ from residua.plans.operators.contract import Operator
 from residua.plans.operators.correlated import Asked, Ordered, terms_of
 from residua.plans.operators.path import ROUNDING, CorrelatedPath
 from residua.plans.operators.tree import total_alone
+from residua.plans.planners import crossed_noise
 from residua.plans.planners.along import asked_by, check_axis, kinds_of
-from residua.plans.planners.crossed_noise import (
-    game_of,
-    least_mean,
-    least_of_all,
-    trace_of_groups,
-    with_axes,
-    with_quiet_axes,
-)
 from residua.plans.planners.offers import Task, finished, proven_gap, relative_gap
 from residua.plans.planners.products import best_noise, facts_of, of_sets, plan_products
 from residua.plans.product.facts import coefficient
@@ -198,11 +191,11 @@ def plan_crossed(task: Task, axes: Sequence[int], given: Sequence[Strategy | Non
     check_objective(task.objective, workload, laplace=False, matrix=False)
     check_axis(int(sizes[list(axes)].max()))
     kept = list(given) if given is not None else [None] * len(sizes)
-    tried = [with_axes(task, axes, _short_strategies(task, axes, kept), kept)]
+    tried = [crossed_noise.with_axes(task, axes, _short_strategies(task, axes, kept), kept)]
     if isinstance(task.objective, MaxVariance) and of_queries(task.objective):
-        tried.append(with_quiet_axes(task, task.objective, tried[0], kept))
+        tried.append(crossed_noise.with_quiet_axes(task, task.objective, tried[0], kept))
     solved = [
-        (each, best_noise(task, game_of(workload, each), partial(facts_of, workload, each)))
+        (each, best_noise(task, crossed_noise.game_of(workload, each), partial(facts_of, workload, each)))
         for each in dict.fromkeys(tried)
     ]
     strategies, solution = min(solved, key=lambda both: both[1].loss)
@@ -256,11 +249,13 @@ def _gap(plan: ProductPlan, task: Task, solution: Solution) -> float:
     if not task.by_cells:
         return math.inf
     if isinstance(objective, MaxVariance):
-        by_means = objective.solve(workload, game_of(workload, plan.strategies), task.effort).proof
+        by_means = objective.solve(workload, crossed_noise.game_of(workload, plan.strategies), task.effort).proof
         scales = objective.scales(workload)
-        bound = max(least_mean(workload, mass, scales, plan.strategies) for mass in (solution.proof, by_means))
+        bound = max(
+            crossed_noise.least_mean(workload, mass, scales, plan.strategies) for mass in (solution.proof, by_means)
+        )
     else:
-        bound = least_of_all(workload, plan.strategies)
+        bound = crossed_noise.least_of_all(workload, plan.strategies)
     return relative_gap(solution.loss * plan.pcost, bound) + ROUNDING
 
 
@@ -322,7 +317,7 @@ def _bound(task: Task, axis: int, noise: Ordered) -> float:
     """What no plan's total variance × pcost is below."""
     strategies: list[Strategy] = [Plain(int(size)) for size in task.workload.domain.sizes]
     strategies[axis] = noise
-    return least_of_all(task.workload, strategies)
+    return crossed_noise.least_of_all(task.workload, strategies)
 
 
 def _by_sets(task: Task, axis: int) -> SplitBySets | None:
@@ -373,7 +368,7 @@ def _shape(
     if not asked.prefixes and not asked.ranges:
         even: Floats = np.full(n, 1.0 / n)
         of_prefixes = math.sqrt(n) * (1.1 + math.log(n) / math.pi)
-        tiny = (_TINY * tolerance * trace_of_groups(n, asked, even) / of_prefixes) ** 2
+        tiny = (_TINY * tolerance * crossed_noise.trace_of_groups(n, asked, even) / of_prefixes) ** 2
         asked = replace(asked, prefixes=tiny)
     groups = tuple((first, last, _rounded(weight)) for first, last, weight in asked.groups)
     prefixes, ranges, values = (_rounded(each) for each in (asked.prefixes, asked.ranges, asked.values))

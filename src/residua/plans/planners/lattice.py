@@ -22,23 +22,11 @@ from residua.linalg.lattice import closure
 from residua.plans.cells import MOST_COLUMNS
 from residua.plans.contract import Plan
 from residua.plans.objectives import MaxVariance, check_objective, least_cost
+from residua.plans.planners import offers
 from residua.plans.planners.blockwise import Blockwise, blockwise_if_better, plan_blockwise
 from residua.plans.planners.crossed import plan_crossed
 from residua.plans.planners.forecast import forecast, side_of
 from residua.plans.planners.matrix import plan_pure
-from residua.plans.planners.offers import (
-    Declared,
-    Forecast,
-    Offer,
-    Planner,
-    Proof,
-    Task,
-    finished,
-    finished_pure,
-    laplace_epsilon,
-    laplace_slopes,
-    relative_gap,
-)
 from residua.plans.planners.products import like_strategies, plan_products, within_integers
 from residua.plans.product.plan import ProductPlan
 from residua.plans.product.residual_costs import replaced_records, replacement_cost, table_prices
@@ -53,7 +41,7 @@ from residua.workload import Workload, added
 
 
 @dataclass(frozen=True)
-class Lattice(Planner[Plan]):
+class Lattice(offers.Planner[Plan]):
     """A plan of precisions on sets of attributes: for marginals and products, over any number of attributes.
 
     Args:
@@ -64,15 +52,19 @@ class Lattice(Planner[Plan]):
     """
 
     declares = (
-        Declared("marginals", "any objective", "normal", Proof.EVERY, "in proportion to the sets of attributes"),
-        Declared(
+        offers.Declared(
+            "marginals", "any objective", "normal", offers.Proof.EVERY, "in proportion to the sets of attributes"
+        ),
+        offers.Declared(
             "products: prefixes, ranges, levels, any rows of each attribute",
             "total, largest",
             "normal",
-            Proof.CLASS,
+            offers.Proof.CLASS,
             "with the cube of the values of an attribute",
         ),
-        Declared("marginals", "any objective", "laplace", Proof.LOOSE, "in proportion to the sets, times tries"),
+        offers.Declared(
+            "marginals", "any objective", "laplace", offers.Proof.LOOSE, "in proportion to the sets, times tries"
+        ),
     )
 
     like: Plan | None = None
@@ -82,21 +74,21 @@ class Lattice(Planner[Plan]):
         if isinstance(self.limit, bool) or not isinstance(self.limit, int) or self.limit < 1:
             raise PlanError(f"limit={self.limit!r} is not a positive whole number of rounds.")
 
-    def offer(self, task: Task) -> Offer | None:
+    def offer(self, task: offers.Task) -> offers.Offer | None:
         """For marginals and products; with Laplace noise, for marginals."""
         workload = task.workload
         if not task.requested and (not workload.tabular or (task.laplace and workload.with_rows)):
             return None
-        task, at_once = task.within(self.limit), Forecast(0.0, 0.0, "marginals")
+        task, at_once = task.within(self.limit), offers.Forecast(0.0, 0.0, "marginals")
         if workload.plain and self.like is None and not task.laplace:
-            return Offer(Proof.EVERY, at_once, task, side=1.0)
-        proof = Proof.LOOSE if task.laplace else Proof.CLASS
+            return offers.Offer(offers.Proof.EVERY, at_once, task, side=1.0)
+        proof = offers.Proof.LOOSE if task.laplace else offers.Proof.CLASS
         ahead = at_once
         if (task.laplace or workload.with_rows) and not self._by_rows:
             ahead = forecast(workload, pure=task.laplace, maximum=isinstance(task.objective, MaxVariance))
-        return Offer(proof, ahead, task, side_of(workload), attended=True)
+        return offers.Offer(proof, ahead, task, side_of(workload), attended=True)
 
-    def plan(self, task: Task) -> Plan:
+    def plan(self, task: offers.Task) -> Plan:
         """The plan; block by block where that is better, and what is like a blockwise plan always.
 
         Raises:
@@ -124,7 +116,7 @@ class Lattice(Planner[Plan]):
         """Whether the plan to be like is blockwise, whose rows are shared."""
         return getattr(self.like, "shared", "") == "rows"
 
-    def _laplace(self, task: Task) -> Plan:
+    def _laplace(self, task: offers.Task) -> Plan:
         if self.like is not None:
             raise PlanError("refined, bias and like are for Gaussian noise; leave them out, or give another guarantee.")
         check_objective(task.objective, task.workload, laplace=True, matrix=False)
@@ -149,7 +141,7 @@ def common_ground(workloads: Sequence[Workload]) -> Plan | None:
     together = [workload for workload in workloads if listed or workload.tabular]
     if len(together) < 2 or not (listed or any(workload.with_rows for workload in together)):
         return None
-    task = Task(added(together), ZCDP(0.5), effort=Effort(tolerance=1e-3))
+    task = offers.Task(added(together), ZCDP(0.5), effort=Effort(tolerance=1e-3))
     if math.prod(task.workload.shape) <= MOST_COLUMNS:
         return None
     return plan_blockwise(task) if listed else plan_products(task)
@@ -161,13 +153,13 @@ def common_ground(workloads: Sequence[Workload]) -> Plan | None:
 _EXCHANGED = 2  # of the splits found
 
 
-def plan_marginals(task: Task) -> ProductPlan:
+def plan_marginals(task: offers.Task) -> ProductPlan:
     """The best plan of marginals for a budget, or (without one) for a largest acceptable loss."""
     workload, objective, effort = task.workload, task.objective, task.effort
     game = marginal_game(workload, task.unit)
     if objective.homogeneous:
         solution = objective.solve(workload, game, effort)
-        gap, achieved = relative_gap(solution.loss * _paid(task, solution), solution.bound), solution.loss
+        gap, achieved = offers.relative_gap(solution.loss * _paid(task, solution), solution.bound), solution.loss
     else:
         if task.allowed is None:
             cost, solution, gap = least_cost(
@@ -183,11 +175,11 @@ def plan_marginals(task: Task) -> ProductPlan:
     return _with_noise(task, game, solution, achieved, gap)
 
 
-def _with_noise(task: Task, game: MarginalGame, solution: Solution, achieved: float, gap: float) -> ProductPlan:
+def _with_noise(task: offers.Task, game: MarginalGame, solution: Solution, achieved: float, gap: float) -> ProductPlan:
     """The plan with this noise on residuals, at its scale."""
     domain, lattice = task.workload.domain, task.workload.lattice
     plan = ProductPlan(domain=domain, lattice=lattice, precisions=1.0 / solution.plan, gap=gap, **task.stated)
-    plan = finished(plan, task, achieved, cost=_per_unit(task.unit, game) if game.spending is None else None)
+    plan = offers.finished(plan, task, achieved, cost=_per_unit(task.unit, game) if game.spending is None else None)
     return within_integers(plan) if isinstance(task.unit, ReplaceOne) else plan
 
 
@@ -213,7 +205,7 @@ def _per_unit(unit: Unit, game: MarginalGame) -> float:
     return float(unit.scaled(1)) if game.spending is None else 1.0
 
 
-def _paid(task: Task, solution: Solution) -> float:
+def _paid(task: offers.Task, solution: Solution) -> float:
     """What noise of price 1 really costs, beside it: more, where attributes that were taken to be alike are not."""
     if not isinstance(task.unit, ReplaceOne):
         return 1.0
@@ -226,7 +218,7 @@ def _by_blocks(game: MarginalGame) -> bool:
     return isinstance(game.spending, PatternSpending) and not game.spending.every
 
 
-def independent_marginals(task: Task) -> ProductPlan:
+def independent_marginals(task: offers.Task) -> ProductPlan:
     """Equal independent noise on every asked cell, pooled into the best unbiased estimates."""
     workload, game = task.workload, marginal_game(task.workload, task.unit)
     asked = np.zeros(len(workload.lattice))
@@ -239,13 +231,13 @@ def independent_marginals(task: Task) -> ProductPlan:
     plan = _with_noise(task, game, solution, achieved, 0.0)
     least = solution.bound * _per_unit(task.unit, game)
     loss = float(masses @ plan.variances(workload, per="term"))
-    return plan.replaced(objective="independent noise", gap=relative_gap(loss * plan.unit_pcost, least))
+    return plan.replaced(objective="independent noise", gap=offers.relative_gap(loss * plan.unit_pcost, least))
 
 
 # ---- Laplace noise: choose tables, split epsilon
 
 
-def plan_pure_marginals(task: Task) -> ProductPlan:
+def plan_pure_marginals(task: offers.Task) -> ProductPlan:
     """The best choice and split found for a budget, or (without one) for a largest acceptable loss.
 
     Guarantee: measuring it is `guarantee.epsilon`-DP for its unit. The split is a local optimum; the `gap` is to a
@@ -257,7 +249,7 @@ def plan_pure_marginals(task: Task) -> ProductPlan:
     masses, bound = _masses(task)
     lattice, groups = families(workload)
     numbers = np.concatenate([lattice.find(level) for level in workload.lattice.levels])[workload.numbers]
-    slopes = laplace_slopes(task, workload.lattice.used)
+    slopes = offers.laplace_slopes(task, workload.lattice.used)
     counted = masses if slopes is None else np.ones(len(masses))
     worst = isinstance(task.objective, MaxVariance)
     split = EpsilonSplit(lattice, workload.domain.sizes, numbers, counted, worst, slopes)
@@ -290,7 +282,7 @@ def _exchanged(
     return better
 
 
-def independent_pure_marginals(task: Task) -> ProductPlan:
+def independent_pure_marginals(task: offers.Task) -> ProductPlan:
     """Equal Laplace noise on every asked marginal, pooled into the best unbiased estimates."""
     workload = task.workload
     masses, bound = _masses(task)
@@ -301,14 +293,14 @@ def independent_pure_marginals(task: Task) -> ProductPlan:
     return _of_best_split(task, split, tried, bound).replaced(objective="independent noise")
 
 
-def _masses(task: Task) -> tuple[Floats, float]:
+def _masses(task: offers.Task) -> tuple[Floats, float]:
     """What each asked cell variance counts, and the least loss of Gaussian noise of pcost 1, or of the budget's."""
     workload, objective = task.workload, task.objective
     if isinstance(objective, MaxVariance):
         masses = 1.0 / objective.scales(workload)
     else:
         masses = workload.weights * workload.cells
-    budget = 1.0 if objective.homogeneous else laplace_epsilon(task, workload.lattice.used) ** 2 / 2
+    budget = 1.0 if objective.homogeneous else offers.laplace_epsilon(task, workload.lattice.used) ** 2 / 2
     game = MarginalGame(workload.lattice, workload.domain.sizes, workload.numbers, budget=budget)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GapWarning)
@@ -317,7 +309,7 @@ def _masses(task: Task) -> tuple[Floats, float]:
 
 
 def _of_best_split(
-    task: Task, split: EpsilonSplit, tried: list[tuple[float, str, Floats]], bound: float
+    task: offers.Task, split: EpsilonSplit, tried: list[tuple[float, str, Floats]], bound: float
 ) -> ProductPlan:
     workload = task.workload
     least, _, shares = tried[0]
@@ -327,7 +319,9 @@ def _of_best_split(
     own = np.zeros(len(lattice))
     own[np.concatenate([lattice.find(row) for row in kept])] = shares[shares > 0]
     plan = ProductPlan.of_tables(workload.domain, lattice, own, **task.stated)
-    plan = finished_pure(plan, task, least, bound, workload.lattice.used, [(name, loss) for loss, name, _ in tried])
+    plan = offers.finished_pure(
+        plan, task, least, bound, workload.lattice.used, [(name, loss) for loss, name, _ in tried]
+    )
     used = np.asarray(plan.shares)
     if not 2.0**-36 <= used[used > 0].min() <= used.max() <= 2.0**20:
         raise PlanError("the plan's noise is outside what can be sampled exactly; change the budget.")

@@ -24,19 +24,9 @@ from residua.plans.objectives import (
     of_single_queries,
     query_loss,
 )
+from residua.plans.planners import explicit
 from residua.plans.planners.biased import plan_biased
 from residua.plans.planners.blockwise import too_many_cells
-from residua.plans.planners.explicit import (
-    MOST_ROUNDS,
-    TALL,
-    check_size,
-    given_strategy,
-    many_ranges,
-    merged_workload,
-    plan_explicit,
-    plan_replacing,
-    solved,
-)
 from residua.plans.planners.forecast import distinct_cells, forecast, side_of
 from residua.plans.planners.offers import (
     Declared,
@@ -123,13 +113,13 @@ class Matrix(Planner[MatrixPlan]):
             if not task.requested:
                 require_few_cells(task.workload)
         if self.bias or self.records is not None:
-            return plan_biased(task, self.bias, self.records, plan_pure if task.laplace else plan_explicit)
+            return plan_biased(task, self.bias, self.records, plan_pure if task.laplace else explicit.plan_explicit)
         if task.laplace:
             return plan_pure(task)
         if not task.requested and isinstance(task.unit, ReplaceOne):
-            plan = plan_replacing(task)
-            return plan_explicit(task) if plan is None and not task.workload.tabular else plan
-        return plan_explicit(task, refined=self.refined)
+            plan = explicit.plan_replacing(task)
+            return explicit.plan_explicit(task) if plan is None and not task.workload.tabular else plan
+        return explicit.plan_explicit(task, refined=self.refined)
 
 
 def _of_any_loss(task: Task) -> bool:
@@ -172,7 +162,7 @@ class _Posed:
     @property
     def merged(self) -> Floats:
         """The queries on the distinct cells, (queries, distinct)."""
-        return merged_workload(self.task.workload, self.columns)
+        return explicit.merged_workload(self.task.workload, self.columns)
 
 
 def plan_pure(task: Task) -> MatrixPlan:
@@ -222,20 +212,20 @@ def _check_cells(workload: Workload) -> None:
 def _posed(task: Task) -> _Posed:
     task = replace(task, workload=task.workload.listed())
     workload = task.workload
-    check_size(workload)
+    explicit.check_size(workload)
     _check_cells(workload)
     tolerance = DENSE_TOLERANCE if task.tolerance is None else max(task.tolerance, 1e-9)
     if not of_single_queries(task.objective):
         return _posed_convex(task, tolerance)
     loss = query_loss(task.objective, workload)
-    ranges, scales = many_ranges(workload), np.sqrt(loss.factors)
+    ranges, scales = explicit.many_ranges(workload), np.sqrt(loss.factors)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GapWarning)  # the bound counts, and it is true however far the solver got
-        best = solved(workload, loss, tolerance)
+        best = explicit.solved(workload, loss, tolerance)
     if ranges is not None:
         asked = Judged(ScaledQueries(ranges[0], scales[ranges[1]]), loss.worst)
     else:
-        merged = merged_workload(workload, best.columns) * scales[:, None]
+        merged = explicit.merged_workload(workload, best.columns) * scales[:, None]
         asked = Judged(MatrixQueries(merged[merged.any(axis=1)]), loss.worst)
     bound = max(best.bound, singular_value_bound(asked))
     return _Posed(task, asked, best.columns, best.strategy, bound)
@@ -246,11 +236,13 @@ def _posed_convex(task: Task, tolerance: float) -> _Posed:
     workload, objective = task.workload, task.objective
     slopes = laplace_slopes(task, workload.attributes)
     columns = prepare(workload.matrix, np.ones(workload.queries)).columns
-    queries = merged_workload(workload, columns)
+    queries = explicit.merged_workload(workload, columns)
     asked = Judged(MatrixQueries(queries), False, slopes)
     budget = 1.0 if objective.homogeneous else laplace_epsilon(task, workload.attributes) ** 2 / 2
     game = DenseGame(queries, tolerance / 10, budget=budget)
-    best = objective.solve(workload, game, replace(task.effort, tolerance=tolerance, limit=MOST_ROUNDS, progress=None))
+    best = objective.solve(
+        workload, game, replace(task.effort, tolerance=tolerance, limit=explicit.MOST_ROUNDS, progress=None)
+    )
     return _Posed(task, asked, columns, game.strategy(best.plan), best.bound)
 
 
@@ -262,7 +254,7 @@ def _of_best(posed: _Posed, tried: list[Tried]) -> MatrixPlan:
     if isinstance(task.guarantee, PureDP):
         epsilon = task.guarantee.epsilon
     plan = _in_integers(task, best, posed.columns, epsilon)
-    if posed.asked.slopes is None and posed.asked.queries.shape[0] > TALL * posed.asked.cells:
+    if posed.asked.slopes is None and posed.asked.queries.shape[0] > explicit.TALL * posed.asked.cells:
         B = plan.strategy.astype(np.float64)
         loss = plan.noise_variance * posed.asked.profile_loss(B.T @ B)
     else:
@@ -274,7 +266,7 @@ def _of_best(posed: _Posed, tried: list[Tried]) -> MatrixPlan:
 def given_noise(task: Task, strategy: Floats, columns: Integers, name: str) -> MatrixPlan:
     """A plan that measures a given strategy, (rows, distinct cells), at a budget: a baseline; nothing is proven."""
     if not isinstance(task.guarantee, PureDP):
-        return given_strategy(task, strategy, columns, name)
+        return explicit.given_strategy(task, strategy, columns, name)
     epsilon = task.guarantee.epsilon * BUDGET_SLACK
     return _sampled(_in_integers(task, strategy / sensitivity(strategy), columns, epsilon).replaced(objective=name))
 
@@ -283,7 +275,7 @@ def _in_integers(task: Task, strategy: Floats, columns: Integers, epsilon: float
     """The plan that measures a strategy of sensitivity 1 in integers, with Laplace noise at this epsilon."""
     # One power of two for all entries, such that the scale Δ/ε can be sampled: as for Gaussian noise of that scale.
     norm, workload = math.sqrt(float((strategy**2).sum(axis=0).max())), task.workload
-    matrix, _ = integer_strategy(strategy, merged_workload(workload, columns), (epsilon * norm) ** 2)
+    matrix, _ = integer_strategy(strategy, explicit.merged_workload(workload, columns), (epsilon * norm) ** 2)
     plan = MatrixPlan(workload.domain, workload.attributes, columns, matrix, 1.0, noise=LAPLACE, **task.stated)
     if plan.unit_epsilon <= 0:
         raise PlanError("replacing a record changes none of these answers; they can be published without noise.")

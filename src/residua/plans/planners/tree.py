@@ -19,19 +19,8 @@ from residua.plans.contract import Plan
 from residua.plans.objectives import MaxVariance, TotalVariance, least_ratio, of_queries
 from residua.plans.operators.nesting import Nodes
 from residua.plans.operators.tree import TreeNodes, nodes_of
+from residua.plans.planners import offers
 from residua.plans.planners.along import asked_along
-from residua.plans.planners.offers import (
-    Declared,
-    Forecast,
-    Offer,
-    Planner,
-    Proof,
-    Task,
-    checked_like,
-    finished,
-    proven_gap,
-    sees_too_little,
-)
 from residua.plans.planners.outline import MOST_SHORT, Outline, nested_attribute, outlined
 from residua.plans.planners.pure_tree import LONG, pure_runs, pure_tree
 from residua.plans.product.plan import ProductPlan
@@ -46,7 +35,7 @@ _SECONDS, _BYTES = 1e-5, 200.0  # per node above the finest level and set: to pl
 
 
 @dataclass(frozen=True)
-class Tree(Planner[Plan]):
+class Tree(offers.Planner[Plan]):
     """A plan over the levels of one attribute: for hierarchies, levels and values, crossed with short attributes.
 
     Hierarchies of many values get this form by themselves; say it for shorter ones.
@@ -60,18 +49,18 @@ class Tree(Planner[Plan]):
     """
 
     declares = (
-        Declared(
+        offers.Declared(
             f"levels and values of an attribute of {MANY} values or more, alone or by up to {MOST_SHORT} others",
             "total, largest",
             "normal",
-            Proof.EVERY,
+            offers.Proof.EVERY,
             "in proportion to the nodes and sets of the others",
         ),
-        Declared(
+        offers.Declared(
             f"prefixes, ranges and values, or levels, of an attribute of {LONG} values or more",
             "total, largest",
             "laplace",
-            Proof.LOOSE,
+            offers.Proof.LOOSE,
             "in proportion to the values; seconds for nested buckets",
         ),
     )
@@ -79,14 +68,17 @@ class Tree(Planner[Plan]):
     precisions: Literal["node", "level"] = "node"
     like: Plan | None = None
 
-    def offer(self, task: Task) -> Offer | None:
+    def offer(self, task: offers.Task) -> offers.Offer | None:
         """Where levels of many values are asked; with Laplace noise, also prefixes and ranges of many."""
         if not task.requested and not self._by_itself(task):
             return None
-        proof, longest = Proof.LOOSE if task.laplace else Proof.EVERY, int(task.workload.domain.sizes.max())
-        return Offer(proof, Forecast(longest * _SECONDS, 0.0, f"a tree of {longest:,} values"), task)
+        proof, longest = (
+            offers.Proof.LOOSE if task.laplace else offers.Proof.EVERY,
+            int(task.workload.domain.sizes.max()),
+        )
+        return offers.Offer(proof, offers.Forecast(longest * _SECONDS, 0.0, f"a tree of {longest:,} values"), task)
 
-    def _by_itself(self, task: Task) -> bool:
+    def _by_itself(self, task: offers.Task) -> bool:
         """Whether this form is chosen unasked."""
         if not task.laplace:
             known = isinstance(task.objective, TotalVariance | MaxVariance)
@@ -95,7 +87,7 @@ class Tree(Planner[Plan]):
         ordered = along is not None and not along.levels and along.size >= LONG
         return not task.workload.plain and (ordered or nested_attribute(task.workload, LONG) is not None)
 
-    def plan(self, task: Task) -> Plan | None:
+    def plan(self, task: offers.Task) -> Plan | None:
         """The best plan over the tree.
 
         Raises:
@@ -119,7 +111,7 @@ class Tree(Planner[Plan]):
             )
         return plan_tree(task, attribute, self.precisions, self.like)
 
-    def _laplace(self, task: Task) -> ProductPlan:
+    def _laplace(self, task: offers.Task) -> ProductPlan:
         if self.like is not None:
             raise PlanError("like is for plans with Gaussian noise, which combine with others; leave it out.")
         plan = pure_tree(task, least=2)
@@ -131,7 +123,7 @@ class Tree(Planner[Plan]):
         return plan
 
 
-def plan_tree(task: Task, attribute: int, each: Literal["node", "level"], like: Plan | None) -> ProductPlan:
+def plan_tree(task: offers.Task, attribute: int, each: Literal["node", "level"], like: Plan | None) -> ProductPlan:
     """The best plan over the levels of an attribute.
 
     Args:
@@ -142,7 +134,7 @@ def plan_tree(task: Task, attribute: int, each: Literal["node", "level"], like: 
     """
     outline, effort = outlined(task, attribute), task.effort
     nodes = sum(sum(part.tree.sizes) for part in outline.problem.parts)
-    Forecast(nodes * _SECONDS, nodes * _BYTES, f"a tree of {outline.nesting.sizes[0]:,} values").check()
+    offers.Forecast(nodes * _SECONDS, nodes * _BYTES, f"a tree of {outline.nesting.sizes[0]:,} values").check()
     if isinstance(task.objective, TotalVariance):
         solution = best_total(outline.problem, each, effort.tolerance, effort.progress)
     else:
@@ -159,13 +151,13 @@ def plan_tree(task: Task, attribute: int, each: Literal["node", "level"], like: 
         plan = _by_strategy(like, task, outline).replaced(**task.stated)
         loss = _loss(task, plan, outline)
         achieved = loss * plan.pcost
-    plan = plan.replaced(gap=proven_gap(task, achieved, solution.bound, _ROUNDING))
+    plan = plan.replaced(gap=offers.proven_gap(task, achieved, solution.bound, _ROUNDING))
     if task.allowed is not None:
-        return finished(plan, task, 0.0, slack=CORRELATED_SLACK)
-    return finished(plan, task, loss or _loss(task, plan, outline), slack=1.0 / (1.0 + _ROUNDING))
+        return offers.finished(plan, task, 0.0, slack=CORRELATED_SLACK)
+    return offers.finished(plan, task, loss or _loss(task, plan, outline), slack=1.0 / (1.0 + _ROUNDING))
 
 
-def _loss(task: Task, plan: ProductPlan, outline: Outline) -> float:
+def _loss(task: offers.Task, plan: ProductPlan, outline: Outline) -> float:
     """What is to be small, of a plan."""
     if isinstance(task.objective, TotalVariance):
         return plan.total_variance(task.workload)
@@ -209,13 +201,15 @@ def _by_parent(outline: Outline, start: int, each: Floats) -> Floats:
 # ---- by the strategy of another plan
 
 
-def _by_strategy(like: Plan, task: Task, outline: Outline) -> ProductPlan:
+def _by_strategy(like: Plan, task: offers.Task, outline: Outline) -> ProductPlan:
     """A plan for some tables by the strategy of `like`, at some budget.
 
     Raises:
         PlanError: no plan over a tree with Gaussian noise, another domain, or levels that it does not measure.
     """
-    shared: ProductPlan = checked_like(like, "nodes", "a plan over a tree with normal noise", task.workload.domain)
+    shared: ProductPlan = offers.checked_like(
+        like, "nodes", "a plan over a tree with normal noise", task.workload.domain
+    )
     trees = nodes_of(shared)
     places, starts = {members: number for number, members in enumerate(trees)}, list(outline.starts)
     wanted, largest = outline.problem.wanted, of_queries(task.objective)
@@ -224,7 +218,7 @@ def _by_strategy(like: Plan, task: Task, outline: Outline) -> ProductPlan:
         level = outline.levels[table.level]
         for members, share in ((starts[k], share) for k, share in table.sets):
             if members not in trees or trees[members].start > level:
-                raise sees_too_little(", ".join(shared.domain.names[i] for i in (shared.attribute, *members)))
+                raise offers.sees_too_little(", ".join(shared.domain.names[i] for i in (shared.attribute, *members)))
             nodes, asked = trees[members], Nodes(level)
             variance = float(nodes.variances_along(asked).max()) if largest else nodes.mean_along(asked)
             squares[at, places[members]] = share * variance

@@ -25,19 +25,8 @@ import numpy as np
 
 from residua.linalg.arrays import Floats
 from residua.plans.saddle import smooth_maximum
+from residua.plans.search import strategies
 from residua.plans.search.signed import FEW_CELLS, signed_rows
-from residua.plans.search.strategies import (
-    Judged,
-    Told,
-    augmented,
-    haar,
-    hierarchy,
-    level_counts,
-    partition,
-    rotated,
-    sensitivity,
-    singular_values,
-)
 
 _TALL = 8  # times as many queries as cells: the workload itself is then not worth trying as a strategy
 _SMALL = 16  # cells up to which every rotation is descended far
@@ -54,7 +43,7 @@ class Tried:
     loss: float
 
 
-def search(asked: Judged, workload: Floats, profile: Floats, told: Told) -> list[Tried]:
+def search(asked: strategies.Judged, workload: Floats, profile: Floats, told: strategies.Told) -> list[Tried]:
     """Every strategy tried, best first, each augmented and rotated.
 
     Args:
@@ -73,7 +62,9 @@ def search(asked: Judged, workload: Floats, profile: Floats, told: Told) -> list
     return sorted(tried, key=lambda each: each.loss)
 
 
-def _plain(asked: Judged, workload: Floats, profile: Floats, told: Told) -> Iterator[tuple[str, Floats]]:
+def _plain(
+    asked: strategies.Judged, workload: Floats, profile: Floats, told: strategies.Told
+) -> Iterator[tuple[str, Floats]]:
     n = asked.cells
     yield "identity", np.eye(n)
     plus = identity_plus(asked, told)
@@ -85,24 +76,24 @@ def _plain(asked: Judged, workload: Floats, profile: Floats, told: Told) -> Iter
     if len(workload) <= _TALL * n:
         yield "workload", workload
     yield "L2 optimum", profile
-    yield "singular values", singular_values(asked)
+    yield "singular values", strategies.singular_values(asked)
     if n > 2:
-        yield "wavelet", haar(n)
-        branching = min(_BRANCHINGS, key=lambda b: asked.loss(hierarchy(n, b)))
-        yield f"hierarchy of {branching}", hierarchy(n, branching)
+        yield "wavelet", strategies.haar(n)
+        branching = min(_BRANCHINGS, key=lambda b: asked.loss(strategies.hierarchy(n, b)))
+        yield f"hierarchy of {branching}", strategies.hierarchy(n, branching)
 
 
-def _improve(asked: Judged, tried: list[Tried]) -> None:
+def _improve(asked: strategies.Judged, tried: list[Tried]) -> None:
     """The last one found, with deficient columns completed and its rows rotated, where that lowers the loss."""
     plain = tried[-1]
     least = min(each.loss for each in tried)
-    best = _lower(plain, _scaled(asked, f"{plain.name}, augmented", augmented(plain.strategy)))
+    best = _lower(plain, _scaled(asked, f"{plain.name}, augmented", strategies.augmented(plain.strategy)))
     if np.isfinite(plain.loss) and len(plain.strategy) <= _TALL * asked.cells:
         small = asked.cells <= _SMALL
         rounds = 100 if small else 15 if plain.loss <= _PROMISING * least else 0
-        turned = rotated(plain.strategy, rounds, starts=3 if small else 1)
-        if sensitivity(turned) < sensitivity(plain.strategy) * (1 - 1e-9):
-            best = _lower(best, _scaled(asked, f"{plain.name}, rotated", augmented(turned)))
+        turned = strategies.rotated(plain.strategy, rounds, starts=3 if small else 1)
+        if strategies.sensitivity(turned) < strategies.sensitivity(plain.strategy) * (1 - 1e-9):
+            best = _lower(best, _scaled(asked, f"{plain.name}, rotated", strategies.augmented(turned)))
     if best is not plain:
         tried.append(best)
 
@@ -111,8 +102,8 @@ def _lower(first: Tried, second: Tried) -> Tried:
     return second if second.loss < first.loss * (1 - 1e-9) else first
 
 
-def _scaled(asked: Judged, name: str, strategy: Floats) -> Tried:
-    return Tried(name, strategy / sensitivity(strategy), asked.loss(strategy))
+def _scaled(asked: strategies.Judged, name: str, strategy: Floats) -> Tried:
+    return Tried(name, strategy / strategies.sensitivity(strategy), asked.loss(strategy))
 
 
 Loss = Callable[[Floats], tuple[float, Floats, Floats]]
@@ -197,7 +188,7 @@ _HEIGHT = 0.45  # of windows at first
 _LARGEST = 1e3  # |Θ|: such a cell's own row is all but left out; beyond, rounding would pass for progress
 
 
-def identity_plus(asked: Judged, told: Told | None = None) -> Floats:
+def identity_plus(asked: strategies.Judged, told: strategies.Told | None = None) -> Floats:
     """The best strategy found of identity plus a few queries, (n + p, n), sensitivity 1."""
     kinds = [windows(asked.cells), _random(asked.cells)]
     more = _MORE[asked.worst] if asked.cells <= _FEW else 1
@@ -227,8 +218,8 @@ def windows(cells: int) -> list[Floats]:
         + [[k, k // 4] for k in counts if k >= 4]
         + [[k, k // 4, k // 16] for k in counts if k >= 16]
     )
-    layers.append([k for k in level_counts(cells, 4)[:-1] if k <= max(cells // 8, 1)])
-    return [_HEIGHT * np.vstack([partition(cells, k) for k in each]) for each in layers if each]
+    layers.append([k for k in strategies.level_counts(cells, 4)[:-1] if k <= max(cells // 8, 1)])
+    return [_HEIGHT * np.vstack([strategies.partition(cells, k) for k in each]) for each in layers if each]
 
 
 def _random(cells: int) -> list[Floats]:
@@ -244,7 +235,13 @@ def _random(cells: int) -> list[Floats]:
 
 
 def _better(
-    asked: Judged, starts: list[Floats], rounds: int, accuracy: float, told: Told | None, *, last: bool = False
+    asked: strategies.Judged,
+    starts: list[Floats],
+    rounds: int,
+    accuracy: float,
+    told: strategies.Told | None,
+    *,
+    last: bool = False,
 ) -> list[tuple[float, Floats]]:
     """What descents from some starts come to, best first; from as many as the work allows."""
     descents: list[tuple[float, Floats]] = []
@@ -260,7 +257,9 @@ def _better(
     return sorted(descents, key=lambda each: each[0])
 
 
-def _improved(asked: Judged, theta: Floats, rounds: int, accuracy: float, last: bool) -> tuple[float, Floats]:
+def _improved(
+    asked: strategies.Judged, theta: Floats, rounds: int, accuracy: float, last: bool
+) -> tuple[float, Floats]:
     """Descent from one start: the loss (before the last stage as the descent has it), and Θ."""
     shape = theta.shape
     unit = float(np.trace(asked.gram)) if asked.slopes is None else asked.loss(np.eye(asked.cells))
@@ -276,7 +275,7 @@ def _improved(asked: Judged, theta: Floats, rounds: int, accuracy: float, last: 
     return asked.loss(strategy_of(theta)) if last else value * unit, theta
 
 
-def _loss(asked: Judged, theta: Floats, sharpness: float) -> tuple[float, Floats, Floats]:
+def _loss(asked: strategies.Judged, theta: Floats, sharpness: float) -> tuple[float, Floats, Floats]:
     """The loss of Θ, its derivative in Θ for given D, (p, n), and that in D, (n,). O(p n²)."""
     d = 1.0 + np.abs(theta).sum(axis=0)
     C: Floats = np.asarray(np.linalg.inv(np.eye(len(theta)) + theta @ theta.T), dtype=np.float64)

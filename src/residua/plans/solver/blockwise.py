@@ -26,17 +26,7 @@ from typing import Any
 import numpy as np
 
 from residua.linalg.arrays import Floats, Integers
-from residua.plans.levels import (
-    AttributeLevels,
-    Block,
-    LevelTable,
-    below,
-    dimensions,
-    functions,
-    places,
-    rank,
-    table_for,
-)
+from residua.plans import levels
 from residua.plans.saddle import Progress
 from residua.plans.solver.orbits import GramTerm, Orbits
 
@@ -92,7 +82,7 @@ class CellWeights:
         slowly: whether the split is held while weights follow.
     """
 
-    def __init__(self, found: Orbits, table: LevelTable | None, *, slowly: bool = False) -> None:
+    def __init__(self, found: Orbits, table: levels.LevelTable | None, *, slowly: bool = False) -> None:
         self.orbits, self.table = found, table
         # Rounds before the split moves, for which it is then held, and in which the loss may rise.
         self.patience, self.every, self.settling = (8, 3, 6) if slowly else (1, 1, 2 if table is None else 7)
@@ -159,39 +149,41 @@ class BlockwiseTotal:
     caution, courage = 0.7, 1.0  # what it is multiplied by where the loss rises, and where it falls
     far = 1.003  # times the best loss: too far
 
-    def __init__(self, axes: Sequence[AttributeLevels], found: Orbits) -> None:
+    def __init__(self, axes: Sequence[levels.AttributeLevels], found: Orbits) -> None:
         self.axes, self.orbits, self.price, self.growth = axes, found, 1.0, self.most_growth
         self.enough = 2**31  # rounds after which a small gap will do
         self.below = {block: self._tilting(block) for block in found.kinds}
         self.states = [self._start(block) for block in found.examples]
         self.terms = [(self._ordered(term), count) for term, count in found.terms]
 
-    def _tilting(self, block: Block) -> list[Block]:
+    def _tilting(self, block: levels.Block) -> list[levels.Block]:
         """The blocks below one that it is tilted by: all; none where they have too many coordinates together."""
-        lower = below(block)[:-1]
-        return lower if sum(dimensions(self.axes, each) for each in lower) <= _MOST_LOWER else []
+        lower = levels.below(block)[:-1]
+        return lower if sum(levels.dimensions(self.axes, each) for each in lower) <= _MOST_LOWER else []
 
-    def _start(self, block: Block) -> BlockState:
-        own = functions(self.axes, block, block)
+    def _start(self, block: levels.Block) -> BlockState:
+        own = levels.functions(self.axes, block, block)
         cells = own.shape[1]
-        lower = np.vstack([np.zeros((0, cells)), *(functions(self.axes, block, each) for each in self.below[block])])
+        lower = np.vstack(
+            [np.zeros((0, cells)), *(levels.functions(self.axes, block, each) for each in self.below[block])]
+        )
         return BlockState(own, lower)
 
-    def _ordered(self, term: GramTerm) -> tuple[list[Block], dict[Block, Integers], Floats]:
+    def _ordered(self, term: GramTerm) -> tuple[list[levels.Block], dict[levels.Block, Integers], Floats]:
         """A term's blocks, where each stands, and its Gram matrix in that order, those with tilts before others."""
-        listed, at, V = below(term.table), self._order(term), term.matrix()
+        listed, at, V = levels.below(term.table), self._order(term), term.matrix()
         return listed, self._spans(listed), term.weight * V[np.ix_(at, at)]
 
     def _order(self, term: GramTerm) -> Integers:
         """Where the coordinates of a term's blocks, one after the other, stand in its table."""
-        return np.concatenate([places(self.axes, term.table, block) for block in below(term.table)])
+        return np.concatenate([levels.places(self.axes, term.table, block) for block in levels.below(term.table)])
 
-    def _spans(self, blocks: Sequence[Block]) -> dict[Block, Integers]:
+    def _spans(self, blocks: Sequence[levels.Block]) -> dict[levels.Block, Integers]:
         """Where each block's coordinates stand, one block after the other."""
-        ends = np.cumsum([0, *(dimensions(self.axes, block) for block in blocks)])
+        ends = np.cumsum([0, *(levels.dimensions(self.axes, block) for block in blocks)])
         return {block: np.arange(ends[k], ends[k + 1]) for k, block in enumerate(blocks)}
 
-    def _state(self, block: Block) -> BlockState:
+    def _state(self, block: levels.Block) -> BlockState:
         return self.states[self.orbits.kinds[block]]
 
     # ---- rounds
@@ -204,7 +196,7 @@ class BlockwiseTotal:
         """
         affordable = int(_MOST_WORK / sum(work_of(state) for state in self.states))
         few = min(limit, max(affordable // 4, _FEWEST // 2))
-        table = table_for(self.axes, list(self.orbits.kinds))
+        table = levels.table_for(self.axes, list(self.orbits.kinds))
         apart = CellWeights(self.orbits, None)
         if table is None:
             return self._play(apart, tolerance, max(few, min(limit, affordable)), progress)
@@ -273,9 +265,9 @@ class BlockwiseTotal:
     def _sweep(self, price: float, *, tilt: bool) -> None:
         """Every block once, the finest first; each hands down what it leaves of queries before those below it look."""
         grams = [V.copy() for (_, _, V), _ in self.terms]
-        heights = sorted({rank(block)[0] for block in self.orbits.examples}, reverse=True)
+        heights = sorted({levels.rank(block)[0] for block in self.orbits.examples}, reverse=True)
         for height in heights:
-            level = [kind for kind, block in enumerate(self.orbits.examples) if rank(block)[0] == height]
+            level = [kind for kind, block in enumerate(self.orbits.examples) if levels.rank(block)[0] == height]
             sums: dict[int, list[Any]] = {kind: [0.0, 0.0] for kind in level}
             for ((listed, spans, _), count), Z in zip(self.terms, grams, strict=True):
                 for block in listed:
@@ -289,19 +281,19 @@ class BlockwiseTotal:
                 self._improve(kind, sums[kind][0] / number, sums[kind][1] / number, price, tilt=tilt)
             for number, ((listed, spans, _), _) in enumerate(self.terms):
                 # Smallest first: what finer blocks left behind stands last, and nobody looks at it again.
-                still = sum(len(spans[block]) for block in listed if rank(block)[0] <= height)
+                still = sum(len(spans[block]) for block in listed if levels.rank(block)[0] <= height)
                 Z = grams[number] = grams[number][:still, :still]
                 for block in listed:
-                    if rank(block)[0] == height and self.below[block] and self._state(block).tilt.any():
+                    if levels.rank(block)[0] == height and self.below[block] and self._state(block).tilt.any():
                         own, lower, T = spans[block], self._lower(block, spans), self._state(block).tilt
                         Z[:, lower] += Z[:, own] @ T
                         Z[lower, :] += T.T @ Z[own, :]
 
-    def _lower(self, block: Block, spans: dict[Block, Integers]) -> Integers:
+    def _lower(self, block: levels.Block, spans: dict[levels.Block, Integers]) -> Integers:
         """Where the coordinates stand that a block is tilted by."""
         return np.concatenate([np.zeros(0, dtype=np.int64), *(spans[each] for each in self.below[block])])
 
-    def _covariance(self, blocks: Sequence[Block]) -> Floats:
+    def _covariance(self, blocks: Sequence[levels.Block]) -> Floats:
         """Σ: the covariance of the coordinates of blocks, smallest first, with all below each."""
         spans = self._spans(blocks)
         size = sum(len(own) for own in spans.values())
