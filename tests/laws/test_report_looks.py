@@ -124,3 +124,64 @@ def test_no_table_is_left_out_silently():
     text = report_html(release)
     assert "residua table DIR sex minute" in text
     assert "One is too large for this page; it says how to get its numbers." in text
+
+
+@cache
+def journeys() -> rs.Release:
+    """From each of 300 places to each: 90,000 counts, of which one is large."""
+    places = rs.Categories([f"p{i}" for i in range(300)])
+    first = places.described({"en": "From", "de": "Von"}, meanings={"p7": {"title": {"en": "Home", "de": "Heim"}}})
+    plan = rs.plan(rs.marginals(rs.Domain({"origin": first, "destination": places}), ways=[2]), rs.ZCDP(1.0))
+    data = pa.table({"origin": ["p7"] * 500 + ["p8"], "destination": ["p3"] * 500 + ["p9"]})
+    return rs.measure(plan, data, ledger=rs.Ledger(Path(mkdtemp()) / "l", rs.ZCDP(1.0)))
+
+
+def test_of_a_table_that_is_too_large_the_largest_counts_are_shown():
+    """As `top` lists them: ten of 90,000, with ranks and intervals that allow for the choice; and how to get all."""
+    release = journeys()
+    top = release.top(["origin", "destination"])
+    (listed,) = every_table(release)
+    told = re.findall(r'<th scope="row">(.*?)</th>.*?<td>(.*?)</td>', str(listed.drawn))
+    labels = [{"p7": "Home"}.get(each, each) for each in top["origin"]]
+    places = zip(labels, *(top[name] for name in ("destination", "rank_lower", "rank_upper")), strict=True)
+    assert [where for where, _ in told] == [f"{a} × {b} (rank {low:,} to {high:,})" for a, b, low, high in places]
+    assert told[0][0] == "Home × p3 (rank 1 to 1)"
+    numbers = [float(re.sub(r"[^\d.−]", "", each).replace("−", "-")) for _, each in told]
+    assert numbers == pytest.approx(top["estimate"], abs=0.5 + 1e-9)
+    reach = float(re.search(r"each number ± ([\d.]+)\.", str(listed.drawn))[1])
+    assert reach == pytest.approx(top["upper"][0] - top["estimate"][0], rel=0.05)
+    assert reach > 4 * release.table(["origin", "destination"])["stddev"][0], "and not 1.96 standard errors"
+    text = report_html(release)
+    assert (
+        "The 10 largest of 90,000 counts. Intervals and ranks allow for the choice, in which noise had a part." in text
+    )
+    assert "This table has 90,000 numbers, too many to be written out here." in text
+    assert "<code>residua tables DIR --out TABLES</code>" in text
+
+
+def test_the_largest_counts_of_a_projection_have_neither_ranks_nor_intervals():
+    drawn = str(every_table(rs.project(journeys()))[0].drawn)
+    assert "The 10 largest of 90,000 counts." in drawn
+    assert '<th scope="row">Home × p3</th>' in drawn
+    assert not re.search("rank|interval|reach", drawn)
+    assert "rank_lower" not in rs.project(journeys()).top(["origin", "destination"]).columns
+
+
+def test_the_largest_counts_are_told_in_the_language_of_the_page():
+    for language, words in {
+        "de": ("Heim × p3 (Rang 1 bis 1)", "Die 10 größten von 90.000 Anzahlen.", "Von × destination"),
+        "fr": ("Home × p3 (rang 1 à 1)", "Les 10 plus grands effectifs sur 90\u202f000."),
+    }.items():
+        text = report_html(journeys(), language=language)
+        assert not [each for each in words if each not in text]
+
+
+def test_of_running_sums_the_largest_are_not_listed_as_if_they_were_counts():
+    domain = rs.Domain({"sex": ["F", "M"], "minute": rs.Integers(0, 2099)})
+    asked = rs.prefixes(domain, "minute", by=["sex"]) + rs.marginals(domain, [["sex", "minute"]])
+    data = pa.table({"sex": ["F"] * 9, "minute": [3] * 9})
+    release = rs.measure(rs.plan(asked, rs.ZCDP(0.5)), data, ledger=rs.Ledger(Path(mkdtemp()) / "l", rs.ZCDP(0.5)))
+    sums, counts = sorted(every_table(release), key=lambda one: one.title.count("prefixes"), reverse=True)
+    assert (sums.size, counts.size) == (4200, 4200)
+    assert "The 10 largest of 4,200 counts." not in str(sums.drawn)
+    assert "The 10 largest of 4,200 counts." in str(counts.drawn)

@@ -230,7 +230,7 @@ def top(question: Question, attributes: By, k: int) -> Quoted:
         in_top, order = _probabilities(flat, joint, chosen)
         places = {"rank_lower": low[chosen].tolist(), "rank_upper": high[chosen].tolist(), "in_top": in_top.tolist()}
         remarks.append(say("probability of this order: {order:.2f}", order=order))
-    elif count > _MOST_CELLS:
+    elif count > _MOST_CELLS and not answering.note:  # which says that there are no errors
         low, high = wide_rank_intervals(flat, counts.stddev.ravel(), chosen, listed_too)
         places = {"rank_lower": low.tolist(), "rank_upper": high.tolist()}
         remarks.append(say("ranks among {n} counts, as if any two erred together as badly as they can", n=count))

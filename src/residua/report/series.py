@@ -123,13 +123,15 @@ def _between(low: float, high: float) -> str:
 
 def series_of(table: Any, names: Sequence[str], labels: Sequence[Sequence[str]]) -> Series:
     """The numbers of a published table (or a projection's), one axis per attribute."""
-    shape, columns = table.estimates.shape, table.columns
+    columns = table.columns
     along = tuple(names), tuple(tuple(each) for each in labels)
+    shape = tuple(map(len, along[1]))
+    estimates = np.reshape(columns["estimate"], shape)
     if "stddev" not in columns:  # a projection or estimates: there are no flags
-        whole = bool(np.nanmax(np.abs(table.estimates), initial=0.0) >= _LARGE)
-        return Series(*along, table.estimates, table.lower, table.upper, whole=whole)
+        whole = bool(np.nanmax(np.abs(estimates), initial=0.0) >= _LARGE)
+        return Series(*along, estimates, table.lower, table.upper, whole=whole)
     lower, upper = (np.reshape(columns[name], shape) for name in ("lower", "upper"))
     bare = bool(np.isnan(lower).all())
     flags = np.reshape(grades(columns["estimate"], columns["stddev"], doubtful=table.doubtful), shape)
     whole = bool(np.min(columns["stddev"], initial=np.inf) >= _COARSE)
-    return Series(*along, table.estimates, None if bare else lower, None if bare else upper, flags, whole)
+    return Series(*along, estimates, None if bare else lower, None if bare else upper, flags, whole)

@@ -6,7 +6,7 @@ import base64
 import shlex
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -14,10 +14,12 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from residua.domain.words import title_in_words, title_of
+from residua.errors import PlanError
 from residua.language import say
 from residua.report.charts import draw_bars, draw_heat
-from residua.report.pictures import heading_of, table_series
-from residua.report.series import Series
+from residua.report.pictures import every_interval, heading_of, table_series
+from residua.report.series import Series, series_of
 from residua.report.svg import figure
 
 LISTED = 600  # tables that are named
@@ -25,6 +27,7 @@ _BARS = 20  # values of one attribute that are drawn
 _CELLS = 1_000  # numbers of a table that is written out
 _PAGE = 14_000  # numbers of all tables that are written out: about 300 kB
 _LARGEST = 2**16  # cells of a table that is made to be drawn
+_LEAST, _COMPARED = 4096, 4_000_000  # cells beyond which the largest of a table are shown, and of all such tables
 _TEAL = bytes((31, 138, 156))  # to be seen on light and on dark paper
 
 
@@ -53,13 +56,36 @@ class Listed:
 
 def every_table(published: Any) -> list[Listed]:
     """The tables of a release or a projection that a report names, each with its numbers or how to get them."""
-    room, rows = _PAGE, []
+    room, compared, rows = _PAGE, _COMPARED, []
     for names, size, make in islice(_tables(published), LISTED):
         table = make() if size <= _LARGEST else None
         shown = table is not None and size <= min(room, _CELLS)
         room -= size if shown else 0
-        rows.append(_listed(published, names, size, table, shown=shown))
+        listed = _listed(published, names, size, table, shown=shown)
+        by_value = table is None or table.title in ("", " × ".join(names))  # not running sums, or groups of a level
+        if by_value and _LEAST < size <= compared:
+            compared -= max(size, _LARGEST)  # a page of many tables stays short
+            listed = replace(listed, drawn=(listed.drawn or Markup()) + _largest(published, names, listed))
+        rows.append(listed)
     return rows
+
+
+def _largest(published: Any, names: Sequence[str], listed: Listed) -> Markup:
+    """The largest counts of a table as bars, with ranks and intervals that allow for the choice; or nothing."""
+    try:
+        top = published.top(names)
+    except PlanError:  # an amount, of which there are sums; or an attribute that is called like a column
+        return Markup()
+    said = say("The {few} largest of {all} counts.", few=len(top), all=listed.size)
+    attributes = [published.domain[name] for name in names]
+    places = [" × ".join(map(title_of, attributes, cell)) for cell in zip(*(top[name] for name in names), strict=True)]
+    if top.confidence is not None:
+        ends = zip(places, top["rank_lower"], top["rank_upper"], strict=True)
+        places = [say("{place} (rank {low} to {high})", place=place, low=low, high=high) for place, low, high in ends]
+        said += " " + say("Intervals and ranks allow for the choice, in which noise had a part.")
+    series = series_of(top, ("",), (places,))
+    said += "" if series.every is None else f" {every_interval(series.every)}"
+    return Markup("<p>{}</p>").format(said) + draw_bars(series, listed.title)
 
 
 def _tables(published: Any) -> Iterator[tuple[tuple[str, ...], int, Any]]:
@@ -80,7 +106,7 @@ def _tables(published: Any) -> Iterator[tuple[tuple[str, ...], int, Any]]:
 def _listed(published: Any, names: tuple[str, ...], size: int, table: Any, *, shown: bool) -> Listed:
     command = f"residua table DIR {shlex.join(names)}".rstrip()
     if table is None:
-        return Listed(" × ".join(names), size, "", None, command, whole=False)
+        return Listed(title_in_words(published.domain, " × ".join(names)), size, "", None, command, whole=False)
     title, series = heading_of(table), table_series(table)
     note = "" if series.every is None else f"± {figure(series.every)}"
     flags = None if series.grades is None else int(np.sum(series.grades == 0))
