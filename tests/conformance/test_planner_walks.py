@@ -269,6 +269,20 @@ def test_tables_are_ordered_by_dragging(page: Page) -> None:
     assert toml(page)["workload"] == [{"max_cells": 5}, {"ways": [0, 1, 2]}]
 
 
+def test_tables_that_are_chosen_one_by_one(page: Page) -> None:
+    """Until one is chosen the picture says that a table is missing, not a column; of one number there is no picture."""
+    step(page, "tables")
+    page.get_by_label("How many people?").fill("20.000")
+    expect(page.locator(".preview figure")).to_be_visible()
+    for _ in range(page.locator("#tables > li").count() - 1):
+        page.locator("#tables > li").last.get_by_role("button", name="Remove", exact=True).click()
+        planned(page)
+    page.locator("#tables > li").get_by_label("What", exact=True).select_option("sets")
+    expect(page.locator("#problem")).to_contain_text("Add a table")
+    page.get_by_role("button", name="Add a table").click()
+    expect(page.locator(".preview")).to_contain_text("One number needs no picture")
+
+
 def last_year(folder: Path) -> Path:
     domain = rs.Domain({"age": rs.Integers(0, 12), "sex": ["F", "M"], "town": ["A", "B"]})
     data = pa.table({"age": [1, 2, 2, 5, 9] * 4000, "sex": ["F", "M", "M", "M", "M"] * 4000, "town": ["A"] * 20000})
@@ -393,6 +407,11 @@ def test_headers_of_every_format_are_read_in_the_browser(page: Page, tab) -> Non
     assert 'title = "Gender"' in settings
     assert '"2" = "Female"' in settings
     assert list(columns("a.csv", b'\xef\xbb\xbf"a;b";c\nAlice;2\n')) == ["a;b", "c"]
+    assert list(columns("a.csv", "Größe;€\nAlice;2\n".encode("cp1252"))) == ["Größe", "€"], (
+        "as Excel writes it in Germany"
+    )
+    step(page, "publish")
+    expect(page.locator("#places")).to_contain_text('delimiter = ";"\nencoding = "cp1252"')
     page.get_by_role("button", name="New").click()
     page.get_by_role("button", name="Go on without it").click()
     for name, content in (("a.parquet", b"PAR1 no"), ("a.sav", b"$FL2"), ("a.xlsx", b"PK"), ("a.doc", b"x")):

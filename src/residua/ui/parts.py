@@ -170,7 +170,7 @@ def _attribute(where: str, text: object) -> str:
 
 def _sets(where: str, given: Any) -> list[list[str]]:
     if not isinstance(given, list) or not given:
-        raise SpecError("no table is listed; add one, or remove the entry.")
+        raise SpecError("no table is chosen yet; add one.")
     return [typed.texts("a table", one) for one in given]
 
 

@@ -40,7 +40,7 @@ function Protected({ work, edit, person }) {
   return html`<div class="question"><${Radios} question="Who is protected?" value=${chosen} told=${unit} options=${[
       ["one", "Each person; everybody has one record"],
       ["many", "Each person; some have several records"],
-      ["replace", "What each record says, not that it is there"],
+      ["replace", "What each record says, not that it exists"],
     ]} />${chosen === "many" && many}</div>`;
 }
 

@@ -12,7 +12,7 @@ const refuse = (words) => {
 };
 
 // → { columns: [{ name, type: "text" | "whole" | "number" | "date" | "truth" | "", values?: [[value, label]], title?: "" }],
-//     mark: what separates the columns of text }
+//     mark: what separates the columns of text, encoding: of text that is not UTF-8 }
 export async function columnsOf(file) {
   const ending = file.name.toLowerCase().split(".").pop();
   const read = { csv, tsv: csv, txt: csv, parquet, xlsx, xlsm: xlsx, sav, zsav: sav }[ending];
@@ -25,7 +25,7 @@ export async function columnsOf(file) {
     refuse(`The header of ${file.name} cannot be read. Paste the names of its columns instead.`);
   }
   const named = columns.filter((one) => one.name.trim());
-  return named.length ? { columns: named, mark: columns.mark } : refuse(`${file.name} has no names of columns in its header. Paste them instead.`);
+  return named.length ? { columns: named, mark: columns.mark, encoding: columns.encoding } : refuse(`${file.name} has no names of columns in its header. Paste them instead.`);
 }
 
 // Names as people paste them: one per line, or one line as it stands at the top of a file.
@@ -40,11 +40,22 @@ async function bytes(file, from, to) {
 }
 
 async function csv(file) {
-  const first = new TextDecoder().decode(await bytes(file, 0, Math.min(FIRST, file.size)));
+  const raw = await bytes(file, 0, Math.min(FIRST, file.size));
+  const letters = new TextDecoder("windows-1252").decode(raw); // one for each byte
   let end = 0;
-  for (let quoted = false; end < first.length && (quoted || !"\r\n".includes(first[end])); end += 1) if (first[end] === '"') quoted = !quoted;
-  const line = first.slice(0, end);
-  return Object.assign(splitLine(line).map((name) => ({ name, type: "" })), { mark: markOf(line) });
+  for (let quoted = false; end < letters.length && (quoted || !"\r\n".includes(letters[end])); end += 1) if (letters[end] === '"') quoted = !quoted;
+  const utf8 = utf8Of(raw.slice(0, end));
+  const line = utf8 ?? letters.slice(0, end);
+  return Object.assign(splitLine(line).map((name) => ({ name, type: "" })), { mark: markOf(line), encoding: utf8 === null ? "cp1252" : "" });
+}
+
+// Null where it is not UTF-8: spreadsheets of Western Europe write their own code page.
+function utf8Of(raw) {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(raw);
+  } catch {
+    return null;
+  }
 }
 
 function markOf(line) {

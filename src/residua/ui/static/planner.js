@@ -128,8 +128,8 @@ const demo = () => replacing(() => start("demo"));
 async function read(file) {
   if (/\.(toml|json)$/i.test(file.name)) return replacing(() => open(file));
   try {
-    const { columns, mark } = await columnsOf(file);
-    state.source = { name: file.name, mark }; // for what is downloaded; no server is told
+    const { columns, mark, encoding } = await columnsOf(file);
+    state.source = { name: file.name, mark, encoding }; // for what is downloaded; no server is told
     return declare(columns, `${plural(columns.length, "column")} of ${file.name}: only the header was read.`, file.name);
   } catch (problem) {
     if (!(problem instanceof HeaderError)) throw problem;
@@ -160,7 +160,7 @@ function restore(text, status = "Opened the page as it was kept.") {
   }
   const { form } = page;
   if (page.kind !== "residua draft" || !Array.isArray(form?.attributes) || !Array.isArray(form.tables) || !form.privacy || !form.objective)
-    return say("This file is neither a specification nor a page that was kept.", "error");
+    return say("This file is neither a specification nor a page that was kept. To open a release, start residua ui with its folder.", "error");
   edit((work) => Object.assign(work, { form, view: { ...view(), ...page.view } }));
   const kept = (page.kept ?? []).slice(0, MOST_KEPT).map((one) => ({ ...one, document: state.document, changes: [] }));
   set({ status, kept, labels: kept.length, alert: null, step: form.attributes.length ? "tables" : "columns" });
@@ -257,7 +257,7 @@ function ended(answer) {
   if (answer.gone) return draw();
   if (answer.slow) return note(html`<p>There is no plan within ${answer.slow} seconds. Ask for less, or <${Button} kind="quiet" told=${() => (set({ patient: true }), ask())} words="let it run for up to five minutes" /></p>`, "warn");
   if (answer.error) return Object.assign(state, { old: true }), note(html`<p>${answer.error}</p>`, "warn");
-  if (answer.nothing) return Object.assign(state, { last: null, old: false }), note(html`<p>${state.problems.length ? "Finish one column, and the picture appears here." : "Add a table, and the picture appears here."}</p>`);
+  if (answer.nothing) return Object.assign(state, { last: null, old: false }), note(html`<p>${state.problems.some(([kind]) => kind === "attributes") ? "Finish one column, and the picture appears here." : "Add a table, and the picture appears here."}</p>`);
   for (const one of state.kept) one.changes = changes(one.form, state.work.form);
   return set({ last: answer, old: false, problem: null });
 }

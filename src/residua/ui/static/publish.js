@@ -6,12 +6,12 @@ import { number, shortened, significant, upward } from "./words.js";
 // Where the data and the ledger are, as the end of a specification that does not say it. The server is not told.
 export function places({ sections, source, work, last }) {
   if (sections.includes("source")) return "";
-  const { name, mark = "," } = source ?? { name: "data.csv" };
+  const { name, mark = ",", encoding } = source ?? { name: "data.csv" };
   const text = JSON.stringify;
   const { pure, rho } = last?.amounts ?? {};
   const most = work.form.privacy.by === "budget" || !(pure ?? rho) ? "" : pure ? `epsilon = ${upward(pure)}\n` : `rho = ${upward(rho)}\n`;
   const ledger = `\n[ledger]\npath = ${text(`${name.replace(/\.\w+$/, "")}.ledger`)}\n${most}`;
-  return `\n[source]\npath = ${text(name)}\n${mark === "," ? "" : `delimiter = ${text(mark)}\n`}${sections.includes("ledger") ? "" : ledger}`;
+  return `\n[source]\npath = ${text(name)}\n${mark === "," ? "" : `delimiter = ${text(mark)}\n`}${encoding ? `encoding = ${text(encoding)}\n` : ""}${sections.includes("ledger") ? "" : ledger}`;
 }
 
 export function Publish({ name, saves, saved, lines, save, download, report, notebook, page, link, keep, kept, last, remove, full, copied }) {

@@ -26,7 +26,7 @@ function Preview({ work, edit, last, published }) {
   const people = html`<${Text} label="How many people?" id="people" inputmode="numeric" placeholder="about 20,000" value=${view.people} told=${(value) => edit((all) => void (all.view.people = value), "people")} />`;
   const known = html`<${Public} work=${work} edit=${edit} names=${preview?.names ?? []} published=${published} />`;
   if (!preview)
-    return html`<div class="preview empty"><p class="asked">How would it look?</p>${people}${known}<p class="hint">${view.people ? "This table is too large for a picture, or the plan does not answer it; choose another below." : "A rough number from public knowledge draws the tables with their error bars. It is never taken from the data."}</p></div>`;
+    return html`<div class="preview empty"><p class="asked">How would it look?</p>${people}${known}<p class="hint">${view.people ? (last.numbers === 1 ? "One number needs no picture; its error is below." : "This table is too large for a picture, or the plan does not answer it; choose another below.") : "A rough number from public knowledge draws the tables with their error bars. It is never taken from the data."}</p></div>`;
   const tables = last.rows.filter((row) => row.names).map((row) => [JSON.stringify(row.names), shortened(row.title, 60)]);
   const now = JSON.stringify(preview.names);
   if (!tables.some(([key]) => key === now)) tables.unshift([now, preview.title]);

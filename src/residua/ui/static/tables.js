@@ -108,7 +108,7 @@ function Chips({ names, form, told, label }) {
   const left = known.filter((name) => !names.includes(name));
   return html`<div class="chips">
     ${names.map((name) => html`<span class=${known.includes(name) ? "chip" : "chip lost"}>${shortened(name, 40)}<${Button} kind="close" aria-label=${`Remove ${name} from ${label}`} words="×" told=${() => told(names.filter((each) => each !== name))} /></span>`)}
-    <select aria-label=${`Add a column to ${label}`} value="" onChange=${(e) => (e.target.value && told([...names, e.target.value]), (e.target.value = ""))}><option value="">add …</option>${left.map((name) => html`<option value=${name}>${shortened(name, 60)}</option>`)}</select>
+    <select aria-label=${`Add a column to ${label}`} value="" onChange=${(e) => (e.target.value && told([...names, e.target.value]), (e.target.value = ""))}><option value="">add a column …</option>${left.map((name) => html`<option value=${name}>${shortened(name, 60)}</option>`)}</select>
   </div>`;
 }
 
