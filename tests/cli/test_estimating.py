@@ -95,7 +95,11 @@ def test_a_session_and_a_pool_are_estimated(tmp_path):
     for name in ("one", "two"):
         assert "nothing was spent" in shown(folder, "estimate", name, "--out", f"{name}-estimates")
     first, second = (rs.Release.load(folder / name) for name in ("one", "two"))
-    rs.pooled([first, second]).save(folder / "pool")
+    with pytest.raises(rs.ResiduaError, match="given twice"):  # what a session releases holds what it released before
+        rs.pooled([first, second])
+    plan = rs.plan(rs.marginals(second.domain, ways=[1]), rs.ZCDP(0.1))
+    own = rs.measure(plan, folder / "people.csv", ledger=rs.Ledger(folder / "people.ledger"))
+    rs.pooled([second, own]).save(folder / "pool")
     shown(folder, "estimate", "pool", "--out", "pool-estimates")
     assert rs.Estimated.load(folder / "pool-estimates").total > 0
 

@@ -223,7 +223,6 @@ def test_the_verifier_refuses_what_was_altered(tmp_path):
         (lambda w: rs.plan(w, targets={"nope": 1.0}), "names 'nope', which the workload does not ask for"),
         (lambda w: rs.plan(w, targets="many"), "not a number"),
         (lambda w: rs.plan(w, rs.ZCDP(0.5), form=rs.Matrix(refined=True)), "refined"),
-        (lambda w: rs.plan(w, rs.PureDP(1.0), minimise=rs.PNormVariance(2)), "not for pure DP"),
         (lambda w: rs.plan(w, rs.ZCDP(0.5), tolerance=0.0), "tolerance"),
         (lambda w: rs.plan(rs.explicit(w.domain, np.zeros((2, 6))), rs.ZCDP(0.5)), "zero"),
         (lambda w: rs.plan(w, rs.ZCDP(0.5)).variances(prefix(7)), "different domains"),

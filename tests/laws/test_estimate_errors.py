@@ -6,13 +6,13 @@ from itertools import combinations
 import numpy as np
 import pyarrow as pa
 import pytest
-from residua.linalg.modes import centred
 
 import residua as rs
 from residua.estimation.fit import absorbed_shares, fitted
 from residua.estimation.mixture import Mixture, Pairs, Values
 from residua.estimation.observed import Observed, Public, Supposed, observed_of, simulated
 from residua.estimation.shrinkage import pooled_prior, shrunk
+from residua.linalg.arrays import centred
 from tests.laws.estimations import SIZES, domain_of_four, measured, records, released, subsets, truth
 
 DATA = records(np.random.default_rng(1))

@@ -52,7 +52,7 @@ def print_side_by_side(first: Path, second: Path, *, as_json: bool, everything: 
         print_json({"plans": promised, "tables": rows})
         return
     facts = [["plan", *map(str, paths)]]
-    facts += [[title, *(promises(p)[title] for p in plans)] for title in ("guarantee", "protects", "objective", "gap")]
+    facts += [[title, *(promises(p)[title] for p in plans)] for title in ("guarantee", "hides", "objective", "gap")]
     out.print(PlainTable(["", "A", "B"], [], facts))
     for sentence in changes(*plans):
         out.print(sentence)

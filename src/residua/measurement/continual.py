@@ -25,7 +25,15 @@ from residua.errors import FileError, LedgerError, LedgerMovedError, PlanError, 
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.path import OrderedNoise
 from residua.machine import csr_array
-from residua.measurement import continual_folder
+from residua.measurement.continual_folder import (
+    ContinualFolder,
+    ContinualStanding,
+    claimed,
+    paid,
+    plan_mark,
+    require_same_data,
+    standing,
+)
 from residua.measurement.job import checked_data, require_agreement, told_of_debit
 from residua.measurement.ledger import Ledger
 from residua.noise.correlated import begun, rounded_so_far
@@ -74,7 +82,7 @@ class Continual:
 
     def __init__(self, folder: str | Path, *, ledger: Ledger | str | Path, plan: Plan | None = None) -> None:
         require_locks()
-        self._folder = continual_folder.ContinualFolder(Path(folder))
+        self._folder = ContinualFolder(Path(folder))
         self._ledger = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
         if plan is not None:
             self._begin(plan)
@@ -86,8 +94,8 @@ class Continual:
         if kept.correlated is None:
             raise FileError(f"the plan in {str(folder)!r} is not along one axis; it is not the one that was paid for.")
         self._plan: Any = kept
-        self._mark = continual_folder.plan_mark(kept)
-        continual_folder.standing(self._folder, self._ledger, self._mark)
+        self._mark = plan_mark(kept)
+        standing(self._folder, self._ledger, self._mark)
 
     # ---- what people are shown
 
@@ -166,7 +174,7 @@ class Continual:
             PlanError: the horizon is reached, or `period` is not the next one. Nothing is read.
         """
         with self._folder.held():
-            at = continual_folder.standing(self._folder, self._ledger, self._mark)
+            at = standing(self._folder, self._ledger, self._mark)
             k = len(at.sums)
             if k >= self.horizon:
                 raise PlanError(f"all {self.horizon} periods of the plan were released; plan for what comes after.")
@@ -178,7 +186,7 @@ class Continual:
         row = csr_array((np.ones(1), ([0], [k])), shape=(1, self.horizon))
         return self._estimate(row, confidence)
 
-    def _released(self, data: Source, at: continual_folder.ContinualStanding) -> int:
+    def _released(self, data: Source, at: ContinualStanding) -> int:
         """The released running sum of the next period. The true count ends here."""
         measurements, plan, k = self._plan.compile(), self._plan, len(at.sums)
         require_agreement(data.options, plan.unit, plan.domain)
@@ -198,17 +206,17 @@ class Continual:
         finally:
             checked.forget()
 
-    def _begun(self, at: continual_folder.ContinualStanding, fingerprint: str) -> continual_folder.ContinualStanding:
+    def _begun(self, at: ContinualStanding, fingerprint: str) -> ContinualStanding:
         """The next period, begun in the ledger with noise that is drawn to its last bit, or taken up again."""
         if at.is_begun:
-            continual_folder.require_same_data(self._ledger, at, fingerprint)
+            require_same_data(self._ledger, at, fingerprint)
             self._ledger.confirm()
         while not at.is_begun:
             _, drawn = rounded_so_far(_forward(self._plan), _grid(self._plan), at.drawn.extended())
             try:
-                return continual_folder.claimed(self._folder, self._ledger, drawn, at, fingerprint)
+                return claimed(self._folder, self._ledger, drawn, at, fingerprint)
             except LedgerMovedError:
-                at = continual_folder.standing(self._folder, self._ledger, self._mark)
+                at = standing(self._folder, self._ledger, self._mark)
         return at
 
     # ---- the folder
@@ -238,7 +246,7 @@ class Continual:
             elif self._folder.plan().to_body() != plan.to_body():
                 where = str(self._folder.path)
                 raise FileError(f"{where!r} holds another continual release; choose another folder.")
-            continual_folder.paid(self._folder, self._ledger, plan, cost, measurements.currency)
+            paid(self._folder, self._ledger, plan, cost, measurements.currency)
 
     @property
     def _labels(self) -> tuple[Label, ...]:

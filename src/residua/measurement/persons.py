@@ -16,8 +16,16 @@ from residua.domain import Domain
 from residua.errors import PrivacyError
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Layout, closure, layout_of
-from residua.measurement import job
-from residua.measurement.job import Progress
+from residua.measurement.job import (
+    Progress,
+    account_of,
+    checked_data,
+    paying,
+    require_agreement,
+    step_of,
+    told_of_debit,
+    without_records,
+)
 from residua.measurement.ledger import Ledger
 from residua.measurement.ledger_entries import allowance, currency_of
 from residua.noise import rounded_laplace, rounded_normal
@@ -180,21 +188,21 @@ def records_per_person(
     if isinstance(most, bool) or not isinstance(most, int) or not 1 <= most < MOST_TOLD:
         raise PrivacyError(f"most={most!r} is not a whole number from 1 to {MOST_TOLD - 1:,}; say 1024, for example.")
     aside = aside_within(budget, 1)
-    account = job.account_of(ledger, _ANY)
+    account = account_of(ledger, _ANY)
     data = source_of(source)
-    job.require_agreement(data.options, _ANY, domain)
+    require_agreement(data.options, _ANY, domain)
     bound, total = _any_bound(domain), _total(domain)
-    pay = job.paying(account, aside.cost, purpose, data, aside.noise.currency)
+    pay = paying(account, aside.cost, purpose, data, aside.noise.currency)
     with data.snapshot() as still:
-        checked = job.checked_data(still, domain, progress=progress, bound=bound)
+        checked = checked_data(still, domain, progress=progress, bound=bound)
         try:
             entry, _ = pay(checked.fingerprint)
 
             def work() -> Integers:
-                held = _loss(checked.count(total, job.step_of("counting", progress), bound, parts=domain.parts)).held
+                held = _loss(checked.count(total, step_of("counting", progress), bound, parts=domain.parts)).held
                 return aside.noisy(np.add.reduceat(held, _lows(most)))
 
-            counts = job.told_of_debit(work, entry)
+            counts = told_of_debit(work, entry)
         finally:
             checked.forget()
     return RecordsPerPerson(_lows(most), counts, aside, entry.sequence, entry.digest)
@@ -215,9 +223,9 @@ def show_records_per_person(
         progress: called with the step, how much is done, and of how much if known.
     """
     data = source_of(source)
-    job.require_agreement(data.options, _ANY, domain)
-    step, bound = job.step_of("reading", progress), _any_bound(domain)
-    notice(job.without_records(lambda: _loss(data.count(domain, _total(domain), step, bound))))
+    require_agreement(data.options, _ANY, domain)
+    step, bound = step_of("reading", progress), _any_bound(domain)
+    notice(without_records(lambda: _loss(data.count(domain, _total(domain), step, bound))))
 
 
 def _any_bound(domain: Domain) -> PersonBound:

@@ -72,7 +72,8 @@ class Search:
         self.mark, self.waited = np.inf, 0
         self.problem = gram, gram
         self.gram = self._projected(gram)
-        self.rank = _rank(self.gram, gram.trace())
+        self.space = _row_space(self.gram, gram.trace())
+        self.rank = int(self.space.shape[1])
 
     def strategy(self) -> RealStrategy:
         """The best for the present weights; its heaviest columns scaled to one norm, if that is better."""
@@ -160,35 +161,38 @@ class Search:
     def _response(self) -> tuple[Floats, Floats, float]:
         """R with columns of average norm 1, its inverse F up to a factor √T, and T, for the present q and v."""
         values = self.basis - (self.basis @ self.v)[:, None]  # e_j − v
-        R, G, T = _best_rows(values, self.q, self.gram, self.rank)
+        R, G, T = _best_rows(values, self.q, self.gram, self.space)
         return R, self.basis.T @ G, T
 
 
-def _best_rows(values: Floats, q: Floats, gram: Floats, rank: int) -> tuple[Floats, Floats, float]:
+def _best_rows(values: Floats, q: Floats, gram: Floats, space: Floats) -> tuple[Floats, Floats, float]:
     """R with columns of average norm 1, its inverse up to a factor √T in the basis of the values, and T."""
     C = np.linalg.cholesky((values * q) @ values.T)
-    energies, U = np.linalg.eigh(C.T @ gram @ C)
-    energies, U = np.maximum(energies[-rank:], _FAINT * energies[-1]), U[:, -rank:]
+    # Inside the space of what is asked: what hardly matters there is not to be mistaken for what is not asked at all.
+    Q = np.linalg.qr(C.T @ space)[0] if space.shape[1] < len(space) else np.eye(len(space))
+    energies, U = np.linalg.eigh((C @ Q).T @ gram @ (C @ Q))
+    energies, U = np.maximum(energies, _FAINT * energies[-1]), Q @ U
     T = float(np.sqrt(energies).sum())
     quarter = energies**0.25
     return (quarter[:, None] * U.T) @ linalg.solve_triangular(C, values, lower=True) / np.sqrt(T), C @ (U / quarter), T
 
 
-def _rank(gram: Floats, trace: float) -> int:
-    """How many eigenvalues of a Gram matrix count, beside the trace of the one it is part of."""
-    return int((np.linalg.eigvalsh(gram) > _SMALLEST * trace).sum())
+def _row_space(gram: Floats, trace: float) -> Floats:
+    """The eigenvectors of a Gram matrix that count beside the trace of the one it is part of, (n − 1, rank)."""
+    values, vectors = np.linalg.eigh(gram)
+    return np.asarray(vectors[:, values > _SMALLEST * trace])
 
 
 def best_cells(rest: Floats, spread: Floats, start: Floats) -> Floats:
     """The weights on values that prove the most about every strategy with this spread, (n,), beginning with some."""
     basis = contrasts(len(rest))
     gram, values = basis @ rest @ basis.T, basis - (basis @ spread)[:, None]
-    rank = _rank(gram, rest.trace())
-    if not rank:
+    space = _row_space(gram, rest.trace())
+    if not space.size:
         return start
 
     def answer(q: Floats) -> Answer:
-        R, _, T = _best_rows(values, q, gram, rank)
+        R, _, T = _best_rows(values, q, gram, space)
         norms = (R**2).sum(axis=0)
         return Answer(T * T, T * T * float(norms.max()), norms)
 
