@@ -70,7 +70,7 @@ class SetFamily:
         return tuple(keys)
 
     def find(self, rows: Rows) -> Integers:
-        """Integers of these sets (all of one size, every row increasing), −1 for a set not in the family."""
+        """Numbers of these sets (all of one size, every row increasing), −1 for a set not in the family."""
         size = rows.shape[1]
         if size >= len(self.levels):
             return np.full(len(rows), -1, dtype=np.int64)

@@ -25,9 +25,8 @@ if TYPE_CHECKING:
     from residua.source.records import Records
 
 Progress = Callable[[int, int | None], None]  # rows read so far, about how many there are
-Coded = tuple[
-    accumulate.Columns, accumulate.Weights, Any
-]  # a column of codes per attribute, how many records each row is, whose they are
+# A column of codes per attribute, how many records each row is, whose they are.
+Coded = tuple[accumulate.Columns, accumulate.Weights, Any]
 _LEAST_ROWS, _MOST_ROWS = 1 << 16, 1 << 20
 _CODE_BYTES = 1 << 26
 
