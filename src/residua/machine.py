@@ -1,4 +1,4 @@
-"""What the machine has: processors, threads, compiled loops, SciPy, free memory; and answers that are remembered."""
+"""What the machine has: processors, threads, compiled loops, large libraries, free memory; answers remembered."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-# SciPy is loaded when first used: whoever only reads tables does not wait for it.
+# What takes long to load is loaded when first used: whoever only reads tables waits for none of it.
 if TYPE_CHECKING:
+    import duckdb as duckdb
+    import pyarrow as pyarrow
+    from pyarrow import compute as compute
     from scipy import linalg as linalg
     from scipy.sparse import (
         block_array as block_array,
@@ -25,13 +28,16 @@ if TYPE_CHECKING:
 else:
 
     class _OnDemand:
-        """A module that is imported when one of its names is first asked for."""
+        """A module that is imported when one of its names, or a module in it, is first asked for."""
 
         def __init__(self, name: str) -> None:
             self._module = name
 
         def __getattr__(self, name: str) -> Any:
-            value = getattr(import_module(self._module), name)
+            if name.startswith("__"):  # which tools ask of everything
+                raise AttributeError(name)
+            module = import_module(self._module)
+            value = getattr(module, name) if hasattr(module, name) else import_module(f"{self._module}.{name}")
             setattr(self, name, value)
             return value
 
@@ -39,6 +45,7 @@ else:
             """What makes an array of this module."""
             return lambda *args, **options: getattr(self, name)(*args, **options)
 
+    duckdb, pyarrow, compute = map(_OnDemand, ("duckdb", "pyarrow", "pyarrow.compute"))
     linalg, _sparse = _OnDemand("scipy.linalg"), _OnDemand("scipy.sparse")
     _makers = ("block_array", "coo_array", "csr_array", "eye_array", "kron", "vstack")
     block_array, coo_array, csr_array, eye_array, kron, vstack = map(_sparse.maker, _makers)

@@ -14,6 +14,7 @@ from residua.cli.sessions import SessionSpec, print_spent
 from residua.cli.show import ROWS_SHOWN, err, out, print_json, print_written
 from residua.errors import FileError, PlanError, SessionError, SpecError
 from residua.folders import require_free
+from residua.machine import pyarrow
 from residua.plans.algebra import common
 from residua.plans.contract import Plan
 from residua.release import Release
@@ -235,8 +236,6 @@ def _read_verdicts(choice: GroupChoice, path: Path) -> tuple[dict[Any, str | Non
         FileError: no such file, or it cannot be read.
         SpecError: columns are missing, or a value is no group.
     """
-    import pyarrow.csv
-
     try:
         text = dict.fromkeys((*choice.by, _CANDIDATE), pyarrow.string())
         read = pyarrow.csv.read_csv(path, convert_options=pyarrow.csv.ConvertOptions(column_types=text))
@@ -261,8 +260,6 @@ def _read_verdicts(choice: GroupChoice, path: Path) -> tuple[dict[Any, str | Non
 
 
 def _write(choice: GroupChoice, advice: Verdicts, path: Path) -> None:
-    import pyarrow.csv
-
     require_free(path)
     try:
         pyarrow.csv.write_csv(advice.to_arrow(choice.by), path)

@@ -13,6 +13,7 @@ from residua import cli
 from residua.errors import FileError, PlanError
 from residua.files import MOST_PLAN, read_regular
 from residua.folders import require_free
+from residua.machine import pyarrow as pa
 
 if TYPE_CHECKING:
     from residua.plans.contract import Plan
@@ -109,19 +110,15 @@ def read_facts(paths: Sequence[Path]) -> dict[Any, Any]:
 
 
 def _read(path: Path) -> Any:
-    import pyarrow as pa
-    import pyarrow.csv
-    import pyarrow.parquet
-
     try:
         if path.suffix == ".parquet":
-            return pyarrow.parquet.read_table(path)
-        with path.open("rb") as file, pyarrow.csv.open_csv(file) as reader:
+            return pa.parquet.read_table(path)
+        with path.open("rb") as file, pa.csv.open_csv(file) as reader:
             names = reader.schema.names
         # Labels as they are written: 007 is not 7.
         types = {name: pa.string() for name in names if name != "count"}
-        options = pyarrow.csv.ConvertOptions(column_types=types, strings_can_be_null=False)
-        return pyarrow.csv.read_csv(path, convert_options=options)
+        options = pa.csv.ConvertOptions(column_types=types, strings_can_be_null=False)
+        return pa.csv.read_csv(path, convert_options=options)
     except OSError as problem:
         raise FileError(f"cannot read --known {str(path)!r}: {problem.strerror or problem}.") from None
     except pa.ArrowInvalid as problem:

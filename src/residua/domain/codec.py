@@ -21,8 +21,6 @@ from functools import lru_cache
 from typing import Any, cast
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from residua.domain.amounts import Amount
@@ -31,6 +29,7 @@ from residua.domain.code_lists import CodeList
 from residua.domain.dates import Dates
 from residua.domain.values import LIMIT, MISSING, UNKNOWN, Codes, Lookup, days, floats, is_null, is_text, trimmed, whole
 from residua.errors import DomainError, SourceError
+from residua.machine import compute as pc, pyarrow as pa
 
 _SMALL = 2**31
 _MOST_SPELLED = 10_000

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
+
+from residua.machine import compute as pc, pyarrow as pa
 
 Codes = NDArray[np.int32]
 

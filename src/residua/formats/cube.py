@@ -18,6 +18,7 @@ from residua.domain.words import said, title_in_words, title_of
 from residua.formats.about import MEASURES
 from residua.language import say
 from residua.linalg.arrays import Floats
+from residua.machine import pyarrow as pa
 from residua.published.quality import COLUMN, FLAGS, grades, shortened, shortened_to
 from residua.published.streaming import axis_labels, batches, decimals
 from residua.published.table import LEFT_OUT
@@ -154,8 +155,6 @@ class Cube:
 
     def batches(self) -> Iterator[Any]:
         """The columns of tidy files, flags among them, as Arrow record batches, made as they are asked for."""
-        import pyarrow as pa
-
         flags, places = pa.array(FLAGS), None if self.full else decimals(self.table)
         names = [*self.table.keys, *self.measure_names, *([self.flag_column] if self.has_bars else [])]
         doubtful, first = self.table.doubtful, 0

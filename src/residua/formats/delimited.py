@@ -15,7 +15,7 @@ from msgspec.json import encode
 from residua.formats.about import About
 from residua.formats.cube import Cube, Dimension
 from residua.formats.writer import Behind, Writer
-from residua.machine import processors
+from residua.machine import processors, pyarrow as pa
 from residua.published.quality import FLAGS
 from residua.published.streaming import ROWS
 from residua.showing import inert
@@ -85,12 +85,10 @@ class Delimited(Writer):
 
 def _write(job: Sequence[tuple[Path, Cube]], spreadsheet: bool) -> None:
     """Writes some tables."""
-    import pyarrow.csv
-
     for path, cube in job:
         batches = map(_inert, cube.batches()) if spreadsheet else cube.batches()
         first = next(batches)
-        with pyarrow.csv.CSVWriter(path, first.schema) as writer:
+        with pa.csv.CSVWriter(path, first.schema) as writer:
             for batch in chain([first], batches):
                 writer.write_batch(batch)
 
@@ -118,8 +116,6 @@ class Listing:
 
 def _inert(batch: Any) -> Any:
     """The batch without text that a spreadsheet would take for a formula."""
-    import pyarrow as pa
-
     columns = [
         pa.array([cell and inert(cell) for cell in each.to_pylist()], pa.string()) if each.type == pa.string() else each
         for each in batch.columns

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from residua.formats.about import About
 from residua.formats.writer import Behind
 from residua.linalg.arrays import Floats
 from residua.linalg.lattice import batches
+from residua.machine import pyarrow
 from residua.plans.targets import USUAL_CONFIDENCE
 from residua.projection.rounded import Rounded
 from residua.published.quality import COLUMN, FLAGS, Flag, grades, shortened
@@ -36,9 +37,6 @@ from residua.release import Answered
 from residua.release.left_out import left_out_columns
 from residua.release.tables import MOST_ROWS, rebuilt_batches
 from residua.workload import Workload
-
-if TYPE_CHECKING:
-    import pyarrow
 
 NAMES = {"long": "tables.parquet", "long-csv": "tables.csv"}
 _ABOUT = "about.json"  # beside CSV, which has no place for it
@@ -98,8 +96,6 @@ class LongRows:
     @cached_property
     def schema(self) -> pyarrow.Schema:
         """The columns, with what readers must know."""
-        import pyarrow
-
         text = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
         fields = [("table", text)]
         fields += [(f"{kind}_{j}", text) for j in range(1, self.ways + 1) for kind in ("attribute", "value")]
@@ -110,8 +106,6 @@ class LongRows:
 
     def writer(self, sink: Any) -> pyarrow.parquet.ParquetWriter:
         """What writes the rows to Parquet."""
-        import pyarrow.parquet
-
         numbers = [name for name in self.schema.names if name in NUMBERS]
         return pyarrow.parquet.ParquetWriter(
             sink,
@@ -134,8 +128,6 @@ class LongRows:
 
     def _batch(self, cells: LongCells, part: slice, rows: slice) -> pyarrow.RecordBatch:
         """Some rows of some tables."""
-        import pyarrow
-
         members, size, own = cells.members[part], cells.estimates[0].size, rows.stop - rows.start
         names = self.domain.names
         titles = [" × ".join(names[i] for i in row) or TOTAL for row in members]
@@ -160,8 +152,6 @@ class LongRows:
 
     def _left_out(self, cells: LongCells, part: slice, rows: slice, name: str) -> Any:
         """What was left out of the numbers of some rows; blank where that was not measured."""
-        import pyarrow
-
         own = len(cells.estimates[part]) * (rows.stop - rows.start)
         if name not in cells.beside:
             return pyarrow.nulls(own, pyarrow.float64())
@@ -222,37 +212,27 @@ def _cut_by_table(numbers: dict[str, Floats], stddevs: Floats, table: NDArray[An
 
 def _array(numbers: NDArray[Any]) -> Any:
     """Numbers as an Arrow array, without copying."""
-    import pyarrow
-
     content = pyarrow.py_buffer(np.ascontiguousarray(numbers))
     return pyarrow.Array.from_buffers(pyarrow.from_numpy_dtype(numbers.dtype), len(numbers), [None, content])
 
 
 def _told(numbers: Floats) -> Any:
     """Numbers as an Arrow array, blank where they are suppressed."""
-    import pyarrow
-
     hidden = np.isnan(numbers)
     return pyarrow.array(numbers, mask=hidden) if hidden.any() else _array(numbers)
 
 
 def _texts(texts: Sequence[str]) -> Any:
     """Texts as an Arrow array."""
-    import pyarrow
-
     return pyarrow.array(list(texts), pyarrow.string())
 
 
 def _dictionary(codes: NDArray[Any], texts: Any) -> Any:
-    import pyarrow
-
     return pyarrow.DictionaryArray.from_arrays(_array(codes), texts)
 
 
 def write_long(published: Any, path: Path, about: About, suppress: Flag | None = None) -> None:
     """Writes every table that was asked for into one file, Parquet or CSV by its name."""
-    import pyarrow.csv
-
     asked: Workload | None = published.planned.workload
     workload = None if asked is None else asked.tables
     if workload is None:

@@ -26,6 +26,7 @@ from residua.formats.about import About
 from residua.formats.long import NUMBERS, LongCells, LongRows
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import layout_of
+from residua.machine import pyarrow as pa
 from residua.measurement.on_spark import watched
 from residua.measurement.once import swept, write_once
 from residua.plans.tails import check_confidence
@@ -91,8 +92,6 @@ class ExportBlocks:
 
     def block(self, number: int, about: About) -> Any:
         """The content of the file of one block, with what a reader must know in its metadata."""
-        import pyarrow as pa
-
         rows = LongRows(self.release.domain, self.ways, about, NUMBERS, self.full)
         estimator: Any = self.release.estimator
         sink = pa.BufferOutputStream()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from residua.formats.cube import Cube
 from residua.formats.writer import Writer
+from residua.machine import pyarrow
 
 
 class Parquet(Writer):
@@ -14,8 +15,6 @@ class Parquet(Writer):
 
     def add(self, cube: Cube) -> Path:
         """Writes a table; its metadata is JSON under the key `residua`, and the title under `title`."""
-        import pyarrow.parquet
-
         titles = {each.name: {"title": each.title, "values": dict(zip(map(str, each.labels), each.titles, strict=True))}
                   for each in cube.dimensions}  # fmt: skip
         metadata = self.about.beside(cube.counted).metadata(cube.title, dimensions=titles)

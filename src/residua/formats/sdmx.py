@@ -22,6 +22,7 @@ from residua.formats.about import About
 from residua.formats.cube import Cube, Dimension
 from residua.formats.writer import Writer
 from residua.language import say
+from residua.machine import pyarrow
 from residua.published.quality import CODES, meaning
 from residua.published.table import LEFT_OUT
 
@@ -123,9 +124,6 @@ def _valid(message: str) -> bytes:
 
 def data(cube: Cube, about: About, ids: list[str]) -> bytes:
     """The numbers as SDMX-CSV 2.0."""
-    import pyarrow
-    import pyarrow.csv
-
     count = len(cube)
     columns: dict[str, Any] = {
         "STRUCTURE": ["dataflow"] * count,

@@ -22,7 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.domain import OTHER, Attribute, Bins, Categories, Integers
+from residua.domain.values import floats, laid_out
 from residua.errors import DomainError, PrivacyError, SourceError
+from residua.machine import compute as pc, pyarrow as pa
 from residua.measurement.job import Progress, account_of, require_agreement, step_of, told_of_debit, without_records
 from residua.measurement.ledger import Ledger
 from residua.measurement.ledger_entries import allowance, currency_of
@@ -35,8 +37,9 @@ from residua.privacy.selection import ONE, release_chances
 from residua.source import Source, source_of
 from residua.source.bound import Words
 from residua.source.counting import total_of, weights_of
-from residua.source.digest import Digest
+from residua.source.digest import Digest, spelled
 from residua.source.options import MOST_RECORDS, Problems
+from residua.source.persons import hashed_texts, person_hashes
 
 Kind = Literal["values", "whole numbers", "numbers"]
 _STEPS = [float(f"{digit}e{power}") for power in range(-6, 16) for digit in (1, 2, 5)]
@@ -247,8 +250,6 @@ class _Reading:
 
     def _keys(self, data: Source, digest: Digest, progress: Progress | None, step: str) -> Iterator[Any]:
         """Of each batch: the values as text, null where absent; how many each row stands for; whose it is."""
-        from residua.source.persons import person_hashes
-
         options, done, total, show = self.data.options, 0, 0, step_of(step, progress)
         columns = [self.name, *([options.counts] if options.counts else []), *options.person]
         words = np.frombuffer(self.key, dtype="<u8")
@@ -275,12 +276,6 @@ class _Reading:
                 show(done, data.rows_hint())
 
     def _texts(self, column: Any) -> Any:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        from residua.domain.values import floats
-        from residua.source.digest import spelled
-
         if pa.types.is_dictionary(column.type):
             column = column.dictionary_decode()
         if pa.types.is_null(column.type):
@@ -334,9 +329,6 @@ class _Persons:
 
     def add(self, texts: Any, multiples: NDArray[np.int64], persons: tuple[Words, Any]) -> None:
         """Keeps which person holds which value, by their hashes."""
-        from residua.domain.values import laid_out
-        from residua.source.persons import hashed_texts
-
         coded = texts.dictionary_encode()
         if not len(coded.dictionary):
             return

@@ -18,13 +18,13 @@ from residua.errors import PlanError, ResiduaError
 from residua.files import write_atomically
 from residua.language import mark, numeral, say
 from residua.linalg.arrays import Floats
+from residua.machine import pyarrow
 from residua.published.quality import COLUMN, FLAGS, SHARE, THRESHOLDS, Flag, check_flag, checked, grades, shortened
 from residua.showing import Shown, inert, printable
 
 if TYPE_CHECKING:
     import pandas
     import polars
-    import pyarrow
 
 
 _SHOWN = 10
@@ -172,8 +172,6 @@ class Columns(Shown, ABC):
 
     def to_arrow(self) -> pyarrow.Table:
         """The table as a pyarrow Table."""
-        import pyarrow
-
         table = pyarrow.table(self.columns)
         return table.replace_schema_metadata({"note": self.note}) if self.note else table
 
@@ -212,9 +210,6 @@ class Columns(Shown, ABC):
         """
         import io
 
-        import pyarrow
-        import pyarrow.csv
-
         columns = self.columns if full else shortened(self.columns)
         if spreadsheet:
             columns = inert_columns(columns)
@@ -237,8 +232,6 @@ class Columns(Shown, ABC):
             FileError: something else is there, or it cannot be written.
         """
         import io
-
-        import pyarrow.parquet
 
         buffer = io.BytesIO()
         pyarrow.parquet.write_table(self.to_arrow(), buffer)
@@ -267,9 +260,6 @@ def shown(cell: Any, decimals: int, *, thousands: str = "") -> str:
 
 def _parquet_columns(path: Path) -> list[str] | None:
     """The columns of a Parquet file; None if it is none."""
-    import pyarrow
-    import pyarrow.parquet
-
     try:
         return list(pyarrow.parquet.read_schema(path).names)
     except (pyarrow.ArrowException, OSError):

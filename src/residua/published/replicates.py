@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar, overload
+from typing import Generic, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,10 +17,8 @@ from numpy.typing import ArrayLike
 from residua.errors import PlanError
 from residua.files import whole_file
 from residua.linalg.arrays import Floats
+from residua.machine import pyarrow as pa
 from residua.published.streaming import ROWS, axis_labels, label_arrays
-
-if TYPE_CHECKING:
-    import pyarrow
 
 T = TypeVar("T")
 _OWN = ("replicate", "table", "value")
@@ -73,18 +71,14 @@ class Replicates(Sequence[T], Generic[T]):
         return self.drawn[place]
 
     @property
-    def schema(self) -> pyarrow.Schema:
+    def schema(self) -> pa.Schema:
         """The columns, with the note."""
-        import pyarrow as pa
-
         text = pa.dictionary(pa.int32(), pa.string())
         labels = [(name, text) for name in ("table", *self.attributes)]
         return pa.schema([("replicate", pa.int32()), *labels, ("value", pa.float64())], metadata={"note": self.note})
 
-    def batches(self) -> Iterator[pyarrow.RecordBatch]:
+    def batches(self) -> Iterator[pa.RecordBatch]:
         """All rows, one table of one replicate after the other."""
-        import pyarrow as pa
-
         text, schema = pa.dictionary(pa.int32(), pa.string()), self.schema
         for number, replicate in enumerate(self.drawn, start=1):
             for table in replicate.asked_tables(confidence=None):  # type: ignore[attr-defined]
@@ -148,11 +142,9 @@ class Replicates(Sequence[T], Generic[T]):
         Raises:
             FileError: something is there, or it cannot be written. Nothing is left behind.
         """
-        import pyarrow.parquet
-
         with (
             whole_file(Path(path), ours=lambda head: overwrite) as file,
-            pyarrow.parquet.ParquetWriter(file, self.schema, compression="zstd") as to,
+            pa.parquet.ParquetWriter(file, self.schema, compression="zstd") as to,
         ):
             for batch in self.batches():
                 to.write_batch(batch)

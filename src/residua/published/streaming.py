@@ -6,17 +6,15 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from residua.domain import Label
 from residua.linalg.arrays import Floats, Objects
+from residua.machine import pyarrow as pa
 from residua.published.quality import places_of
-
-if TYPE_CHECKING:
-    import pyarrow
 
 ROWS = 1 << 19  # of a batch
 _KEPT_CELLS = 4096  # of a table whose columns of labels are kept for the next
@@ -47,15 +45,13 @@ def _strides(labels: Sequence[Sequence[Any]]) -> list[int]:
     return [math.prod(map(len, labels[axis + 1 :])) for axis in range(len(labels))]
 
 
-def label_arrays(labels: Sequence[Sequence[Any]], *, compact: bool) -> Callable[[int, int], list[pyarrow.Array]]:
+def label_arrays(labels: Sequence[Sequence[Any]], *, compact: bool) -> Callable[[int, int], list[pa.Array]]:
     """What gives the columns of labels of the cells from one to another of a table, row by row.
 
     Args:
         labels: those along each axis.
         compact: labels as dictionaries.
     """
-    import pyarrow as pa
-
     cells, strides = math.prod(map(len, labels)), _strides(labels)
     if cells <= _KEPT_CELLS and not compact:  # whole columns are kept: thousands of small tables have the same few
         pairs = zip(labels, strides, strict=True)
@@ -63,7 +59,7 @@ def label_arrays(labels: Sequence[Sequence[Any]], *, compact: bool) -> Callable[
         return lambda first, stop: [column[first:stop] for column in whole]
     arrays = [pa.array(of_one_type(each).tolist()) for each in labels]
 
-    def columns(first: int, stop: int) -> list[pyarrow.Array]:
+    def columns(first: int, stop: int) -> list[pa.Array]:
         pairs = zip(arrays, strides, strict=True)
         codes = [pa.array(codes_along(len(each), stride, first, stop)) for each, stride in pairs]
         make = pa.DictionaryArray.from_arrays if compact else lambda code, each: each.take(code)
@@ -75,8 +71,6 @@ def label_arrays(labels: Sequence[Sequence[Any]], *, compact: bool) -> Callable[
 @lru_cache(maxsize=1024)
 def _kept_column(labels: tuple[Any, ...], _: tuple[type, ...], stride: int, cells: int) -> Any:
     """A column of labels of a table of so many cells; 1, 1.0 and True are told apart by their types."""
-    import pyarrow as pa
-
     return pa.array(of_one_type(labels).tolist()).take(pa.array(codes_along(len(labels), stride, 0, cells)))
 
 

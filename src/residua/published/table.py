@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,14 +15,11 @@ from residua.domain import Anonymous, Domain, Label
 from residua.errors import PlanError
 from residua.language import mark, say, say_many
 from residua.linalg.arrays import Floats
+from residua.machine import pyarrow as pa
 from residua.privacy import Person, Unit
 from residua.published.columns import Columns
 from residua.published.quality import THRESHOLDS, Flag
 from residua.published.streaming import axis_labels, batches, label_columns
-
-if TYPE_CHECKING:
-    import pyarrow
-
 
 _OUTWARDS: dict[str, Callable[..., Any]] = {"lower": np.minimum, "upper": np.maximum}
 QUERY = ("query",)  # the attribute of a table of answers
@@ -187,18 +184,14 @@ class Table(Columns):
         reach = (width if len(width) == 1 else width[rows]) * self._stddevs_of(rows)
         return np.asarray(reach + (0.0 if self.moved is None else self.moved.reshape(-1)[rows]))
 
-    def batches(self, rows: int = 2**19, *, compact: bool = False) -> Iterator[pyarrow.RecordBatch]:
+    def batches(self, rows: int = 2**19, *, compact: bool = False) -> Iterator[pa.RecordBatch]:
         """The table as Arrow record batches: of a large one, no more than its estimates and a batch are in memory."""
-        import pyarrow as pa
-
         for keys, numbers in batches(self, rows=rows, compact=compact):
             yield pa.RecordBatch.from_arrays([*keys, *map(pa.array, numbers.values())], [*self.keys, *numbers])
 
-    def to_arrow(self, *, compact: bool = False) -> pyarrow.Table:
+    def to_arrow(self, *, compact: bool = False) -> pa.Table:
         """The table as a pyarrow Table; compact, with labels as dictionaries."""
-        import pyarrow
-
-        table = pyarrow.Table.from_batches(self.batches(compact=compact))
+        table = pa.Table.from_batches(self.batches(compact=compact))
         return table.replace_schema_metadata({"note": self.note}) if self.note else table
 
     @cached_property

@@ -18,20 +18,17 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Booleans, Floats, Integers
+from residua.machine import pyarrow
 from residua.plans.contract import Plan
 from residua.published.columns import Columns
 from residua.release.base import Release
 from residua.workload import Workload
-
-if TYPE_CHECKING:
-    import pyarrow
-
 
 By = Literal["lower", "estimate", "upper"]
 
@@ -256,8 +253,6 @@ class Verdicts(Mapping[Any, str | None]):
 
     def to_arrow(self, by: Sequence[str]) -> pyarrow.Table:
         """One row for each group: its labels, the candidate, whether to step, and the shares."""
-        import pyarrow
-
         columns = list(zip(*self.groups, strict=True)) if len(by) > 1 else [tuple(self.groups)]
         table: dict[str, Any] = {
             name: [str(label) for label in column] for name, column in zip(by, columns, strict=True)

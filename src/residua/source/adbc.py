@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, unquote
 
 from residua.errors import SourceError
+from residua.machine import pyarrow as pa
 from residua.source.database import QueriedSource
 from residua.source.options import NO_OPTIONS, Options, explained
 from residua.source.records import BATCH_ROWS
@@ -220,7 +221,6 @@ class AdbcSource(QueriedSource):
     def _explained(self) -> AbstractContextManager[None]:
         """Turns a driver's errors into one sentence; its own words only where they cannot hold values of the data."""
         import adbc_driver_manager
-        import pyarrow as pa
 
         def sentence(problem: Exception) -> str:
             state = getattr(problem, "sqlstate", None) or ""

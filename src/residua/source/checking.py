@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from residua.domain import Domain
 from residua.errors import SourceError
 from residua.linalg.lattice import Layout, closure, layout_of
-from residua.machine import free_bytes
+from residua.machine import free_bytes, pyarrow as pa
 from residua.source.accumulate import Codes, Columns, Weights, smallest
 from residua.source.counting import Coded, Counted, Counting, count
 from residua.source.options import Problems, Tallies
@@ -215,8 +215,6 @@ def _shorter(run: Sequence[int], sizes: Sequence[int]) -> list[tuple[int, ...]]:
 
 def _own(batch: Any) -> Any:
     """A batch in memory of its own: whoever made a frame may change what a batch of it only points at."""
-    import pyarrow as pa
-
     columns = [column.dictionary_decode() if pa.types.is_dictionary(column.type) else column for column in batch]
     plain = pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
     return pa.ipc.read_record_batch(plain.serialize(), plain.schema)

@@ -11,17 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.domain import Domain
+from residua.domain.codec import encode, settle, whole_numbers
 from residua.errors import SourceError
 from residua.linalg.lattice import Layout
 from residua.machine import processors
 from residua.source import accumulate
 from residua.source.bound import Loss, PersonBound
+from residua.source.digest import Digest
 from residua.source.mixture import RecordParts
 from residua.source.options import MOST_RECORDS, Options, Problems, Tallies, Tally
+from residua.source.persons import Persons
 
 if TYPE_CHECKING:
     from residua.source.checking import KeptCodes, SomeGroups
-    from residua.source.persons import Persons
     from residua.source.records import Records
 
 Progress = Callable[[int, int | None], None]  # rows read so far, about how many there are
@@ -74,8 +76,6 @@ def count(
         SourceError: data that cannot be read, values that the domain refuses (all such columns named), or counts of
             2^62 and more.
     """
-    from residua.source.digest import Digest  # loads Arrow, which planning does not need
-
     require_fitting(source, domain, layout)
     columns, hint = columns_needed(source, domain, bound is not None), source.rows_hint()
     with Counting(layout, domain, source.options, bound, hint, way) as counting:
@@ -165,8 +165,6 @@ class Counting:
         self._tables = CountedTables(accumulate.tables_of_layout(layout), rows, self.pool, way, only, parts)
         self._persons: Persons | None = None
         if bound is not None:
-            from residua.source.persons import Persons  # loads Arrow
-
             self._persons = Persons(options, bound)
 
     def __enter__(self) -> Self:
@@ -305,7 +303,6 @@ class CountedTables:
 
 def encoded(batch: Any, domain: Domain, pool: Executor, problems: Problems) -> list[NDArray[np.int32]]:
     """The codes of a batch, a column per attribute, policies applied; what is refused goes into the problems."""
-    from residua.domain.codec import encode, settle  # loads Arrow, which planning does not need
 
     def column(i: int) -> NDArray[np.int32]:
         name = domain.names[i]
@@ -343,8 +340,6 @@ def _records(chosen: NDArray[np.bool_], weights: accumulate.Weights) -> int:
 
 def weights_of(column: Any, options: Options, problems: Problems) -> NDArray[np.int64]:
     """How many records, or steps of weight, each row stands for; a column that does not say goes into the problems."""
-    from residua.domain.codec import whole_numbers
-
     if options.weights is not None:
         return options.weights.of(column, problems)
     name = str(options.counts)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from residua.errors import SourceError
+from residua.machine import duckdb, pyarrow as pa
 from residua.source.frames import LazySource
 from residua.source.options import NO_OPTIONS, Options, explained
 from residua.source.records import BATCH_ROWS, Records, distinct
@@ -91,7 +92,6 @@ class QueriedSource(Records):
 
 def duckdb_explained(what: str, show_values: bool) -> AbstractContextManager[None]:
     """Turns DuckDB's errors into one sentence; its own words only where they cannot hold values of the data."""
-    import duckdb
 
     def sentence(problem: Exception) -> str:
         return f"{what} failed in DuckDB ({engine_words(problem, values=show_values)}); correct the query."
@@ -125,8 +125,6 @@ class DatabaseSource(QueriedSource):
     @contextmanager
     def _opened(self) -> Iterator[Any]:
         """In one transaction."""
-        import duckdb
-
         own = isinstance(self._database, str | Path)
         with sandbox(self._database) if own else self._database.cursor() as connection:
             with suppress(duckdb.Error):  # a configuration that is locked stays as it is
@@ -197,8 +195,6 @@ class _Stream:
                 raise SourceError(f"table {name!r} has columns{named} that differ in case only; rename one for SQL.")
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        import pyarrow as pa
-
         batches = self._noted(self._source.batches(self._columns))
         first = next(batches, None)
         if first is None:
@@ -217,8 +213,6 @@ class _Stream:
             raise
 
     def _cast(self, batches: Iterator[Any], schema: Any) -> Iterator[Any]:
-        import pyarrow as pa
-
         try:
             for batch in batches:
                 yield batch if batch.schema.equals(schema) else batch.cast(schema)

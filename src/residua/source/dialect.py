@@ -21,6 +21,7 @@ from itertools import islice
 from typing import Any, TypedDict
 
 from residua.errors import SourceError
+from residua.machine import compute as pc, pyarrow as pa
 
 _DELIMITERS = ",;\t|"
 _HEAD_ROWS = 1000
@@ -151,9 +152,6 @@ class Dialect:
 
 def _rewritten(batch: Any, rewriters: Callable[[str], Sequence[Rewriter]]) -> Any:
     """The batch with what matches a pattern, among those of its column, rewritten."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     columns = []
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         for pattern, rewritten in rewriters(name):
@@ -216,16 +214,12 @@ def _month(name: str) -> int | None:
 
 
 def _each_dated(dated: Callable[[str], str | None], column: Any) -> Any:
-    import pyarrow as pa
-
     coded = column.dictionary_encode()  # every different text once
     texts = [dated(text.strip()) or text for text in coded.dictionary.to_pylist()]
     return pa.array(texts, column.type).take(coded.indices)
 
 
 def _pointed(column: Any) -> Any:
-    import pyarrow.compute as pc
-
     digits = pc.replace_substring_regex(column, "[^0-9,+-]", "")
     return pc.replace_substring(digits, ",", ".")
 

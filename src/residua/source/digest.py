@@ -21,12 +21,10 @@ from functools import lru_cache
 from typing import Any, cast
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from residua.domain.values import is_null, laid_out
-from residua.machine import processors
+from residua.machine import compute as pc, processors, pyarrow as pa
 
 Pairs = NDArray[np.uint64]  # (rows, 2), fast to look up
 Lanes = NDArray[np.uint64]  # (2, rows), fast to mix

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -19,12 +19,10 @@ import pyarrow.parquet as pq
 
 from residua.errors import SourceError
 from residua.files import is_uri
+from residua.source.digest import Digest, plain_batch
 from residua.source.options import NO_OPTIONS, Options, explained
 from residua.source.records import BATCH_ROWS, Records, distinct, require_columns
 from residua.source.remote import RemoteFile, matched, members_of, remote_files, require_source_path
-
-if TYPE_CHECKING:
-    from residua.source.digest import Digest
 
 Paths = str | Path | Sequence[str | Path]
 File = Path | RemoteFile
@@ -136,8 +134,6 @@ class FilesSource(Records):
 
     def digested(self, columns: Sequence[str], digest: Digest) -> Iterator[Any]:
         """Batches of these columns; whatever else a file has goes into the digest, though others may lack it."""
-        from residua.source.digest import plain_batch
-
         asked = list(columns)
         self.check(asked)
         for path in self.files:

@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from residua.errors import SourceError
 from residua.files import is_uri
+from residua.machine import pyarrow as pa
 from residua.source.options import NO_OPTIONS, Options, explained
 from residua.source.records import BATCH_ROWS, Records, distinct
 from residua.source.remote import parse_uri, shown_value
@@ -79,10 +80,7 @@ def frame_source(frame: Any, options: Options = NO_OPTIONS) -> FrameSource:
     Raises:
         SourceError: something that is no frame.
     """
-    import pyarrow as pa
-    import pyarrow.dataset as ds
-
-    if isinstance(frame, ds.Dataset):
+    if isinstance(frame, pa.dataset.Dataset):
         return LazySource(frame, frame.schema.names, _cut_dataset, None, options)
     if isinstance(frame, pa.RecordBatch):
         frame = pa.Table.from_batches([frame])
@@ -120,8 +118,6 @@ def _cut_dataset(dataset: Any, positions: list[int]) -> Iterator[Any]:
 
 
 def _cut_pandas(frame: Any, positions: list[int]) -> Iterator[Any]:
-    import pyarrow as pa
-
     for start in range(0, len(frame), BATCH_ROWS):
         part = frame.iloc[start : start + BATCH_ROWS, positions]
         part.columns = [str(i) for i in positions]
@@ -137,8 +133,6 @@ def _cut_pandas(frame: Any, positions: list[int]) -> Iterator[Any]:
 
 
 def _converts(part: Any) -> bool:
-    import pyarrow as pa
-
     try:
         pa.Table.from_pandas(part, preserve_index=False)
     except _UNREADABLE:
@@ -164,8 +158,6 @@ def _cut_lazy(frame: Any, positions: list[int]) -> Iterator[Any]:
 
 
 def _read_from(what: str) -> AbstractContextManager[None]:
-    import pyarrow as pa
-
     def sentence(problem: Exception) -> str | None:
         if isinstance(problem, pa.ArrowInvalid | pa.ArrowTypeError):
             return f"{what} has a column that mixes types; convert it to text or to numbers."

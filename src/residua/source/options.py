@@ -13,18 +13,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, get_args
+from typing import Any, Literal, TypedDict, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from residua.domain import Attribute, Domain
+from residua.domain.codec import examples
+from residua.domain.values import MISSING, UNKNOWN
 from residua.errors import SourceError
 from residua.source.bound import Loss
+from residua.source.digest import Digest
 from residua.source.weights import Weights
-
-if TYPE_CHECKING:
-    from residua.source.digest import Digest
 
 MOST_RECORDS = 2**62
 _LISTED = 12
@@ -171,9 +171,6 @@ class Problems:
 
     def note(self, name: str, attribute: Attribute, codes: NDArray[np.int32], values: Any) -> None:
         """Looks at one column's codes before policies are applied."""
-        from residua.domain.codec import examples  # loads Arrow, which planning does not need
-        from residua.domain.values import MISSING, UNKNOWN
-
         if attribute.unknown == "error" and (outside := codes == UNKNOWN).any():
             shown = self._unknown.setdefault(name, [])
             if self._show_values and len(shown) < 3:
@@ -257,19 +254,13 @@ class Tallies:
         return "Tallies(confidential)"
 
 
-def _digest() -> Digest:
-    from residua.source.digest import Digest  # loads Arrow, which planning does not need
-
-    return Digest()
-
-
 @dataclass(eq=False, repr=False)
 class Tally:
     """The tallies of some records, or of all, while they are read; confidential."""
 
     domain: Domain
     show_values: bool
-    digest: Digest = field(default_factory=_digest)
+    digest: Digest = field(default_factory=Digest)
     records: int = 0
     dropped: dict[str, int] = field(default_factory=dict)
     other: dict[str, int] = field(default_factory=dict)

@@ -21,13 +21,12 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from residua.disk import read_at, write_at
 from residua.domain.values import is_null, is_text, laid_out
 from residua.errors import SourceError
+from residua.machine import compute as pc, pyarrow as pa
 from residua.source.accumulate import Columns, Weights, taken
 from residua.source.bound import Loss, PersonBound, Words, chosen_packed, packed, unpacked
 from residua.source.digest import WHOLE, spelled
@@ -212,7 +211,6 @@ class Persons:
             progress(self._gathering.done)
 
 
-_TEXT = pa.large_string()
 _ABSENT = ("", "NA", "N/A", "#N/A", "<NA>", "NaN", "nan", "NaT", "None", "none", "NULL", "null", "\\N")
 
 
@@ -279,15 +277,15 @@ def id_texts(column: Any, name: str) -> Any:
     """
     kind = column.type
     if pa.types.is_null(kind):
-        return pa.nulls(len(column), _TEXT)
+        return pa.nulls(len(column), pa.large_string())
     if is_text(kind):
         return _without_space(column)
     if pa.types.is_integer(kind):
-        return column.cast(_TEXT)
+        return column.cast(pa.large_string())
     if pa.types.is_floating(kind):
         return _of_floats(column, name)
     if pa.types.is_decimal(kind):
-        texts = _without_space(column.cast(_TEXT))
+        texts = _without_space(column.cast(pa.large_string()))
         if pc.any(pc.match_substring_regex(texts, r"[^-0-9]")).as_py():
             raise _not_whole(name)
         return texts
@@ -299,10 +297,10 @@ def id_texts(column: Any, name: str) -> Any:
 
 
 def _without_space(column: Any) -> Any:
-    texts = pc.utf8_trim_whitespace(column.cast(_TEXT))
+    texts = pc.utf8_trim_whitespace(column.cast(pa.large_string()))
     if pc.any(pc.match_substring(texts, ".0")).as_py():
         texts = pc.replace_substring_regex(texts, r"^(-?[0-9]+)\.0+$", r"\1")
-    return pc.if_else(pc.is_in(texts, pa.array(_ABSENT, _TEXT)), pa.scalar(None, _TEXT), texts)
+    return pc.if_else(pc.is_in(texts, pa.array(_ABSENT, pa.large_string())), pa.scalar(None, pa.large_string()), texts)
 
 
 def _of_floats(column: Any, name: str) -> Any:
@@ -311,7 +309,7 @@ def _of_floats(column: Any, name: str) -> Any:
     plain = np.where(gone, 0.0, numbers)
     if not ((np.abs(plain) < WHOLE) & (np.floor(plain) == plain)).all():
         raise _not_whole(name)
-    return pa.array(plain.astype(np.int64), mask=gone).cast(_TEXT)
+    return pa.array(plain.astype(np.int64), mask=gone).cast(pa.large_string())
 
 
 def _not_whole(name: str) -> SourceError:

@@ -16,6 +16,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Self
 
 from residua.errors import SourceError
+from residua.machine import duckdb, pyarrow as pa
+from residua.source.digest import Digest, plain_batch
 from residua.source.options import NO_OPTIONS, Options
 from residua.sql import Expression, SqlError, engine_words, expression_sandbox, row_expression, within_time
 
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
     from residua.source.bound import PersonBound
     from residua.source.checking import Checked
     from residua.source.counting import Counted, Progress
-    from residua.source.digest import Digest
 
 BATCH_ROWS = 65_536
 
@@ -102,8 +103,6 @@ class Records(ABC):
         the same fingerprint in every engine, where their values are spelled alike. Keep it beside the ledger, never in
         a release. `count` gives it as well.
         """
-        from residua.source.digest import Digest
-
         digest = Digest()
         with self.snapshot() as still:
             for _ in still.digested((), digest):
@@ -179,9 +178,7 @@ class Records(ABC):
         for batch in self.batches(names):
             digest.add(batch, names)
             yield batch.select(asked)
-        import pyarrow  # where records were read, it is loaded
-
-        pyarrow.default_memory_pool().release_unused()  # what reading took is not kept for the next reading
+        pa.default_memory_pool().release_unused()  # what reading took is not kept for the next reading
 
     def batches(self, columns: Sequence[str]) -> Iterator[Any]:
         """Arrow record batches of these columns, in the order asked for.
@@ -189,8 +186,6 @@ class Records(ABC):
         Raises:
             SourceError: a column that is not there, or data that cannot be read.
         """
-        from residua.source.digest import plain_batch
-
         self.check(columns)
         for batch in self._read(columns):
             yield plain_batch(batch.select(list(columns)) if batch.schema.names != list(columns) else batch)
@@ -291,9 +286,6 @@ class ComputedSource(Records):
         yield from self._computed(columns, needed, self._source.digested(needed or self._source.columns()[:1], digest))
 
     def _computed(self, columns: Sequence[str], needed: list[str], batches: Iterator[Any]) -> Iterator[Any]:
-        import duckdb
-        import pyarrow as pa
-
         place = {name: f"c{i}" for i, name in enumerate(needed)}  # DuckDB would take A and a for one
         chosen = {name: self._parsed[name].renamed(place) if name in self._parsed else place[name] for name in columns}
         with expression_sandbox() as engine:
@@ -309,8 +301,6 @@ class ComputedSource(Records):
                 yield from computed.rename_columns(list(columns)).combine_chunks().to_batches()
 
     def _failure(self, engine: Any, chosen: Mapping[str, str], problem: Exception) -> SourceError:
-        import duckdb
-
         failed = []
         for name, text in chosen.items():
             try:

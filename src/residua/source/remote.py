@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from residua.errors import FileError, SourceError
 from residua.files import is_uri, require_path
+from residua.machine import pyarrow
 from residua.source.options import explained
 
 STORES = ("s3", "gs", "gcs", "abfs", "abfss")  # whose files can be listed
@@ -300,20 +301,16 @@ def _matches(path: list[str], pattern: list[str]) -> bool:
 
 def _listed(uri: Uri, folder: str, deep: bool = True) -> list[str]:
     """The paths of all files below a folder of a store, within their bucket."""
-    from pyarrow.fs import FileSelector
-
     with _asked(uri):
         filesystem, base = _filesystem(uri.at(folder))
-        selector = FileSelector(base, recursive=deep, allow_not_found=True)
+        selector = pyarrow.fs.FileSelector(base, recursive=deep, allow_not_found=True)
         root = len(base) - len(folder)
         return [info.path[root:] for info in filesystem.get_file_info(selector) if info.is_file]
 
 
 def _marks(filesystem: Any, path: str) -> dict[str, Any]:
     """What tells a file from a later one of the same name, as far as its store says."""
-    from pyarrow.fs import PyFileSystem
-
-    if isinstance(filesystem, PyFileSystem):  # the web
+    if isinstance(filesystem, pyarrow.fs.PyFileSystem):  # the web
         said = filesystem.handler.fs.info(path)
     else:
         with filesystem.open_input_file(path) as handle:  # asks for its head alone
@@ -338,9 +335,7 @@ def _filesystem(uri: Uri) -> tuple[Any, str]:
 @lru_cache(maxsize=16)
 def _store(place: str, settings: int) -> tuple[Any, str]:
     """A connection to a store, made again when the environment says something else; finding a region takes a while."""
-    from pyarrow.fs import FileSystem
-
-    return FileSystem.from_uri(place)  # type: ignore[no-any-return]
+    return pyarrow.fs.FileSystem.from_uri(place)  # type: ignore[no-any-return]
 
 
 @lru_cache(maxsize=1)
@@ -351,11 +346,9 @@ def _web() -> Any:
         raise SourceError(
             "files on the web are read by fsspec, which is not installed; run: pip install 'residua[web]'"
         ) from None
-    from pyarrow.fs import FSSpecHandler, PyFileSystem
-
     # Proxies and .netrc from the environment; nothing is remembered of earlier listings.
     fs = HTTPFileSystem(client_kwargs={"trust_env": True}, use_listings_cache=False, skip_instance_cache=True)
-    return PyFileSystem(FSSpecHandler(fs))
+    return pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(fs))
 
 
 def _asked(what: object) -> AbstractContextManager[None]:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 import msgspec
 import pyarrow as pa
@@ -18,13 +18,10 @@ import pyarrow.csv as pa_csv
 
 from residua.errors import SourceError
 from residua.source.dialect import COMMAS, TABS, Dialect, Notation, recognised
+from residua.source.digest import Digest
 from residua.source.files import File, FilesSource, Paths, opened, size_of
 from residua.source.options import NO_OPTIONS, Options, explained
 from residua.source.records import BATCH_ROWS, Draft, Records, distinct, listed, require_columns
-
-if TYPE_CHECKING:
-    from residua.source.digest import Digest
-
 
 _BLOCK = 1 << 20  # bytes; larger blocks leave the cache and are slower
 _SAMPLE_BYTES = 1 << 16

@@ -10,6 +10,7 @@ import numpy as np
 
 from residua.errors import SourceError
 from residua.linalg.arrays import Integers
+from residua.machine import pyarrow as pa
 from residua.privacy import AddRemove
 
 if TYPE_CHECKING:
@@ -81,8 +82,6 @@ class Weights:
 
         Guarantee: every value is a whole number from 0 to `steps`, whatever the column holds.
         """
-        import pyarrow as pa
-
         if pa.types.is_dictionary(column.type):
             column = column.dictionary_decode()
         try:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from residua.domain import OTHER, Attribute, Dates, Domain, Integers
 from residua.errors import WorkloadError
-from residua.machine import csr_array, vstack
+from residua.machine import csr_array, duckdb, pyarrow as pa, vstack
 from residua.sql import Expression, SqlError, engine_words, expression_sandbox, row_expression, within_time
 from residua.workload.pieces import ListedQueries, check_cells, checked_weight
 from residua.workload.selecting import resolved
@@ -194,9 +194,6 @@ def _evaluated(
     engine: Any, domain: Domain, attributes: tuple[int, ...], texts: Sequence[tuple[str, str]]
 ) -> Iterator[csr_array]:
     """Every expression (as written, as asked) on every cell of these attributes, (1, cells) each."""
-    import duckdb
-    import pyarrow as pa
-
     sizes = [int(domain.sizes[i]) for i in attributes]
     cells = math.prod(sizes)
     codes = np.indices(sizes).reshape(len(sizes), cells)
@@ -232,8 +229,6 @@ def _evaluated(
 
 
 def _values(attribute: Attribute) -> Any:
-    import pyarrow as pa
-
     if attribute.summed:
         raise WorkloadError("a query names an amount, of which sums are known and no values; ask for its sum or mean.")
     if isinstance(attribute, Dates):
