@@ -6,9 +6,10 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache, wraps
+from functools import cache, cached_property, update_wrapper, wraps
 from importlib import import_module
 from pathlib import Path
+from threading import RLock
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 # What takes long to load is loaded when first used: whoever only reads tables waits for none of it.
@@ -34,7 +35,7 @@ else:
             self._module = name
 
         def __getattr__(self, name: str) -> Any:
-            if name.startswith("__"):  # which tools ask of everything
+            if name.startswith("_"):  # which tools ask of everything
                 raise AttributeError(name)
             module = import_module(self._module)
             value = getattr(module, name) if hasattr(module, name) else import_module(f"{self._module}.{name}")
@@ -102,6 +103,35 @@ def remembered(method: Callable[P, R]) -> Callable[P, R]:
     return once
 
 
+class _Loop:
+    """A function that is compiled when it is first called, with those that it calls: until then nobody waits for it."""
+
+    def __init__(self, function: Any, **options: Any) -> None:
+        update_wrapper(self, function)
+        self._options = options
+
+    def __call__(self, *given: Any) -> Any:
+        return self._compiled(*given)
+
+    @cached_property
+    def _compiled(self) -> Any:
+        import numba
+
+        function = vars(self)["__wrapped__"]
+        with _COMPILING:
+            try:
+                made = numba.njit(nogil=True, **self._options)(function)
+            except RuntimeError:  # neither the package nor the user has a folder that can be written to
+                made = numba.njit(nogil=True, **{**self._options, "cache": False})(function)
+            vars(self)["_compiled"] = made  # before those that it calls: they may call it
+            known = function.__globals__
+            known |= {name: one._compiled for name, one in list(known.items()) if isinstance(one, _Loop)}
+        return made
+
+
+_COMPILING = RLock()
+
+
 def compiled(function: Any, *, fastmath: bool = False) -> Any:
     """The function, compiled when first called, with the arithmetic of IEEE 754 as it is written.
 
@@ -109,12 +139,7 @@ def compiled(function: Any, *, fastmath: bool = False) -> Any:
         function: the loop; it is kept on disk where there is a folder for it.
         fastmath: with sums in whatever order is fastest; callers check that everything is finite.
     """
-    import numba
-
-    try:
-        return numba.njit(nogil=True, cache=True, fastmath=fastmath)(function)
-    except RuntimeError:  # neither the package nor the user has a folder that can be written to
-        return numba.njit(nogil=True, fastmath=fastmath)(function)
+    return _Loop(function, cache=True, fastmath=fastmath)
 
 
 def compiled_loosely(function: Any) -> Any:
@@ -124,9 +149,7 @@ def compiled_loosely(function: Any) -> Any:
 
 def compiled_inline(function: Any) -> Any:
     """A small part of compiled functions, kept with those that call it."""
-    import numba
-
-    return numba.njit(nogil=True)(function)
+    return _Loop(function)
 
 
 def free_bytes() -> int | None:

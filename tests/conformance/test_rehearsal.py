@@ -1,5 +1,6 @@
 """What measuring needs is tried before the debit: a library that is broken costs nothing."""
 
+import inspect
 import os
 import sys
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import pytest
 import residua as rs
 from residua import disk
 from residua.errors import FileError, VerificationError
+from residua.machine import compiled
 from residua.measurement import job, left_out, noisy as rehearsal, on_spark
 from residua.noise import samplers, table
 from residua.source import accumulate
@@ -40,18 +42,18 @@ def no_ball_arithmetic(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_compiler(patch: pytest.MonkeyPatch) -> None:
-    table._kernel.cache_clear()
+    patch.setattr(table, "_evaluate", compiled(inspect.unwrap(table._evaluate)))  # as in a process that just began
     patch.setitem(sys.modules, "numba", None)
 
 
 def wrong_floats(patch: pytest.MonkeyPatch) -> None:
-    real = table._kernel()
+    real = table._evaluate
 
     def kernel(*args: Any) -> None:
         real(*args)
         args[3][:] += 1.0
 
-    patch.setattr(table, "_kernel", lambda: kernel)
+    patch.setattr(table, "_evaluate", kernel)
 
 
 def no_entropy(patch: pytest.MonkeyPatch) -> None:
@@ -83,7 +85,6 @@ def test_a_broken_library_fails_before_the_debit(
         rs.measure(plan, DATA, ledger=ledger)
     assert (tmp_path / "a.ledger").read_bytes() == before
     monkeypatch.undo()
-    table._kernel.cache_clear()
     table.table.cache_clear()
     rs.measure(plan, DATA, ledger=ledger)  # what was not spent is still there
 

@@ -8,6 +8,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from residua.domain.lookup_kernel import fill, find
 from residua.machine import compute as pc, pyarrow as pa
 
 Codes = NDArray[np.int32]
@@ -136,8 +137,6 @@ class Lookup:
     """
 
     def __init__(self, texts: Any) -> None:
-        from residua.domain.lookup_kernel import fill
-
         listed = _large(texts if isinstance(texts, pa.Array) else pa.array(texts, pa.large_string()))
         self._offsets, self._content = laid_out(listed)
         size = 1 << max(_LOAD * len(listed) - 1, 1).bit_length()
@@ -146,8 +145,6 @@ class Lookup:
 
     def codes(self, column: Any) -> Codes:
         """The place of every text, −1 for one that is not listed, (rows,); of a null that of an empty text."""
-        from residua.domain.lookup_kernel import find
-
         offsets, content = laid_out(_large(column.fill_null("") if column.null_count else column))
         places = np.empty(len(column), dtype=np.int32)
         find(offsets, content, self._offsets, self._content, self._slots, places)

@@ -17,6 +17,7 @@ from scipy.special import rel_entr
 
 from residua.errors import PlanError
 from residua.estimation.fit import Fitted, Progress
+from residua.estimation.kernels import choose, multiply, rake
 from residua.estimation.observed import Members, Public
 from residua.estimation.tables import EstimatedTables
 from residua.linalg.arrays import Booleans, Floats, Integers
@@ -227,8 +228,6 @@ class _Column:
 
     def fill(self, codes: Codes, random: np.random.Generator, *, last: bool) -> None:
         """Chooses this attribute's values for the rows of a part, in place."""
-        from residua.estimation.kernels import choose  # takes long to load
-
         step, n = self.step, codes.shape[1]
         chances = self._chances(codes)
         groups = self.table.groups(codes)
@@ -254,8 +253,6 @@ class _Column:
 
     def _chances(self, codes: Codes) -> Floats:
         """The chances of each value for each row, raked to all tables, (rows, values)."""
-        from residua.estimation.kernels import multiply, rake  # takes long to load
-
         step, n = self.step, codes.shape[1]
         chances = np.tile(step.single, (n, 1))
         for ban in step.bans:

@@ -13,6 +13,7 @@ from itertools import combinations
 import numpy as np
 from scipy.special import entr
 
+from residua.estimation.kernels import rake_three
 from residua.estimation.mixture import Pairs
 from residua.estimation.observed import Public
 from residua.linalg.arrays import Floats
@@ -35,8 +36,6 @@ def raked(first: Floats, margins: Sequence[Floats], tolerance: float = 1e-9, rou
     """
     total = max(float(margins[0].sum()), 1e-300)
     if first.ndim == 3 and first.size >= _WORTH_COMPILING:
-        from residua.estimation.kernels import rake_three
-
         whole = np.array(first, order="C")
         a, b, c = (np.ascontiguousarray(margin) for margin in margins)
         return whole, float(rake_three(whole, a, b, c, tolerance * total, rounds, _NOTHING))

@@ -46,6 +46,7 @@ from typing import Any
 
 import numpy as np
 
+from residua.linalg import conductance_kernels as kernels
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.path import MOST_CELLS, NoiseAlong, OrderedNoise, Path, Star, cell_starts, star_diagonal
 from residua.machine import csr_array
@@ -86,8 +87,6 @@ def nesting_of(n: int, groups: Sequence[tuple[int, int]] | Integers) -> Interval
         >>> tree.low.tolist(), tree.cut.tolist(), tree.high.tolist(), tree.places.tolist()
         ([-1, -1, -1, 0, 0], [4, 3, 0, 2, 1], [-1, 4, 3, 3, 2], [3])
     """
-    from residua.linalg.conductance_kernels import cut, parents
-
     given = np.asarray(groups, dtype=np.int64).reshape(-1, 2)
     if len(given) and (given[:, 0].min() < 0 or given[:, 1].max() >= n or (given[:, 0] > given[:, 1]).any()):
         return None
@@ -95,14 +94,14 @@ def nesting_of(n: int, groups: Sequence[tuple[int, int]] | Integers) -> Interval
     distinct, which = np.unique(given[several] * [1, -1], axis=0, return_inverse=True)  # the outer ones first
     starts, ends = distinct[:, 0] - 1, -distinct[:, 1]
     parent = np.empty(len(starts), dtype=np.int64)
-    if not parents(starts, ends, parent):
+    if not kernels.parents(starts, ends, parent):
         return None
     order = np.argsort(parent, kind="stable")
     firsts = np.searchsorted(parent[order], np.arange(-1, len(starts) + 1))
     low, high, middle = np.full((3, n), -1, dtype=np.int64)
     middle[0] = n - 1
     places = np.empty(len(starts), dtype=np.int64)
-    cut(starts, ends, order, firsts, low, middle, high, places)
+    kernels.cut(starts, ends, order, firsts, low, middle, high, places)
     placed = -1 - given[:, 0]
     placed[several] = places[which.ravel()]
     return IntervalTree(low, middle, high, placed)
@@ -176,19 +175,15 @@ class Network:
     @cached_property
     def gram_diagonal(self) -> Floats:
         """The diagonal of the Gram matrix, (n,)."""
-        from residua.linalg.conductance_kernels import cover
-
         diagonal = star_diagonal(self.grounds, self.first)
         low, cut, high, _, _, values, chords = self.arguments
-        cover(low, cut, high, values, chords, diagonal, np.empty(self.size))
+        kernels.cover(low, cut, high, values, chords, diagonal, np.empty(self.size))
         return diagonal
 
     def shares(self, q: Floats, poles: Floats, weights: Floats) -> Floats:
         """`Σ_j a_j [S (S + p_j)⁻¹]_ii` for `S = Q^½ G Q^½`, (n,)."""
-        from residua.linalg.conductance_kernels import shares
-
         sums, room = np.zeros(self.size), np.empty((2, 3, self.size))
-        shares(*self.arguments, q, poles, weights, sums, *room)
+        kernels.shares(*self.arguments, q, poles, weights, sums, *room)
         return sums
 
 
@@ -221,17 +216,13 @@ class NestedNoise(NoiseAlong):
 
     def sum_variances(self) -> Floats:
         """The variances of all running sums, (n,)."""
-        from residua.linalg.conductance_kernels import add_sum_variances
-
-        return self._summed(add_sum_variances, np.zeros(self.size), np.empty((3, self.size + 1)))
+        return self._summed(kernels.add_sum_variances, np.zeros(self.size), np.empty((3, self.size + 1)))
 
     def widths(self) -> tuple[Floats, Floats]:
         """The variances of the noise of each value, (n,), and of each group, (groups,)."""
-        from residua.linalg.conductance_kernels import widths
-
         single, wide = np.zeros((2, self.size))
         room = np.empty((2, 3, self.size))
-        widths(*self.queries.arguments, self.q, self.poles, self.weights, single, wide, *room)
+        kernels.widths(*self.queries.arguments, self.q, self.poles, self.weights, single, wide, *room)
         places = self.queries.nesting.places
         return single, np.where(places < 0, single[-1 - np.minimum(places, -1)], wide[np.maximum(places, 0)])
 
@@ -240,24 +231,18 @@ class NestedNoise(NoiseAlong):
 
         One of few sums takes a walk up the tree from each of them.
         """
-        from residua.linalg.conductance_kernels import add_row_variances
-
         where = np.empty(self.size, dtype=np.int64)
         where[self.queries.nesting.cut] = np.arange(self.size)
         entries = (where, rows.indptr, rows.indices, rows.data)
-        return self._summed(add_row_variances, np.zeros(rows.shape[0]), np.zeros(self.size + 1), *entries)
+        return self._summed(kernels.add_row_variances, np.zeros(rows.shape[0]), np.zeros(self.size + 1), *entries)
 
     def _applied(self, rows: Floats) -> Floats:
-        from residua.linalg.conductance_kernels import add_applied
-
-        return self._summed(add_applied, np.zeros(rows.shape), np.empty(self.size + 1), rows)
+        return self._summed(kernels.add_applied, np.zeros(rows.shape), np.empty(self.size + 1), rows)
 
     def add_simulated(self, z: Floats, out: Floats) -> None:
         """Adds noise from standard normals, (parts, n + 1), to running sums, (n,)."""
-        from residua.linalg.conductance_kernels import add_simulated
-
         for (factors, hub, weight), each in zip(self._parts(), z, strict=True):
-            add_simulated(*self.queries.arguments[:3], factors, hub, weight, each, out, np.empty(self.size + 1))
+            kernels.add_simulated(*self.queries.arguments[:3], factors, hub, weight, each, out, np.empty(self.size + 1))
 
     def largest_ranges(self, cells: int = MOST_CELLS, *, alone: bool = False) -> tuple[Floats, Integers]:
         """A bound alone, however many cells there are: the variances of both ends, no covariance being negative."""
@@ -273,12 +258,10 @@ class NestedNoise(NoiseAlong):
 
     def _parts(self) -> Iterator[tuple[Floats, float, float]]:
         """α, β, γ, σ² of every running sum in the tree's order, (4, n), the hub's variance, and the part's weight."""
-        from residua.linalg.conductance_kernels import factors
-
         steps, room = np.empty((4, self.size)), np.empty((3, self.size))
         for pole, weight in zip(self.poles.tolist(), self.weights.tolist(), strict=True):
             arguments = self.queries.arguments
-            hub = factors(*arguments[:3], self.queries.first, *arguments[4:], self.q, pole, steps, room)
+            hub = kernels.factors(*arguments[:3], self.queries.first, *arguments[4:], self.q, pole, steps, room)
             yield steps, hub, weight
 
 

@@ -23,6 +23,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from residua.linalg import kernels
 from residua.linalg.arrays import Array, Booleans, Floats, Integers, Positions
 
 Set = tuple[int, ...]  # attribute positions, increasing
@@ -349,8 +350,6 @@ _WORTH_CALLING = 20_000  # cells: below, NumPy is as fast
 def centre(tables: Integers) -> None:
     """`x ← n x − Σ x` along every axis but the first, in place: the integer matrix ⊗(nI − 11ᵀ) of each table."""
     if _compiled(tables.size):
-        from residua.linalg import kernels
-
         kernels.centre(tables.reshape(len(tables), -1), np.array(tables.shape[1:], dtype=np.int64))
         return
     for axis in range(1, tables.ndim):
@@ -366,8 +365,6 @@ def rebuild(integers: Array, steps: Floats, lower: Floats, facets: Integers, out
     begins. See `kernels.rebuild`.
     """
     if _compiled(out.size):
-        from residua.linalg import kernels
-
         shape = np.array(out.shape[1:], dtype=np.int64)
         flat = (len(out), -1)
         kernels.rebuild(integers.reshape(flat), steps, shape, lower, facets, out.reshape(flat))

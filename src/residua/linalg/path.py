@@ -34,6 +34,7 @@ from typing import Protocol, Self
 
 import numpy as np
 
+from residua.linalg import path_kernels as kernels
 from residua.linalg.arrays import Floats, Integers
 from residua.machine import csr_array
 
@@ -116,10 +117,8 @@ class Path:
 
     def shares(self, q: Floats, poles: Floats, weights: Floats) -> Floats:
         """`Σ_j a_j [S (S + p_j)⁻¹]_ii` for `S = Q^½ G Q^½`, (n,)."""
-        from residua.linalg.path_kernels import shares
-
         sums, room = np.zeros(self.size), np.empty(self.size)
-        shares(self.links, self.left, self.right, self.values, q, poles, weights, sums, room)
+        kernels.shares(self.links, self.left, self.right, self.values, q, poles, weights, sums, room)
         return sums
 
 
@@ -246,10 +245,8 @@ class OrderedNoise(NoiseAlong):
 
     def variances(self) -> tuple[Floats, Floats]:
         """The variances of all running sums, and of the noise of each value, (n,) each."""
-        from residua.linalg.path_kernels import variances
-
         sums, single = np.zeros((2, self.size))
-        variances(*self._arguments, sums, single, np.empty(self.size))
+        kernels.variances(*self._arguments, sums, single, np.empty(self.size))
         return sums, single
 
     @property
@@ -259,18 +256,16 @@ class OrderedNoise(NoiseAlong):
 
     def row_variances(self, rows: csr_array) -> Floats:
         """The variance of each combination of running sums, (rows,), from rows over them, (rows, n)."""
-        from residua.linalg.path_kernels import row_variances
-
         variances = np.zeros(rows.shape[0])
         rows.sort_indices()
-        row_variances(*self._arguments, rows.indptr, rows.indices, rows.data, variances, np.empty((4, self.size)))
+        kernels.row_variances(
+            *self._arguments, rows.indptr, rows.indices, rows.data, variances, np.empty((4, self.size))
+        )
         return variances
 
     def _applied(self, rows: Floats) -> Floats:
-        from residua.linalg.path_kernels import applied
-
         covariances = np.zeros(rows.shape)
-        applied(*self._arguments, rows, covariances, np.empty((4, self.size)))
+        kernels.applied(*self._arguments, rows, covariances, np.empty((4, self.size)))
         return covariances
 
     def largest_ranges(self, cells: int = MOST_CELLS, *, alone: bool = False) -> tuple[Floats, Integers]:
@@ -286,24 +281,20 @@ class OrderedNoise(NoiseAlong):
 
         exactly the variance where each cell holds one sum.
         """
-        from residua.linalg.path_kernels import cell_facts, largest, lower
-
         starts = cell_starts(self.size + 1, cells)
         ends, count, n = np.append(starts, self.size + 1), len(starts), self.size
         room, sums = np.empty(n), np.empty(n + 1)
         total, shared, facts = np.zeros(n + 1), np.zeros((count, count)), np.zeros((4, count))
         for p, a in zip(self.poles.tolist(), self.weights.tolist(), strict=True):
-            extra = cell_facts(*self._arguments[:5], p, ends, alone, room, facts, sums)
+            extra = kernels.cell_facts(*self._arguments[:5], p, ends, alone, room, facts, sums)
             total += a * sums
-            lower(facts, extra, a, shared)
+            kernels.lower(facts, extra, a, shared)
         highest = total[starts] if alone else np.maximum.reduceat(total, starts)
-        return largest(highest, shared) * (1 + self.relative_error), starts
+        return kernels.largest(highest, shared) * (1 + self.relative_error), starts
 
     def add_simulated(self, z: Floats, out: Floats) -> None:
         """Adds noise from standard normals, (parts, n + 1), to running sums, (n,)."""
-        from residua.linalg.path_kernels import simulated
-
-        simulated(*self._arguments, z, out, np.empty(self.size))
+        kernels.simulated(*self._arguments, z, out, np.empty(self.size))
 
     @property
     def _arguments(self) -> tuple[Floats, float, float, float, Floats, Floats, Floats]:

@@ -23,6 +23,7 @@ from residua.errors import PrivacyError
 from residua.linalg.arrays import Booleans, Floats, Integers, Words
 from residua.linalg.conductances import AxisNoise
 from residua.linalg.path import OrderedNoise
+from residua.noise.kernels import round_pairs
 from residua.noise.normals import GUARD_BITS, Bits, Normals
 from residua.noise.samplers import MOST_WORDS, Entropy, SystemEntropy, take
 from residua.noise.steps import add_floats, add_pairs, ball_sums, float_factors_of, pair_factors_of
@@ -145,8 +146,6 @@ def rounded_sums(
 
 def refined(noise: AxisNoise, grid: int, normals: Numbers, draws: Integers, is_open: Booleans) -> None:
     """Decides the open draws, (axes, n), in place: in pairs of floats, and in balls where those fail."""
-    from residua.noise.kernels import round_pairs
-
     axes = np.flatnonzero(is_open.any(axis=1)).tolist()
     for axis, sums, bounds in zip(axes, *pair_sums(noise, normals, axes), strict=True):
         still = is_open[axis].copy()

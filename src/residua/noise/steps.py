@@ -35,6 +35,7 @@ from flint import arb
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.conductances import AxisNoise, NestedNoise
 from residua.linalg.path import OrderedNoise
+from residua.noise.kernels import float_sums, nested_factors, pair_factors, pair_sums, stiff
 
 Stars = list[tuple[arb, arb, arb]]  # k, c and g of every step: what draws it to C_a, to C_b and to the hub
 
@@ -50,8 +51,6 @@ def order_of(noise: AxisNoise, count: int) -> tuple[Integers, Integers, Integers
 
 def pair_factors_of(noise: AxisNoise, part: int, count: int) -> Floats:
     """β, γ and σ of the steps of a part in pairs, (3, 2, count + 1); σ of the hub comes last."""
-    from residua.noise.kernels import nested_factors, pair_factors
-
     factors, p, a = np.empty((3, 2, count + 1)), float(noise.poles[part]), float(noise.weights[part])
     if isinstance(noise, NestedNoise):
         low, cut, high, _, *springs = noise.queries.arguments
@@ -65,8 +64,6 @@ def pair_factors_of(noise: AxisNoise, part: int, count: int) -> Floats:
 
 def float_factors_of(noise: AxisNoise, part: int, count: int) -> Floats:
     """The same in floats, (3, count + 1)."""
-    from residua.noise.kernels import stiff
-
     if isinstance(noise, NestedNoise):
         return np.asarray(pair_factors_of(noise, part, count).sum(axis=1))
     path, p, a = noise.queries, float(noise.poles[part]), float(noise.weights[part])
@@ -81,8 +78,6 @@ def float_factors_of(noise: AxisNoise, part: int, count: int) -> Floats:
 
 def add_floats(noise: AxisNoise, factors: Floats, z: Floats, b: Floats, sums: Floats, bounds: Floats) -> None:
     """Adds one part to running sums and to the bounds on their errors, (axes, n) each, from normals, (axes, n + 1)."""
-    from residua.noise.kernels import float_sums
-
     count = sums.shape[1]
     float_sums(*order_of(noise, count), factors, z, b, sums, bounds, np.empty((3, count + 1)))
 
@@ -91,8 +86,6 @@ def add_pairs(
     noise: AxisNoise, factors: Floats, z: Floats, low: Floats, b: Floats, sums: Floats, bounds: Floats
 ) -> None:
     """Adds one part to running sums in pairs, (axes, 2, n), and to the bounds on their errors, (axes, n)."""
-    from residua.noise.kernels import pair_sums
-
     count, eta = sums.shape[2], 192.0 * (noise.size + 16) * 2.0**-100
     pair_sums(*order_of(noise, count), eta, factors, z, low, b, sums, bounds, np.empty((3, count + 1)))
 

@@ -53,12 +53,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from threading import RLock
-from typing import Any
 
 import numpy as np
 from flint import arb, ctx
 
 from residua.linalg.arrays import Floats, Integers, Words
+from residua.machine import compiled
+from residua.noise.kernels import evaluate
 
 _PRECISION_LOCK = RLock()
 
@@ -112,7 +113,7 @@ class QuantileTable:
         """Return (ẑ, B) as the module's head defines them, each of the shape (n,) of `words`."""
         positions = (words >> np.uint64(1)).view(np.int64).astype(np.float64)
         magnitudes, bounds = np.empty_like(positions), np.empty_like(positions)
-        _kernel()(positions, positions.view(np.int64), self.rows, magnitudes, bounds)
+        _evaluate(positions, positions.view(np.int64), self.rows, magnitudes, bounds)
         return magnitudes, bounds
 
 
@@ -200,6 +201,7 @@ def _upwards(value: arb) -> float:
     return result
 
 
+@compiled  # without `fastmath`, as the proof asks
 def _evaluate(positions: Floats, bits: Integers, rows: Floats, magnitudes: Floats, bounds: Floats) -> None:
     # A position that was rounded up to 2⁶³ belongs to the last segment, whose right end it is.
     last = rows.shape[0] - 1
@@ -216,14 +218,6 @@ def _evaluate(positions: Floats, bits: Integers, rows: Floats, magnitudes: Float
         magnitudes[i], bounds[i] = q, r[DEGREE + 2]
 
 
-@lru_cache(maxsize=1)
-def _kernel() -> Any:
-    """Compile `_evaluate` on first use (importing does nothing), without `fastmath`, as the proof asks."""
-    from residua.machine import compiled
-
-    return compiled(_evaluate)
-
-
 LONG_DEGREE = 17
 PAIRED = 9  # coefficients that are pairs
 _LONG_BITS = 320  # of the balls in the proof
@@ -237,8 +231,6 @@ class LongTable:
 
     def evaluate(self, words: Words, seconds: Words) -> tuple[Floats, ...]:
         """Return ẑ, its low part and B, each of the shape (n,) of `words`; B is infinite beyond the table."""
-        from residua.noise.kernels import evaluate
-
         positions = (words >> np.uint64(1)).view(np.int64).astype(np.float64)
         high, low, bounds = np.empty((3, len(words)))
         known = (positions.view(np.int64), self.rows, _SHIFT, _FIRST, 2.0**-STEP_BITS)

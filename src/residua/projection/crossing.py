@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.linalg.lattice import Group, Layout, SetFamily, batches, layout_of
+from residua.projection import axis_kernels
 from residua.projection.axes import Coordinates, PrefixSums
 
 T = TypeVar("T", bound=np.generic)
@@ -282,8 +283,6 @@ def weighed(crossing: Crossing, coordinates: Floats, zeros: Booleans) -> Crossin
         coordinates: of every set, (cells,).
         zeros: which cells of the tables are impossible, in the order of the crossing's buffer, or nothing.
     """
-    from residua.projection import axis_kernels  # loads Numba
-
     buffer = crossing.gather(coordinates)
     level_of: dict[int, float] = {}
     for part in crossing.parts:

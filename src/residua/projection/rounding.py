@@ -23,6 +23,7 @@ import numpy as np
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats, Integers
+from residua.projection.rounding_kernel import transported
 
 Names = tuple[str, ...]
 MOST_SEARCHED = 5_000  # cells of tables that are searched for together
@@ -72,8 +73,6 @@ def attribute_by_attribute(table: Floats, margins: Sequence[Integers]) -> Intege
 
 
 def _with_sums(target: Floats, rows: Integers, columns: Integers) -> Integers:
-    from residua.projection.rounding_kernel import transported
-
     whole: Integers = transported(target, rows, columns)
     filled = bool(((target <= 0) & (whole > 0)).any())
     if whole.size > MOST_SEARCHED or not (filled or np.abs(whole - target).max(initial=0.0) > _FAR):

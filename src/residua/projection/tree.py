@@ -24,6 +24,7 @@ from residua.plans.operators.nesting import Nesting, Nodes
 from residua.plans.operators.tree import TreeNodes, nodes_of
 from residua.plans.product.facts import coefficient
 from residua.plans.product.plan import ProductPlan
+from residua.projection.axis_kernels import split_among
 from residua.projection.problem import MANY_CELLS, Fit, Progress, ProjectionProblem
 from residua.release.base import Release
 from residua.workload import AttributeQueries, Identity
@@ -164,8 +165,6 @@ class TreeProblem(ProjectionProblem):
 
     def _root(self, root: Floats) -> None:
         """The root's table, not negative, with its total, in place."""
-        from residua.projection.axis_kernels import split_among  # loads Numba
-
         if self.terms.facts:
             cells, total = np.arange(root.size), np.full((1, 1), float(self.terms.facts[0].values))
             ends, ones = np.array([0, root.size]), np.ones(root.size)
@@ -175,8 +174,6 @@ class TreeProblem(ProjectionProblem):
 
     def _split(self, tables: Floats, level: int, above: Floats) -> None:
         """The children's tables, in place, such that they add up to their parents'."""
-        from residua.projection.axis_kernels import split_among  # loads Numba
-
         gone = tuple(1 + k for k, i in enumerate(self.short[level + 1]) if i not in self.short[level])
         wanted = above.reshape(-1, *self.sizes(level + 1)).sum(axis=gone) if gone else above
         parent = self.nesting.parents[level]

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.linalg.lattice import Layout
+from residua.source.kernel import add_compiled
 
 Codes = NDArray[np.unsignedinteger[Any]]  # (attributes, rows), of the smallest type that holds every code
 Columns = Sequence[NDArray[np.integer[Any]]]  # the codes of each attribute, (rows,)
@@ -247,8 +248,6 @@ class Accumulator:
         if way == "plain":
             add_plainly(self._tables, codes, rows, weights, self._counts)
             return
-        from residua.source.kernel import add_compiled
-
         tables, counts = self._tables, self._counts
         if way == "covering" and self._covering is not None:
             if self._covering_counts is None:

@@ -18,6 +18,7 @@ from residua.domain import Domain
 from residua.errors import SourceError
 from residua.privacy import Person
 from residua.source.accumulate import FlatTables, add_plainly
+from residua.source.person_kernel import choose
 
 KEY_BYTES = 32
 _WORD = 2**64
@@ -182,8 +183,6 @@ def chosen_packed(
     Raises:
         SourceError: a person with 2^24 records or more that are all alike.
     """
-    from residua.source.person_kernel import choose  # loads Numba
-
     order = np.argsort(rows[:, 0], kind="stable")
     held, lost = np.zeros(MOST_TOLD + 1, np.int64), np.zeros(MOST_TOLD + 1, np.int64)
     at, counts = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from residua.domain.values import is_null, laid_out
 from residua.machine import compute as pc, processors, pyarrow as pa
+from residua.source.kernel import add_lookups, hash_integers, hash_texts, sum_records
 
 Pairs = NDArray[np.uint64]  # (rows, 2), fast to look up
 Lanes = NDArray[np.uint64]  # (2, rows), fast to mix
@@ -71,8 +72,6 @@ class Digest:
         for other in sums[1:]:
             record += other
         if loops:
-            from residua.source.kernel import sum_records
-
             sum_records(record, np.ascontiguousarray(np.hstack([_MULTIPLIERS, _SEEDS])), self._sums)
             return
         # Each lane is mixed with the other, so that all 128 bits of a record depend on one another before the sum.
@@ -99,8 +98,6 @@ class Digest:
         for name, column in named:
             hashes, places = self._hashed(name, plain(column))
             if loops and places is not None:
-                from residua.source.kernel import add_lookups
-
                 add_lookups(total, hashes, places)
             else:
                 total += _taken(hashes, places)
@@ -195,8 +192,6 @@ def _keyed(name: str, texts: Any) -> Pairs:
 
 def _compiled(name: str, column: Any) -> Pairs:
     """What `_keyed` gives for the spellings of a column."""
-    from residua.source.kernel import hash_integers, hash_texts
-
     out = np.empty((len(column), 2), dtype=np.uint64)
     constants = np.ascontiguousarray(np.hstack([_MULTIPLIERS, _SEEDS, _key(name)]))
     if pa.types.is_integer(column.type) and column.type != pa.uint64():

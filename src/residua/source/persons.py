@@ -31,6 +31,7 @@ from residua.source.accumulate import Columns, Weights, taken
 from residua.source.bound import Loss, PersonBound, Words, chosen_packed, packed, unpacked
 from residua.source.digest import WHOLE, spelled
 from residua.source.options import Options, Problems, explained
+from residua.source.person_kernel import hash_texts
 
 _HELD_BYTES = 2**28  # of rows in memory; choosing takes about three times as much
 PARTS = 256  # of persons, by their hashes
@@ -256,8 +257,6 @@ def _hashes(column: Any, name: str, key: tuple[Any, Any]) -> tuple[Words, NDArra
 
 def hashed_texts(values: NDArray[np.uint8], offsets: NDArray[np.int64], key: tuple[Any, Any]) -> Words:
     """A 128-bit keyed hash of each text, (texts, 2)."""
-    from residua.source.person_kernel import hash_texts  # loads Numba
-
     out = np.empty((len(offsets) - 1, 2), dtype=np.uint64)
     hash_texts(values, offsets, *key, out)
     return out

@@ -20,6 +20,7 @@ import numpy as np
 
 from residua.errors import VerificationError
 from residua.linalg.arrays import Floats, Integers
+from residua.linalg.kernels import add_rows
 from residua.linalg.lattice import batches, centre
 from residua.plans.noise import INVISIBLE_SCALE, LAPLACE, LARGEST_SCALE
 from residua.plans.operators.contract import Piece, RecordCosts
@@ -274,8 +275,6 @@ class TreePiece(Piece):
 
 def _add_rows(parents: Any, rows: Any, out: Any) -> None:
     """Adds each row to its parent's."""
-    from residua.linalg.kernels import add_rows  # loads Numba
-
     add_rows(parents, rows, out)
 
 
