@@ -28,9 +28,10 @@ def sweep(w, y, zeros, starts, shape, blends, floors, relax, lower, facets, own,
     Rows are views, so that loops over them need no check of their places and run several cells at a time.
     """
     k, last = shape.size, shape[-1]
-    cells, facet_cells = _sizes(shape)
-    b, means = np.empty(facet_cells), np.empty(facet_cells)
+    cells = _cells(shape, k)
     ends, places = _ends(shape, cells), np.empty(k, np.int64)
+    facet_cells = ends[-1] + cells // last
+    b, means = np.empty(facet_cells), np.empty(facet_cells)
     line = np.empty(last)
     for t in range(starts.size):
         blend, floor = blends[t], floors[t]
@@ -72,8 +73,9 @@ def inspect(w, y, zeros, starts, shape, blends, floors, lower, facets, own, owne
     If `out` is not empty, it receives the residual `y + blend (C v − y)`.
     """
     k, last = shape.size, shape[-1]
-    cells, facet_cells = _sizes(shape)
+    cells = _cells(shape, k)
     ends, places = _ends(shape, cells), np.empty(k, np.int64)
+    facet_cells = ends[-1] + cells // last
     b_m, b_v, b_u = np.empty(facet_cells), np.empty(facet_cells), np.empty(facet_cells)
     line_m, line_v, line_u = np.empty(last), np.empty(last), np.empty(last)
     nothing, first = np.zeros(facet_cells), np.zeros(k, np.int64)
@@ -232,15 +234,6 @@ def _store_means(sums, shape, ends, cells, own, owned):
         size = cells // shape[j]
         for i in range(size):
             own[owned[j] + i] = sums[ends[j] + i] / shape[j]
-
-
-@compiled_loosely
-def _sizes(shape):
-    cells = _cells(shape, shape.size)
-    facet_cells = 0
-    for n in shape:
-        facet_cells += cells // n
-    return cells, facet_cells
 
 
 @compiled_loosely

@@ -14,11 +14,9 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 from urllib.parse import unquote
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from residua.errors import SourceError
 from residua.files import is_uri
+from residua.machine import pyarrow as pa
 from residua.source.digest import Digest, plain_batch
 from residua.source.options import NO_OPTIONS, Options, explained
 from residua.source.records import BATCH_ROWS, Records, distinct, require_columns
@@ -182,7 +180,7 @@ class ParquetSource(FilesSource):
         rows = 0
         for path in self.files:
             with _parquet(path) as raw:
-                rows += pq.read_metadata(raw).num_rows
+                rows += pa.parquet.read_metadata(raw).num_rows
         return rows
 
     def _names(self, path: File) -> tuple[str, ...]:
@@ -196,7 +194,7 @@ class ParquetSource(FilesSource):
         partition = self._partitions[path]
         own = [name for name in columns if name not in partition]
         text = [field.name for field in _schema(path) if field.type in (pa.string(), pa.large_string())]
-        with _parquet(path) as raw, pq.ParquetFile(raw, read_dictionary=text, pre_buffer=False) as file:
+        with _parquet(path) as raw, pa.parquet.ParquetFile(raw, read_dictionary=text, pre_buffer=False) as file:
             for batch in file.iter_batches(BATCH_ROWS, columns=own):
                 yield _with_partition(batch, partition, columns) if partition else batch
 
@@ -241,7 +239,7 @@ def _with_partition(batch: Any, partition: dict[str, str | None], columns: Seque
 
 def _schema(path: File) -> Any:
     with _parquet(path) as raw:
-        return pq.read_schema(raw)
+        return pa.parquet.read_schema(raw)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
@@ -187,17 +188,14 @@ def delta_source(path: object, version: object = None, options: Options = NO_OPT
     Raises:
         SourceError: no such table or version, a table whose rows the library cannot tell, or no library.
     """
-    try:
-        from deltalake import DeltaTable
-    except ImportError:
-        raise absent("Delta tables", "deltalake", "delta") from None
+    deltalake = needed("deltalake", "Delta tables", "deltalake", "delta")
     if not isinstance(path, str | Path) or not str(path):
         raise SourceError(f"path={shown_value(path)} is no path of a Delta table; give its folder or its URI.")
     _check_whole("version", version)
     given = str(path)
     shown = str(parse_uri(given)) if is_uri(given) else given
     with read_by_library(f"the Delta table {shown!r}"):
-        table = DeltaTable(given, version=cast("int | None", version))
+        table = deltalake.DeltaTable(given, version=cast("int | None", version))
         name = f"the Delta table {shown!r} at version {table.version()}"
         protocol = table.protocol()
         odd = set(protocol.reader_features or ()) - _DELTA_FEATURES
@@ -218,13 +216,10 @@ def iceberg_source(table: Any, snapshot: object = None, options: Options = NO_OP
     Raises:
         SourceError: no such table, catalogue or snapshot, or no library.
     """
-    try:
-        from pyiceberg.catalog import load_catalog
-        from pyiceberg.table import StaticTable, Table
-    except ImportError:
-        raise absent("Iceberg tables", "pyiceberg", "iceberg") from None
+    parts = ("pyiceberg.catalog", "pyiceberg.table")
+    catalogs, tables = (needed(part, "Iceberg tables", "pyiceberg", "iceberg") for part in parts)
     _check_whole("snapshot", snapshot)
-    if isinstance(table, Table):
+    if isinstance(table, tables.Table):
         opened, shown = table, "the Iceberg table " + repr(".".join(table.name()))
     elif not isinstance(table, str | Path) or str(table).count(".") < 1:
         raise SourceError(
@@ -237,10 +232,10 @@ def iceberg_source(table: Any, snapshot: object = None, options: Options = NO_OP
         shown = f"the Iceberg table {str(parse_uri(given)) if remote else given!r}"
         with read_by_library(shown):
             if given.endswith(".metadata.json"):
-                opened = StaticTable.from_metadata(given)
+                opened = tables.StaticTable.from_metadata(given)
             else:
                 catalogue, _, name = given.partition(".")
-                opened = load_catalog(catalogue).load_table(name)
+                opened = catalogs.load_catalog(catalogue).load_table(name)
     with read_by_library(shown):
         return _pinned(opened, snapshot, shown, options)
 
@@ -270,9 +265,15 @@ def _check_whole(name: str, value: object) -> None:
         raise SourceError(f"{name}={value!r} is not a number of a {name}; give one, or leave it out for the latest.")
 
 
-def absent(what: str, library: str, extra: str) -> SourceError:
-    """What is said where an optional library is not installed."""
-    return SourceError(f"{what} are read by {library}, which is not installed; run: pip install 'residua[{extra}]'")
+def needed(module: str, what: str, library: str, extra: str) -> Any:
+    """A module of a library that not everyone has.
+
+    Raises:
+        SourceError: it is not installed; the command that does so.
+    """
+    sentence = f"{what} are read by {library}, which is not installed; run: pip install 'residua[{extra}]'"
+    with explained(sentence, ImportError):
+        return import_module(module)
 
 
 def read_by_library(shown: str) -> AbstractContextManager[None]:

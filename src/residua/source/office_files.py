@@ -14,12 +14,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
 
-import pyarrow as pa
-
 from residua.errors import SourceError
+from residua.machine import pyarrow as pa
 from residua.source.dialect import kind_of
 from residua.source.files import File, FilesSource, Paths, opened
-from residua.source.frames import absent, read_by_library
+from residua.source.frames import needed, read_by_library
 from residua.source.options import NO_OPTIONS, Options
 from residua.source.records import BATCH_ROWS, Draft
 from residua.source.text_files import typed_array
@@ -77,13 +76,7 @@ class ExcelSource(FilesSource):
         next(rows, None)
         names = self._names(path)
         places = [names.index(name) for name in columns]
-        held: list[list[Any]] = []
-        for row in rows:
-            held.append(row)
-            if len(held) == BATCH_ROWS:
-                yield _batch(held, places, columns, path)
-                held = []
-        if held:
+        while held := list(islice(rows, BATCH_ROWS)):
             yield _batch(held, places, columns, path)
 
 
@@ -111,12 +104,9 @@ def _cell(value: Any) -> Any:
 
 
 def _workbook(path: File) -> Any:
-    try:
-        from python_calamine import CalamineWorkbook
-    except ImportError:
-        raise absent("Excel files", "python-calamine", "excel") from None
+    calamine = needed("python_calamine", "Excel files", "python-calamine", "excel")
     with opened(path) as raw, read_by_library(repr(str(path))):
-        return CalamineWorkbook.from_filelike(io.BytesIO(raw.read()))
+        return calamine.CalamineWorkbook.from_filelike(io.BytesIO(raw.read()))
 
 
 class DictionarySource(FilesSource):
@@ -132,10 +122,7 @@ class DictionarySource(FilesSource):
     }
 
     def _call(self, path: File, **options: Any) -> tuple[Any, Any]:
-        try:
-            import pyreadstat
-        except ImportError:
-            raise absent("files of SPSS, Stata and SAS", "pyreadstat", "spss") from None
+        pyreadstat = needed("pyreadstat", "files of SPSS, Stata and SAS", "pyreadstat", "spss")
         reader = self.readers.get(path.suffix.lower())
         if reader is None or not isinstance(path, Path):
             suffixes = ", ".join(self.readers)

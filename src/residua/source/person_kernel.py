@@ -131,40 +131,19 @@ def _weight(rows: Words, row: int, weighted: bool) -> Any:
 
 
 @compiled
-def _sink(hashes: Words, root: int) -> None:
-    """Restores a heap, the largest hash at its root."""
-    size = hashes.shape[0]
-    while 2 * root + 1 < size:
-        child = 2 * root + 1
-        if child + 1 < size and hashes[child] < hashes[child + 1]:
-            child += 1
-        if hashes[root] >= hashes[child]:
-            return
-        hashes[root], hashes[child] = hashes[child], hashes[root]
-        root = child
-
-
-@compiled
-def _least_hashes(rows: Words, row: int, last: int, ordinals: int, k0: Any, k1: Any, hashes: Words) -> None:
-    """The least hashes of so many records that are alike, as many as there is room for.
+def _least_hashes(rows: Words, row: int, last: int, ordinals: int, k0: Any, k1: Any, least: Words) -> None:
+    """The least hashes of so many records that are alike, as many as there is room for, in order.
 
     A record is hashed by its person, its codes and its ordinal.
     """
+    hashes = np.empty(ordinals, np.uint64)
     v0, v1, v2, v3 = begun(k0, k1)
     for w in range(last):
         v0, v1, v2, v3 = taken(v0, v1, v2, v3, rows[row, w])
-    size = hashes.shape[0]
     for ordinal in range(ordinals):
         a, b, c, d = taken(v0, v1, v2, v3, np.uint64(ordinal))
-        hashed = ended(a, b, c, d, last + 1)
-        if ordinal < size:
-            hashes[ordinal] = hashed
-            if ordinal == size - 1 and ordinals > size:
-                for root in range(size // 2 - 1, -1, -1):
-                    _sink(hashes, root)
-        elif hashed < hashes[0]:
-            hashes[0] = hashed
-            _sink(hashes, 0)
+        hashes[ordinal] = ended(a, b, c, d, last + 1)
+    least[:] = np.sort(hashes)[: least.shape[0]]
 
 
 @compiled

@@ -1,23 +1,26 @@
 """Where records come from: a constructor for each kind of data, and the source that anything readable stands for.
 
-The engines below know only `Records`; this module is above them all and loads the one that is asked for.
+The engines below know only `Records`; this module is above them all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import Any, Unpack, cast
 
 from residua.errors import SourceError
 from residua.files import is_uri
+from residua.source.adbc import AdbcSource, Address
+from residua.source.database import DatabaseSource, QuerySource, ibis_source, relation_source
+from residua.source.dialect import Notation
+from residua.source.files import FeatherSource, ParquetSource, Paths
+from residua.source.frames import delta_source, frame_source, iceberg_source
+from residua.source.office_files import DictionarySource, ExcelSource
 from residua.source.options import NO_OPTIONS, SourceOptions, options_of
 from residua.source.records import Records
 from residua.source.remote import parse_uri, require_source_path, shown_value
-
-if TYPE_CHECKING:
-    from residua.source.dialect import Notation
-    from residua.source.files import Paths
+from residua.source.text_files import DelimitedSource, JsonLinesSource
 
 _SUFFIXES: dict[str, tuple[str, ...]] = {
     "parquet": (".parquet", ".pq"),
@@ -75,8 +78,6 @@ class Source(Records):
                 have names (%b, English, German, French, Spanish, Italian or Dutch).
             options: counts, person, no_person, show_values (`Source`).
         """
-        from residua.source.text_files import DelimitedSource
-
         form: Notation = {"delimiter": delimiter, "encoding": encoding, "decimal": decimal, "date_format": date_format}
         return _source(DelimitedSource(paths, options_of(options), **form))
 
@@ -87,15 +88,11 @@ class Source(Records):
         Below a folder, names such as `year=2024` are columns of text (hive partitions); files whose names begin with
         a dot or an underscore are skipped.
         """
-        from residua.source.files import ParquetSource
-
         return _source(ParquetSource(paths, options_of(options)))
 
     @staticmethod
     def feather(paths: Paths, **options: Unpack[SourceOptions]) -> Source:
         """Feather (Arrow IPC files), one file or many (a list, or a pattern)."""
-        from residua.source.files import FeatherSource
-
         return _source(FeatherSource(paths, options_of(options)))
 
     @staticmethod
@@ -104,8 +101,6 @@ class Source(Records):
 
         A key that a line does not have is absent there, like null.
         """
-        from residua.source.text_files import JsonLinesSource
-
         return _source(JsonLinesSource(paths, options_of(options)))
 
     @staticmethod
@@ -114,8 +109,6 @@ class Source(Records):
 
         Needs the library: `pip install 'residua[excel]'`. A workbook of several sheets needs the name of one.
         """
-        from residua.source.office_files import ExcelSource
-
         return _source(ExcelSource(paths, options_of(options), sheet=sheet))
 
     @staticmethod
@@ -125,8 +118,6 @@ class Source(Records):
         Needs the library: `pip install 'residua[spss]'`. Values are codes, not their labels; codes that the file
         declares to be missing are absent. `residua init` drafts a domain from the file's labels.
         """
-        from residua.source.office_files import DictionarySource
-
         return _source(DictionarySource(paths, options_of(options)))
 
     @staticmethod
@@ -135,8 +126,6 @@ class Source(Records):
 
         Needs the library: `pip install 'residua[delta]'`. A store's credentials come from the environment.
         """
-        from residua.source.frames import delta_source
-
         return _source(delta_source(path, version, options_of(options)))
 
     @staticmethod
@@ -146,8 +135,6 @@ class Source(Records):
         The current one when the source is made, unless another is named. Needs the library: `pip install
         'residua[iceberg]'`; where catalogues are, and their credentials, is in that library's own settings.
         """
-        from residua.source.frames import iceberg_source
-
         return _source(iceberg_source(table, snapshot, options_of(options)))
 
     @staticmethod
@@ -157,8 +144,6 @@ class Source(Records):
         A reader can be read only once, so it is read into memory here; give a dataset or files when the data
         are larger than memory.
         """
-        from residua.source.frames import frame_source
-
         return _source(frame_source(frame, options_of(options)))
 
     @staticmethod
@@ -179,8 +164,6 @@ class Source(Records):
             ...     Source.duckdb(connection, "SELECT 'Male' AS sex, 39 AS age").columns()
             ('sex', 'age')
         """
-        from residua.source.database import DatabaseSource
-
         return _source(DatabaseSource(database, query, options_of(options)))
 
     @staticmethod
@@ -206,11 +189,7 @@ class Source(Records):
             ('state',)
         """
         if isinstance(database, str):
-            from residua.source.adbc import AdbcSource, Address
-
             return _source(AdbcSource(Address(database), query, options_of(options)))
-        from residua.source.database import QuerySource
-
         said = options_of(options)
         return _source(QuerySource(_named_tables(database, said.show_values), query, said))
 
@@ -226,8 +205,6 @@ class Source(Records):
             query: one SELECT, or just the name of a table.
             options: counts, person, no_person, show_values (`Source`).
         """
-        from residua.source.adbc import AdbcSource
-
         return _source(AdbcSource(connection, query, options_of(options)))
 
     @staticmethod
@@ -271,12 +248,8 @@ def source_of(data: Any, **options: Unpack[SourceOptions]) -> Source:
     if type(data).__module__.startswith("pyspark.") and type(data).__name__ == "DataFrame":
         return Source.spark(data, **options)
     if type(data).__name__ == "DuckDBPyRelation":
-        from residua.source.database import relation_source
-
         return _source(relation_source(data, options_of(options)))
     if type(data).__module__.startswith("ibis.expr.types"):
-        from residua.source.database import ibis_source
-
         return _source(ibis_source(data, options_of(options)))
     return Source.frame(data, **options)
 

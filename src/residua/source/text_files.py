@@ -13,10 +13,9 @@ from itertools import chain, islice
 from typing import Any, Unpack
 
 import msgspec
-import pyarrow as pa
-import pyarrow.csv as pa_csv
 
 from residua.errors import SourceError
+from residua.machine import pyarrow as pa
 from residua.source.dialect import COMMAS, TABS, Dialect, Notation, recognised
 from residua.source.digest import Digest
 from residua.source.files import File, FilesSource, Paths, opened, size_of
@@ -115,11 +114,11 @@ class DelimitedSource(FilesSource):
         with _delimited(path, self.dialect, self.show_values) as raw:
             stream = _QuoteCounter(raw)
             try:
-                reader = pa_csv.open_csv(
+                reader = pa.csv.open_csv(
                     stream,
-                    read_options=pa_csv.ReadOptions(block_size=_BLOCK),
-                    parse_options=pa_csv.ParseOptions(delimiter=self.dialect.delimiter, newlines_in_values=True),
-                    convert_options=pa_csv.ConvertOptions(
+                    read_options=pa.csv.ReadOptions(block_size=_BLOCK),
+                    parse_options=pa.csv.ParseOptions(delimiter=self.dialect.delimiter, newlines_in_values=True),
+                    convert_options=pa.csv.ConvertOptions(
                         column_types={name: pa.string() for name in columns},
                         include_columns=list(columns),
                         null_values=[],

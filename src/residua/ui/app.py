@@ -23,6 +23,8 @@ from residua.ui.planning import LIMIT, PATIENT, PlanningProcesses, SlowError, Su
 
 _MOST_BESIDE = 3
 Body = dict[str, Any]
+# What a page may ask, each of the method of this name.
+_ASKED = ("plan", "stop", "open", "start", "draft", "public", "save", "download", "report", "notebook", "released")
 
 
 class Pages:
@@ -47,21 +49,8 @@ class Pages:
             finally:
                 await self._planner.stop()
 
-        post: dict[str, Callable[[Body], Awaitable[Any]]] = {
-            "/plan": self.plan,
-            "/stop": self.stop,
-            "/open": self.open,
-            "/start": self.start,
-            "/draft": self.draft,
-            "/public": self.public,
-            "/save": self.save,
-            "/download": self.download,
-            "/report": self.report,
-            "/notebook": self.notebook,
-            "/released": self.released,
-        }
         routes: list[BaseRoute] = [Route("/report.css", report_style), Route("/alive", alive)]
-        routes += [Route(path, _answering(call), methods=["POST"]) for path, call in post.items()]
+        routes += [Route(f"/{name}", _answering(getattr(self, name)), methods=["POST"]) for name in _ASKED]
         routes.append(Mount("/", StaticFiles(packages=[("residua.ui", "static")], html=True)))
         handlers: Any = {HTTPException: _not_found, Exception: _failed}
         return Starlette(routes=routes, lifespan=running, exception_handlers=handlers)
