@@ -50,6 +50,14 @@ def test_every_link_and_path_leads_somewhere():
     assert missing == []
 
 
+def test_the_map_names_folders_that_there_are_and_fits_two_pages():
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    folders = re.findall(r"`([a-z_]+(?:/[a-z_]+)*/)`", text)
+    assert len(folders) > 20
+    assert [name for name in folders if not any((at / name).is_dir() for at in (ROOT, ROOT / "src" / "residua"))] == []
+    assert len(re.sub(r"[|]|---", " ", text).split()) <= 1_020
+
+
 def test_the_readme_is_two_screens():
     """Its first commands set everything up; one example; ten links at most; the rest is the site's."""
     text = (ROOT / "README.md").read_text()
