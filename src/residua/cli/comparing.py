@@ -69,9 +69,7 @@ def print_side_by_side(first: Path, second: Path, *, as_json: bool, everything: 
     out.print("(stddev: the root mean square over a table's numbers; —: the plan does not tell this table)")
 
 
-def write_report_of(
-    subject: Path, beside: Path | None, target: Path, title: str | None, *, since: Path | None = None, **looks: Any
-) -> None:
+def write_report_of(subject: Path, beside: Path | None, target: Path, since: Path | None, **looks: Any) -> None:
     """Writes a page about a release, a projection, estimates, a saved plan, or the plan of a specification.
 
     Raises:
@@ -86,7 +84,7 @@ def write_report_of(
     earlier = None if since is None else load_published(since)
     with progress_bar() as show:
         show("drawing", 0, None)
-        write_report(about, target, title=title, beside=other, since=earlier, **looks)
+        write_report(about, target, beside=other, since=earlier, **looks)
     print_written(target, ": one page, to be opened in any browser or printed")
 
 

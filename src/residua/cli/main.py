@@ -331,7 +331,7 @@ def report(
         beside (PLAN): Another plan or specification, to see two side by side.
         since (DIR): An earlier release, to see what changed.
     """
-    cli.comparing.write_report_of(subject, beside, out, title, since=since, map=map, theme=theme, language=language)
+    cli.comparing.write_report_of(subject, beside, out, since, title=title, map=map, theme=theme, language=language)
 
 
 @options.command(app)

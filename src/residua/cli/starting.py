@@ -60,7 +60,7 @@ def run_demo(folder: Path | None) -> None:
     out.print()
     spec = read_spec(target / "adult.toml")
     create_ledger(spec)
-    release = run_release(spec, target / "release")
+    release = run_release(spec, target / "release", None, show_values=False, on_executors=False, as_json=False)
     for attributes in _SHOWN:
         out.print()
         print_table(release.table(attributes))

@@ -31,13 +31,7 @@ from residua.source.counting import columns_needed
 
 
 def run_release(
-    spec: Spec,
-    folder: Path,
-    saved: Path | None = None,
-    *,
-    show_values: bool = False,
-    on_executors: bool = False,
-    as_json: bool = False,
+    spec: Spec, folder: Path, saved: Path | None, *, show_values: bool, on_executors: bool, as_json: bool
 ) -> Release:
     """Checks all that is named, plans, makes sure that the release can be written, measures, and writes it.
 
@@ -109,14 +103,7 @@ class RehearsedLedger(Ledger):
         raise Rehearsed
 
 
-def check_release(
-    spec: Spec,
-    folder: Path | None = None,
-    saved: Path | None = None,
-    *,
-    show_values: bool = False,
-    as_json: bool = False,
-) -> None:
+def check_release(spec: Spec, folder: Path | None, saved: Path | None, *, show_values: bool, as_json: bool) -> None:
     """Refuses what `run_release` would refuse before its debit. Nothing is spent, written, or counted."""
     if folder is not None:
         require_free(folder)

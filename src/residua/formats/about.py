@@ -150,19 +150,8 @@ class About:
         return facts
 
 
-def about(
-    plan: Plan,
-    receipt: Mapping[str, Any],
-    *,
-    title: str,
-    confidence: float | None,
-    biased: bool,
-    counts: str = "records",
-    counted: str = "",
-    left_out: bool = False,
-    changed: tuple[str, ...] = (),
-) -> About:
-    """What stands beside the tables of a release or a projection."""
+def about(plan: Plan, receipt: Mapping[str, Any], *, confidence: float | None, **fields: Any) -> About:
+    """What stands beside the tables of a release or a projection, with the other fields of `About`."""
     from residua import __version__
 
     laplace = plan.noise.currency == "epsilon"
@@ -175,9 +164,15 @@ def about(
         costs = {"rho": printed(spent.rho), "mu": printed(spent.mu)}
         for epsilon, delta in zip(spent.epsilons, spent.deltas, strict=True):
             costs[say("epsilon at delta {delta}", delta=f"{delta:g}")] = printed(epsilon)
-    guarantee = stated(plan.guarantee, receipt)
-    noise = "Laplace" if laplace else "normal"
-    level = None if plan.bias else confidence
-    sums = plan.workload is not None and bool(plan.domain.amounts)
-    words = (receipt, __version__, current() or None, counted, counts, left_out, changed, BOTH if sums else COUNTS)
-    return About(title, guarantee, protects(plan.unit, receipt), costs, noise, level, biased, *words)
+    return About(
+        guarantee=stated(plan.guarantee, receipt),
+        unit=protects(plan.unit, receipt),
+        costs=costs,
+        noise="Laplace" if laplace else "normal",
+        confidence=None if plan.bias else confidence,
+        receipt=receipt,
+        version=__version__,
+        language=current() or None,
+        what=BOTH if plan.workload is not None and plan.domain.amounts else COUNTS,
+        **fields,
+    )

@@ -27,7 +27,12 @@ from residua.linalg.arrays import Booleans, Floats, Integers, centred
 from residua.linalg.lattice import Layout, SetFamily, batches, closure, layout_of
 from residua.plans.cells import MOST_COLUMNS
 from residua.plans.product.plan import ProductPlan
+from residua.projection.alternating import nearest
+from residua.projection.arrangement import Arrangement
+from residua.projection.column_generation import nearest_dataset
+from residua.projection.local import Residuals
 from residua.projection.problem import MANY_CELLS, Fit, Progress, ProjectionProblem, spectral_sums
+from residua.projection.realisable import cells_of
 from residua.workload import renumber
 
 
@@ -247,8 +252,6 @@ class FamilyProblem(ProjectionProblem):
 
     def solve(self, observed: Floats, progress: Progress | None = None) -> ConsistentTables:
         """The nearest consistent tables that meet the terms."""
-        from residua.projection.alternating import nearest
-
         if self.terms.realisable:
             return self._of_a_dataset(observed, progress)
         solution = nearest(
@@ -268,9 +271,6 @@ class FamilyProblem(ProjectionProblem):
 
         A gap is small beside the squared distance, or beside what noise makes of it: the truth is as far off.
         """
-        from residua.projection.column_generation import nearest_dataset
-        from residua.projection.realisable import cells_of
-
         sets = [self.lattice.members(number) for number in range(len(self.lattice))]
         used = sorted({i for each in sets for i in each})
         weights = np.sqrt(self.weights)
@@ -303,9 +303,6 @@ class FamilyProblem(ProjectionProblem):
 
     def _method(self) -> tuple[Any, Any]:
         """What solves the problem, and how tables lie in the coordinates that it takes."""
-        from residua.projection.arrangement import Arrangement  # loads Numba
-        from residua.projection.local import Residuals
-
         return Residuals, Arrangement(self.lattice, self.plan.domain.sizes)
 
     def _coordinates(self, observed: Floats) -> Floats:

@@ -20,6 +20,7 @@ from residua.plans.contract import Plan
 from residua.plans.matrix.plan import MatrixPlan
 from residua.plans.product.plan import ProductPlan
 from residua.projection.problem import Fit, Histogram, Progress, ProjectionProblem, Terms, spectral_sums
+from residua.projection.simplex import nearest_histogram
 
 
 class MatrixProblem(ProjectionProblem):
@@ -110,8 +111,6 @@ class MatrixProblem(ProjectionProblem):
 
     def solve(self, observed: Floats, progress: Progress | None = None) -> Histogram:
         """The histogram that meets the terms and whose answers are nearest."""
-        from residua.projection.simplex import nearest_histogram
-
         F = self.queries()
         measured = np.ones(F.shape[1], dtype=bool) if self._untold is None else F.any(axis=0)
         nearest = nearest_histogram(

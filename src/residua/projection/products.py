@@ -26,6 +26,7 @@ from residua.plans.product.plan import ProductPlan
 from residua.plans.strategy import Plain, Strategy
 from residua.projection.asked import AskedMetric, asked_metric
 from residua.projection.axes import Coordinates, CosineBasis, PrefixSums, axis_along
+from residua.projection.crossed import Crossed
 from residua.projection.crossing import Crossing
 from residua.projection.family import FamilyProblem
 from residua.projection.problem import MANY_CELLS, Fit, Metric, ProjectionProblem, Terms, noise_alone
@@ -94,8 +95,6 @@ class ProductProblem(FamilyProblem):
         return Crossing(self.lattice, self.axes, np.ones(len(self.lattice), dtype=bool))
 
     def _method(self) -> tuple[Any, Any]:
-        from residua.projection.crossed import Crossed  # loads Numba
-
         return Crossed, Crossing(self.lattice, self.axes, self.lattice.is_maximal)
 
     def squared(self, observed: Floats) -> float:

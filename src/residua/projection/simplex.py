@@ -16,10 +16,10 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import linalg
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
+from residua.machine import linalg
 from residua.projection.interior import central_path
 from residua.projection.problem import Nearest, Progress
 
