@@ -1,7 +1,8 @@
 """Which Python, which way of installing → the first release in how many seconds: `python -m benchmarks.installing`.
 
 Wheel and sdist are built once. Each row installs into an environment of its own, with the newest versions that the
-index has, and then runs `residua demo`, whose first run compiles and keeps what is compiled. Interpreters are those of
+index has, and then runs `residua demo`, whose first run compiles and keeps what is compiled; without the extra
+`measure`, it plans the demo instead. Interpreters are those of
 this machine (on the path, or of pyenv); others are named as not there. `--versions 3.13 3.14` asks for some, and
 `--built FOLDER` for what was built before; `bash scripts/python314` runs this with Debian's Python 3.14.
 """
@@ -51,32 +52,40 @@ def megabytes(folder: Path) -> float:
     return sum(files.values()) / 1e6
 
 
-def by_pip(python: str, package: Path, folder: Path) -> tuple[float, float, float]:
+def by_pip(python: str, package: Path, folder: Path, *, extra: str = "[measure]") -> tuple[float, float, float]:
     """A virtual environment and pip."""
     install = run(python, "-m", "venv", "env", cwd=folder)
     empty = megabytes(folder / "env")
-    install += run(folder / "env" / "bin" / "pip", "install", "--quiet", package, cwd=folder)
+    install += run(folder / "env" / "bin" / "pip", "install", "--quiet", f"{package}{extra}", cwd=folder)
     size = megabytes(folder / "env") - empty
-    return install, size, run(folder / "env" / "bin" / "residua", "demo", cwd=folder)
+    first = ["demo"] if extra else ["plan", ROOT / "src" / "residua" / "demo_data" / "adult.toml"]
+    return install, size, run(folder / "env" / "bin" / "residua", *first, cwd=folder)
+
+
+def by_pip_alone(python: str, package: Path, folder: Path) -> tuple[float, float, float]:
+    """The same without the extra that measures."""
+    return by_pip(python, package, folder, extra="")
 
 
 def by_uv(python: str, package: Path, folder: Path) -> tuple[float, float, float]:
     """`uvx`: an environment that uv makes, keeps and finds again."""
     uv = [sys.executable, "-m", "uv", "tool", "run", "--cache-dir", folder / "kept", "--python", python]
-    install = run(*uv, "--from", package, "residua", "--version", cwd=folder)
+    whole = f"{package}[measure]"
+    install = run(*uv, "--from", whole, "residua", "--version", cwd=folder)
     size = megabytes(folder / "kept")
-    return install, size, run(*uv, "--from", package, "residua", "demo", cwd=folder)
+    return install, size, run(*uv, "--from", whole, "residua", "demo", cwd=folder)
 
 
 def by_pipx(python: str, package: Path, folder: Path) -> tuple[float, float, float]:
     """`pipx install`: a command with an environment of its own."""
     os.environ |= {"PIPX_HOME": str(folder / "pipx"), "PIPX_BIN_DIR": str(folder / "bin")}
-    install = run(sys.executable, "-m", "pipx", "install", "--python", python, package, cwd=folder)
+    install = run(sys.executable, "-m", "pipx", "install", "--python", python, f"{package}[measure]", cwd=folder)
     size = megabytes(folder / "pipx")
     return install, size, run(folder / "bin" / "residua", "demo", cwd=folder)
 
 
 WAYS: dict[str, tuple[str, Callable[[str, Path, Path], tuple[float, float, float]]]] = {
+    "pip, wheel, without an extra": ("*.whl", by_pip_alone),
     "pip, wheel": ("*.whl", by_pip),
     "pip, sdist": ("*.tar.gz", by_pip),
     "uvx, wheel": ("*.whl", by_uv),

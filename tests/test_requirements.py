@@ -14,10 +14,11 @@ import pytest
 import yaml
 
 from residua import __version__
+from residua.libraries import MEASURING
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-TESTED = ("pandas", "polars")  # extras that the core tests need
+TESTED = ("measure", "pandas", "polars")  # extras that the core tests need
 LOWEST = dict(
     line.split(" ;")[0].split("==")
     for line in (ROOT / "requirements" / "lowest.txt").read_text().splitlines()
@@ -72,9 +73,15 @@ def test_the_conda_recipe_and_the_citation_say_what_the_project_says() -> None:
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
     assert {recipe["context"]["version"], citation["version"], __version__} == {PROJECT["version"]}
     assert {recipe["about"]["license"], citation["license"]} == {PROJECT["license"]}
-    floors = {CONDA_NAMES.get(name, name): floor for name, floor in _floors(PROJECT["dependencies"]).items()}
+    whole = PROJECT["dependencies"] + PROJECT["optional-dependencies"]["measure"]  # conda has no extras
+    floors = {CONDA_NAMES.get(name, name): floor for name, floor in _floors(whole).items()}
     run = dict(line.split(" >=") for line in recipe["requirements"]["run"])
     assert run == {"python": PROJECT["requires-python"].removeprefix(">="), **floors}
+
+
+def test_what_measuring_needs_is_one_extra_and_every_sentence_names_it() -> None:
+    named = {name.replace("-", "_") for name in _floors(PROJECT["optional-dependencies"]["measure"])}
+    assert named == set(MEASURING)
 
 
 def test_workflows_run_the_command_of_the_readme() -> None:

@@ -22,8 +22,9 @@ residua_available <- function() {
   isTRUE(tryCatch(reticulate::py_module_available("residua"), error = function(problem) FALSE))
 }
 
-install_residua <- function(package = "residua", envname = "r-residua", ...) {
+install_residua <- function(package = "residua[measure]", envname = "r-residua", ...) {
   if (!reticulate::virtualenv_exists(envname)) reticulate::virtualenv_create(envname, ...)
+  if (!endsWith(package, "]")) package <- paste0(package, "[measure]")  # measuring needs the extra
   reticulate::virtualenv_install(envname, package, ignore_installed = FALSE)
   if (reticulate::py_available()) message("Python is running already: restart R to use what was installed.")
   invisible(envname)

@@ -7,49 +7,25 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, cached_property, update_wrapper, wraps
-from importlib import import_module
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 # What takes long to load is loaded when first used: whoever only reads tables waits for none of it.
-if TYPE_CHECKING:
-    import duckdb as duckdb
-    import pyarrow as pyarrow
-    from pyarrow import compute as compute
-    from scipy import linalg as linalg
-    from scipy.sparse import (
-        block_array as block_array,
-        coo_array as coo_array,
-        csr_array as csr_array,
-        eye_array as eye_array,
-        kron as kron,
-        vstack as vstack,
-    )
-else:
-
-    class _OnDemand:
-        """A module that is imported when one of its names, or a module in it, is first asked for."""
-
-        def __init__(self, name: str) -> None:
-            self._module = name
-
-        def __getattr__(self, name: str) -> Any:
-            if name.startswith("_"):  # which tools ask of everything
-                raise AttributeError(name)
-            module = import_module(self._module)
-            value = getattr(module, name) if hasattr(module, name) else import_module(f"{self._module}.{name}")
-            setattr(self, name, value)
-            return value
-
-        def maker(self, name: str) -> Any:
-            """What makes an array of this module."""
-            return lambda *args, **options: getattr(self, name)(*args, **options)
-
-    duckdb, pyarrow, compute = map(_OnDemand, ("duckdb", "pyarrow", "pyarrow.compute"))
-    linalg, _sparse = _OnDemand("scipy.linalg"), _OnDemand("scipy.sparse")
-    _makers = ("block_array", "coo_array", "csr_array", "eye_array", "kron", "vstack")
-    block_array, coo_array, csr_array, eye_array, kron, vstack = map(_sparse.maker, _makers)
+from residua.libraries import (
+    block_array as block_array,
+    compute as compute,
+    coo_array as coo_array,
+    csr_array as csr_array,
+    duckdb as duckdb,
+    eye_array as eye_array,
+    kron as kron,
+    linalg as linalg,
+    load,
+    pyarrow as pyarrow,
+    there as there,
+    vstack as vstack,
+)
 
 
 def processors() -> int:
@@ -115,8 +91,7 @@ class _Loop:
 
     @cached_property
     def _compiled(self) -> Any:
-        import numba
-
+        numba = load("numba")
         function = vars(self)["__wrapped__"]
         with _COMPILING:
             try:

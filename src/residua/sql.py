@@ -13,6 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
+from residua.libraries import duckdb
+
 _QUERIES = {"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"}
 # Kinds of the engine's errors that speak of the query's text alone; all others may quote values of the data.
 _WORDS = [f"{kind}Exception" for kind in ["Parser", "Syntax", "Binder", "Catalog", "Permission", "NotImplemented"]]
@@ -76,8 +78,6 @@ class Expression:
 
 def sandbox(database: str | Path = ":memory:", *, memory: str | None = None) -> Any:
     """A connection without files, network, extensions, Python variables or settings to change; a file is only read."""
-    import duckdb
-
     options: dict[str, Any] = {
         "enable_external_access": "false",
         "autoload_known_extensions": "false",

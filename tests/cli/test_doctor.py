@@ -29,11 +29,12 @@ def test_everything_that_the_tests_need_is_there_and_nothing_is_left_behind(tmp_
 
 def test_what_is_missing_is_named_with_its_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = doctor._installed
-    monkeypatch.setattr(doctor, "_installed", lambda name: None if name in ("polars", "numba") else real(name))
+    monkeypatch.setattr(doctor, "_installed", lambda name: None if name in ("polars", "numpy", "numba") else real(name))
     done = inside("doctor", cwd=tmp_path)
     assert done.code == 1
-    assert "pip install 'residua[polars]'" in done.out
-    assert [line.split()[1] for line in done.out.splitlines() if line.startswith("numba ")] == ["MISSING"]
+    assert 'pip install "residua[polars]"' in done.out
+    assert 'pip install "residua[measure]"' in done.out
+    assert [line.split()[1] for line in done.out.splitlines() if line.startswith("numpy ")] == ["MISSING"]
     assert "Something that is needed does not work." in done.out
 
 

@@ -57,29 +57,3 @@ def test_a_plan_loads_no_data(tmp_path: Path) -> None:
         if name in modules
     ]
     assert len(modules) <= 900
-
-
-LIGHT = """
-import sys
-for name in ("numba", "llvmlite", "duckdb", "pyarrow", "scipy", "pandas", "polars"):
-    sys.modules[name] = None
-import residua as rs
-domain = rs.Domain({"age": rs.Bins([17, 45, 91]), "sex": ["Female", "Male"]})
-rs.plan(rs.marginals(domain, ways=[1, 2]), rs.ZCDP(rho=0.5)).save("light.json")
-assert "stddev" in str(rs.Plan.load("light.json"))
-release = rs.Release.load("out")
-assert len(release.table(["age"])) and str(release.table(["age"]))
-assert release.mean("age").estimate and release.count().estimate
-sys.argv = ["residua", "tables", "out", "--out", "tables"]
-from residua.cli.main import main
-main()
-"""
-
-
-def test_planning_marginals_and_reading_a_release_need_numpy_and_flint_alone(tmp_path: Path) -> None:
-    released(tmp_path)
-    done = subprocess.run([sys.executable, "-c", LIGHT], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.stderr.startswith("residua: scipy is not installed; run: pip install residua, which brings it."), (
-        done.stderr
-    )
-    assert done.returncode == 5

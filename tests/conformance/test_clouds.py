@@ -330,7 +330,7 @@ def test_a_library_that_is_absent_is_named_with_the_command_that_installs_it(
 
     remote._web.cache_clear()
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(SourceError, match=rf"which is not installed; run: pip install 'residua\[{extra}\]'"):
+    with pytest.raises(SourceError, match=rf'which is not installed; run: pip install "residua\[{extra}\]"'):
         make()
 
 

@@ -273,7 +273,7 @@ def test_a_missing_library_names_the_command_that_installs_it(tmp_path, monkeypa
 
     monkeypatch.setitem(sys.modules, "xlsxwriter", None)
     monkeypatch.delitem(sys.modules, "residua.formats.workbook", raising=False)
-    with pytest.raises(rs.ResiduaError, match=r"pip install 'residua\[xlsx\]'"):
+    with pytest.raises(rs.ResiduaError, match=r'pip install "residua\[xlsx\]"'):
         release().export(tmp_path / "x", "xlsx")
 
 

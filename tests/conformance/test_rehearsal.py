@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import residua as rs
-from residua import disk
+from residua import disk, machine
 from residua.errors import FileError, VerificationError
 from residua.machine import compiled
 from residua.measurement import job, left_out, noisy as rehearsal, on_spark
@@ -41,9 +41,14 @@ def no_ball_arithmetic(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(samplers, "_nearest", _absent)
 
 
+def _refuses(module: str) -> Any:
+    raise ImportError("Numba needs NumPy 2.2 or less.")
+
+
 def no_compiler(patch: pytest.MonkeyPatch) -> None:
+    """As Numba does beside a newer NumPy; where there is none, see tests/cli/test_base_install.py."""
     patch.setattr(table, "_evaluate", compiled(inspect.unwrap(table._evaluate)))  # as in a process that just began
-    patch.setitem(sys.modules, "numba", None)
+    patch.setattr(machine, "load", _refuses)
 
 
 def wrong_floats(patch: pytest.MonkeyPatch) -> None:

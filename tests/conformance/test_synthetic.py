@@ -91,5 +91,5 @@ def test_what_cannot_be_handed_over_is_told(tmp_path, monkeypatch):
     with pytest.raises(rs.ResiduaError, match="cannot be handed over"):
         for_mbi("release")
     monkeypatch.setitem(sys.modules, "mbi", None)
-    with pytest.raises(rs.ResiduaError, match=r"pip install 'residua\[synthetic\]'"):
+    with pytest.raises(rs.ResiduaError, match=r'pip install "residua\[synthetic\]"'):
         for_mbi(queries_release(tmp_path))

@@ -136,7 +136,7 @@ def test_damage_and_absent_libraries_are_one_sentence(
         source_of(tmp_path / name).columns()
     assert "Anna" not in str(caught.value)
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(SourceError, match=rf"pip install 'residua\[{extra}\]'"):
+    with pytest.raises(SourceError, match=rf'pip install "residua\[{extra}\]"'):
         source_of(tmp_path / name).columns()
 
 

@@ -85,12 +85,12 @@ def _libraries() -> Iterator[Part]:
         if extra is None:
             there = _installed(name)
             yield Part(name, there is not None, needed=True, detail=there or "pip install residua installs it")
-        elif extra not in _FOR_DEVELOPERS:
+        elif extra not in _FOR_DEVELOPERS and name != "residua":  # which brings the extra `measure`
             extras.setdefault(extra, []).append(name)
     for extra, names in extras.items():
         own = [f"{name} {_installed(name)}" for name in names if _installed(name)]
         whole = len(own) == len(names)
-        detail = ", ".join(own) if whole else f"pip install 'residua[{extra}]'"
+        detail = ", ".join(own) if whole else f'pip install "residua[{extra}]"'
         yield Part(f"[{extra}]", whole, needed=False, detail=detail)
 
 

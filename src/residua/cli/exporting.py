@@ -14,7 +14,7 @@ from residua.folders import require_free
 from residua.formats.cube import Cube
 from residua.formats.export import export
 from residua.formats.long import NAMES, numbered
-from residua.machine import pyarrow
+from residua.machine import pyarrow, there
 from residua.release.tables import MOST_ROWS, too_long
 from residua.screen import PlainTable
 
@@ -97,4 +97,5 @@ def _list_tables(published: Any, sure: dict[str, Any]) -> None:
 
 def _use_system_memory() -> None:
     """Arrow's own pool gives memory back after every batch and asks for it again: a second of the system's time."""
-    pyarrow.set_memory_pool(pyarrow.system_memory_pool())
+    if there("pyarrow"):
+        pyarrow.set_memory_pool(pyarrow.system_memory_pool())

@@ -16,6 +16,7 @@ import numpy as np
 from residua.domain.described import described_column, is_description
 from residua.domain.labels import Bytes, LabelArray, labels_of, text_of
 from residua.errors import DomainError
+from residua.libraries import parquet as pq, pyarrow as pa
 
 _TABLES = (".csv", ".tsv", ".parquet")
 _KEYS = ("file", "column", "names", "encoding")
@@ -138,9 +139,6 @@ def _opened(path: str | Path, encoding: str | None = None) -> Iterator[TextIO]:
 
 
 def _table(path: str | Path, encoding: str | None = None) -> Any:
-    import pyarrow as pa
-    import pyarrow.csv
-    import pyarrow.parquet as pq
 
     with _opened(path, encoding) as file:
         suffix = Path(path).suffix.lower()

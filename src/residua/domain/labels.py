@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.errors import DomainError
+from residua.libraries import compute as pc, pyarrow as pa
 
 if TYPE_CHECKING:
     from residua.domain.values import Lookup
@@ -70,8 +71,6 @@ class LabelArray(Sequence[str]):
     @cached_property
     def lookup(self) -> Lookup:
         """What finds labels in Arrow data by a table that is made once."""
-        import pyarrow as pa
-
         from residua.domain.values import Lookup
 
         return Lookup(pa.array(self.array, pa.large_binary()).cast(pa.large_string()))
@@ -169,8 +168,6 @@ def _refused(what: str) -> Bytes:
 
 
 def _of_arrow(given: Any, what: str) -> Bytes:
-    import pyarrow as pa
-    import pyarrow.compute as pc
 
     column = given.combine_chunks() if isinstance(given, pa.ChunkedArray) else given
     if isinstance(column, pa.ChunkedArray):  # several chunks remain where offsets would not fit

@@ -16,6 +16,7 @@ from residua.errors import PlanError
 from residua.estimation.filling import Codes, Step, filled, steps_of
 from residua.estimation.fit import Progress
 from residua.files import whole_file
+from residua.libraries import pyarrow
 from residua.privacy.costs import stated
 from residua.published.columns import library
 from residua.published.streaming import of_one_type
@@ -25,7 +26,6 @@ from residua.showing import with_bar
 if TYPE_CHECKING:
     import pandas
     import polars
-    import pyarrow
 
     from residua.estimation.estimate import Estimated
 
@@ -74,19 +74,20 @@ class SyntheticRows:
     @cached_property
     def schema(self) -> pyarrow.Schema:
         """The columns' types: text as dictionaries, whole numbers as they are; notes in the metadata."""
-        import pyarrow as pa
-
         fields = [
-            pa.field(name, pa.dictionary(pa.int32(), pa.string()) if pa.types.is_string(labels.type) else labels.type)
+            pyarrow.field(
+                name,
+                pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
+                if pyarrow.types.is_string(labels.type)
+                else labels.type,
+            )
             for name, labels in self._labels.items()
         ]
-        return pa.schema(fields, metadata={"note": self.note, "guarantee": self.guarantee})
+        return pyarrow.schema(fields, metadata={"note": self.note, "guarantee": self.guarantee})
 
     @cached_property
     def _labels(self) -> dict[str, Any]:
-        import pyarrow as pa
-
-        return {name: pa.array(of_one_type(self.domain[name].labels).tolist()) for name in self.attributes}
+        return {name: pyarrow.array(of_one_type(self.domain[name].labels).tolist()) for name in self.attributes}
 
     def codes(self, progress: Progress | None = None) -> Iterator[Codes]:
         """The rows as codes, (rows of a part, attributes), part by part."""
@@ -101,23 +102,19 @@ class SyntheticRows:
         Args:
             progress: called with what is being done, how much is done, and of how much.
         """
-        import pyarrow as pa
-
         for part in self.codes(progress):
             columns = []
             for number, labels in enumerate(self._labels.values()):
-                codes = pa.array(part[:, number], type=pa.int32())
-                if pa.types.is_string(labels.type):
-                    columns.append(pa.DictionaryArray.from_arrays(codes, labels))
+                codes = pyarrow.array(part[:, number], type=pyarrow.int32())
+                if pyarrow.types.is_string(labels.type):
+                    columns.append(pyarrow.DictionaryArray.from_arrays(codes, labels))
                 else:
                     columns.append(labels.take(codes))
-            yield pa.record_batch(columns, schema=self.schema)
+            yield pyarrow.record_batch(columns, schema=self.schema)
 
     def to_arrow(self) -> pyarrow.Table:
         """All rows as a pyarrow Table."""
-        import pyarrow as pa
-
-        return pa.Table.from_batches(list(self.batches()), schema=self.schema)
+        return pyarrow.Table.from_batches(list(self.batches()), schema=self.schema)
 
     def to_pandas(self) -> pandas.DataFrame:
         """All rows as a pandas DataFrame; text columns are categorical."""
@@ -131,9 +128,7 @@ class SyntheticRows:
         return frame
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        import pyarrow as pa
-
-        reader = pa.RecordBatchReader.from_batches(self.schema, self.batches())
+        reader = pyarrow.RecordBatchReader.from_batches(self.schema, self.batches())
         return reader.__arrow_c_stream__(requested_schema)
 
     @with_bar("making rows")
@@ -148,8 +143,6 @@ class SyntheticRows:
         Raises:
             FileError: something is there, or it cannot be written. Nothing is left behind.
         """
-        import pyarrow.parquet
-
         with (
             whole_file(Path(path), ours=lambda head: overwrite) as file,
             pyarrow.parquet.ParquetWriter(file, self.schema) as to,
@@ -160,13 +153,10 @@ class SyntheticRows:
     @with_bar("making rows")
     def to_csv(self, path: str | Path, *, overwrite: bool = False, progress: Progress | bool | None = None) -> None:
         """Writes the rows as a CSV file, part by part, whole or not at all; arguments as for `to_parquet`."""
-        import pyarrow as pa
-        import pyarrow.csv
-
-        plain = pa.schema([(name, labels.type) for name, labels in self._labels.items()])
+        plain = pyarrow.schema([(name, labels.type) for name, labels in self._labels.items()])
         with whole_file(Path(path), ours=lambda head: overwrite) as file, pyarrow.csv.CSVWriter(file, plain) as to:
             for batch in self.batches(None if isinstance(progress, bool) else progress):
-                to.write_table(pa.Table.from_batches([batch]).cast(plain))
+                to.write_table(pyarrow.Table.from_batches([batch]).cast(plain))
 
     def __repr__(self) -> str:
         return f"SyntheticRows({self.count:,} rows of {len(self.attributes)} attributes; {self.guarantee})"

@@ -15,7 +15,8 @@ from msgspec.json import encode
 from residua.formats.about import About
 from residua.formats.cube import Cube, Dimension
 from residua.formats.writer import Behind, Writer
-from residua.machine import processors, pyarrow as pa
+from residua.machine import processors, pyarrow as pa, there
+from residua.published.csv_text import csv_text, inert_columns
 from residua.published.quality import FLAGS
 from residua.published.streaming import ROWS
 from residua.showing import inert
@@ -86,11 +87,22 @@ class Delimited(Writer):
 def _write(job: Sequence[tuple[Path, Cube]], spreadsheet: bool) -> None:
     """Writes some tables."""
     for path, cube in job:
+        if not there("pyarrow"):
+            path.write_text(csv_text(_columns(cube, spreadsheet)), "utf-8", newline="\n")
+            continue
         batches = map(_inert, cube.batches()) if spreadsheet else cube.batches()
         first = next(batches)
         with pa.csv.CSVWriter(path, first.schema) as writer:
             for batch in chain([first], batches):
                 writer.write_batch(batch)
+
+
+def _columns(cube: Cube, spreadsheet: bool) -> dict[str, Any]:
+    """What the batches of a table hold, by column."""
+    keys = {name: cube.table.columns[name] for name in cube.table.keys}
+    flags = {cube.flag_column: cube.flags(FLAGS)} if cube.has_bars else {}
+    columns = {**keys, **cube.measures, **flags}
+    return inert_columns(columns) if spreadsheet else columns
 
 
 class Listing:

@@ -177,7 +177,7 @@ def writer_of(format: str) -> Callable[..., Writer]:
         if not extra:
             raise
         raise ResiduaError(
-            f"{problem.name} is not installed; install it with: pip install 'residua[{extra}]'"
+            f'{problem.name} is not installed; install it with: pip install "residua[{extra}]"'
         ) from None
     return writer
 

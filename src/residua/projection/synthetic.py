@@ -99,7 +99,7 @@ def for_mbi(release: Release) -> MbiProblem:
     try:
         import mbi
     except ImportError:
-        raise ResiduaError("mbi is not installed; install it with: pip install 'residua[synthetic]'") from None
+        raise ResiduaError('mbi is not installed; install it with: pip install "residua[synthetic]"') from None
     cliques, names = release.estimator.cliques(), release.domain.names
     used = sorted({i for one in cliques for i in one.members})
     domain = mbi.Domain([names[i] for i in used], [int(release.domain.sizes[i]) for i in used])

@@ -19,8 +19,9 @@ from residua.files import write_atomically
 from residua.language import mark, numeral, say
 from residua.linalg.arrays import Floats
 from residua.machine import pyarrow
+from residua.published.csv_text import csv_text, inert_columns
 from residua.published.quality import COLUMN, FLAGS, SHARE, THRESHOLDS, Flag, check_flag, checked, grades, shortened
-from residua.showing import Shown, inert, printable
+from residua.showing import Shown, printable
 
 if TYPE_CHECKING:
     import pandas
@@ -208,18 +209,13 @@ class Columns(Shown, ABC):
         Raises:
             FileError: something else is there, or it cannot be written.
         """
-        import io
 
         columns = self.columns if full else shortened(self.columns)
-        if spreadsheet:
-            columns = inert_columns(columns)
-        buffer = io.BytesIO()
-        blank = {name: pyarrow.array(values, from_pandas=True) for name, values in columns.items()}  # what is no number
-        pyarrow.csv.write_csv(pyarrow.table(blank), buffer)
+        text = csv_text(inert_columns(columns) if spreadsheet else columns)
         if path is not None:
-            header = buffer.getvalue().partition(b"\n")[0] + b"\n"
-            write_atomically(Path(path), buffer.getvalue(), ours=lambda head: overwrite or head.startswith(header))
-        return buffer.getvalue().decode()
+            header = text.partition("\n")[0].encode() + b"\n"
+            write_atomically(Path(path), text.encode(), ours=lambda head: overwrite or head.startswith(header))
+        return text
 
     def to_parquet(self, path: str | Path, *, overwrite: bool = False) -> None:
         """Writes the table as a Parquet file.
@@ -266,16 +262,6 @@ def _parquet_columns(path: Path) -> list[str] | None:
         return None
 
 
-def inert_columns(columns: dict[str, Any]) -> dict[str, Any]:
-    """Columns without text that a spreadsheet would take for a formula."""
-    return {
-        inert(name): [inert(cell) if isinstance(cell, str) else cell for cell in cells]
-        if isinstance(cells, list)
-        else cells
-        for name, cells in columns.items()
-    }
-
-
 def library(name: str) -> Any:
     """An optional library, loaded when it is first needed.
 
@@ -287,7 +273,7 @@ def library(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError:
-        raise ResiduaError(f"{name} is not installed; install it with: pip install 'residua[{name}]'") from None
+        raise ResiduaError(f'{name} is not installed; install it with: pip install "residua[{name}]"') from None
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from residua.errors import FileError
 from residua.files import open_regular
+from residua.libraries import parquet as pq, pyarrow as pa
 
 COLUMN = "measurement"
 FOLDER = "measurements"
@@ -36,9 +37,6 @@ def part_name(part: int) -> str:
 
 def part_bytes(integers: NDArray[np.int64]) -> Any:
     """The content of the file of one part."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     sink = pa.BufferOutputStream()
     table = pa.table([pa.array(integers)], pa.schema([pa.field(COLUMN, pa.int64(), nullable=False)]))
     pq.write_table(table, sink, compression="none", use_dictionary=False, column_encoding="DELTA_BINARY_PACKED")
@@ -112,9 +110,6 @@ class PartedIntegers:
         return whole if dtype is None else whole.astype(dtype)
 
     def _read(self, part: int) -> NDArray[np.int64]:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         name, cells = part_name(part), int(self._starts[part + 1] - self._starts[part])
         where = f"{name!r} in {str(self.folder)!r}"
         with open_regular(self.folder / name) as file:

@@ -71,7 +71,7 @@ def _key(path: Path, which: str) -> Any:
         from cryptography.hazmat.primitives.asymmetric import ed25519
     except ModuleNotFoundError:
         raise FileError(
-            "signatures are made by cryptography, which is not installed; run: pip install 'residua[sign]'"
+            'signatures are made by cryptography, which is not installed; run: pip install "residua[sign]"'
         ) from None
     content = read_regular(path, follow=True)
     kind: type[object] = ed25519.Ed25519PrivateKey if which == "private" else ed25519.Ed25519PublicKey

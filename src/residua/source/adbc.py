@@ -111,7 +111,7 @@ class Address:
         try:
             driver = importlib.import_module(f"{module}.dbapi")
         except ImportError:
-            package = f"'residua[{extra}]'" if extra else module.replace("_", "-")
+            package = f'"residua[{extra}]"' if extra else module.replace("_", "-")
             raise SourceError(f"{self} needs a driver that is not installed; run: pip install {package}") from None
         arguments = self._arguments()
         try:

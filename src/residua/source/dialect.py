@@ -21,6 +21,7 @@ from itertools import islice
 from typing import Any, TypedDict
 
 from residua.errors import SourceError
+from residua.libraries import load
 from residua.machine import compute as pc, pyarrow as pa
 
 _DELIMITERS = ",;\t|"
@@ -269,9 +270,7 @@ def _encoding(head: bytes) -> str:
         codecs.getincrementaldecoder("utf-8")().decode(head)  # the last character may be cut
         return "utf-8"
     except UnicodeDecodeError:
-        import charset_normalizer
-
-        matches = list(charset_normalizer.from_bytes(head, cp_isolation=_CODE_PAGES))
+        matches = list(load("charset_normalizer").from_bytes(head, cp_isolation=_CODE_PAGES))
         western = any("cp1252" in match.could_be_from_charset for match in matches)
         return "cp1252" if western or not matches else matches[0].encoding
 

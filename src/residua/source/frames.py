@@ -271,7 +271,7 @@ def needed(module: str, what: str, library: str, extra: str) -> Any:
     Raises:
         SourceError: it is not installed; the command that does so.
     """
-    sentence = f"{what} are read by {library}, which is not installed; run: pip install 'residua[{extra}]'"
+    sentence = f'{what} are read by {library}, which is not installed; run: pip install "residua[{extra}]"'
     with explained(sentence, ImportError):
         return import_module(module)
 

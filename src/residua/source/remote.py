@@ -344,7 +344,7 @@ def _web() -> Any:
         from fsspec.implementations.http import HTTPFileSystem
     except ImportError:
         raise SourceError(
-            "files on the web are read by fsspec, which is not installed; run: pip install 'residua[web]'"
+            'files on the web are read by fsspec, which is not installed; run: pip install "residua[web]"'
         ) from None
     # Proxies and .netrc from the environment; nothing is remembered of earlier listings.
     fs = HTTPFileSystem(client_kwargs={"trust_env": True}, use_listings_cache=False, skip_instance_cache=True)

@@ -107,7 +107,7 @@ class Source(Records):
     def excel(paths: Paths, *, sheet: str | None = None, **options: Unpack[SourceOptions]) -> Source:
         """A sheet of Excel or OpenDocument workbooks, one file or many; its first row names the columns.
 
-        Needs the library: `pip install 'residua[excel]'`. A workbook of several sheets needs the name of one.
+        Needs the library: `pip install "residua[excel]"`. A workbook of several sheets needs the name of one.
         """
         return _source(ExcelSource(paths, options_of(options), sheet=sheet))
 
@@ -115,7 +115,7 @@ class Source(Records):
     def spss(paths: Paths, **options: Unpack[SourceOptions]) -> Source:
         """Files of SPSS (`.sav`, `.zsav`, `.por`), Stata (`.dta`) or SAS (`.sas7bdat`, `.xpt`), by their suffix.
 
-        Needs the library: `pip install 'residua[spss]'`. Values are codes, not their labels; codes that the file
+        Needs the library: `pip install "residua[spss]"`. Values are codes, not their labels; codes that the file
         declares to be missing are absent. `residua init` drafts a domain from the file's labels.
         """
         return _source(DictionarySource(paths, options_of(options)))
@@ -124,7 +124,7 @@ class Source(Records):
     def delta(path: str | Path, *, version: int | None = None, **options: Unpack[SourceOptions]) -> Source:
         """A Delta Lake table, at one version: the latest when the source is made, unless another is named.
 
-        Needs the library: `pip install 'residua[delta]'`. A store's credentials come from the environment.
+        Needs the library: `pip install "residua[delta]"`. A store's credentials come from the environment.
         """
         return _source(delta_source(path, version, options_of(options)))
 
@@ -133,7 +133,7 @@ class Source(Records):
         """An Iceberg table (`"catalogue.namespace.table"`, a `.metadata.json` file, or an open one), at one snapshot.
 
         The current one when the source is made, unless another is named. Needs the library: `pip install
-        'residua[iceberg]'`; where catalogues are, and their credentials, is in that library's own settings.
+        "residua[iceberg]"`; where catalogues are, and their credentials, is in that library's own settings.
         """
         return _source(iceberg_source(table, snapshot, options_of(options)))
 

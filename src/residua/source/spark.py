@@ -267,7 +267,7 @@ def session_at_hand() -> Any:
     try:
         from pyspark.sql import SparkSession
     except ImportError:
-        raise SourceError("Spark is not installed; run pip install 'residua[spark]'.") from None
+        raise SourceError('Spark is not installed; run pip install "residua[spark]".') from None
     return asked("Spark", lambda: SparkSession.getActiveSession() or SparkSession.builder.getOrCreate(), True)
 
 

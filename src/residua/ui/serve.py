@@ -86,7 +86,7 @@ def serve(
         import starlette
         import uvicorn
     except ImportError:
-        raise FileError("the planner page needs Starlette and uvicorn; run: pip install 'residua[ui]'") from None
+        raise FileError('the planner page needs Starlette and uvicorn; run: pip install "residua[ui]"') from None
     del starlette
     desk = Desk(path)
     from residua.ui.app import Pages
