@@ -311,7 +311,7 @@ class _Fitting:
             for i in self.observed.sets(1)
             if 0 < (v := self.observed.cell_variance(i)) < math.inf
         ]
-        return pooled_prior(parts) if parts else None
+        return pooled_prior(parts)
 
     def _towards_even(self, members: Members, residual: Floats, prior: Prior | None) -> Floats:
         """A single attribute's deviations from even, in shares, without what is likely to be noise."""
@@ -361,7 +361,8 @@ class _Fitting:
         """
         looked = notes.hidden[:: max(1, len(notes.hidden) // SAMPLED)]
         own = [(self.observed.residual(s) - centred(m), m, self.observed.cell_variance(s)) for s, m in looked]
-        prior = pooled_prior(own) if own else np.zeros(SCALES)
+        prior = pooled_prior(own)
+        prior = np.zeros(SCALES) if prior is None else prior
         for members, model in notes.hidden:
             followed = float(notes.absorbed[members]) * self.observed.variance(members)
             uneven = [float((model.sum(axis=axis) ** 2).sum()) / self.total**2 for axis in (0, 1)]

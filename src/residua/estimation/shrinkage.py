@@ -12,11 +12,12 @@ Reference: Stephens (2017), False discovery rates: a new deal (the scale mixture
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from residua.linalg.arrays import Floats
+from residua.linalg.arrays import Booleans, Floats
 
 _MULTIPLES = np.array([0.0, *(2.0**k for k in range(-16, 9))])
 _SPIKES = np.array([0.0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99])  # shares of cells that are as the model says
@@ -29,9 +30,10 @@ _MOST_CELLS = 2_000  # of a table that weights are learned from
 _AT_ONCE = 2**14  # cells
 _FAR_BETTER = 10.0  # evidence that an attribute is decided by others must bring
 _TOGETHER, _LEAST = 8, 1e-35  # likelihoods that are multiplied before a logarithm is taken; and each of them
-_UNSEEN = 1e-12
+_UNSEEN, _UNHEARD = 1e-12, 1e-11  # weights that stand for none, and those that no cell is asked about
 _PRIOR = 2.0  # cells' worth of belief in the model
 _POOLED = 50.0  # cells' worth of belief in what other tables say
+_EVERY = np.ones(SCALES, dtype=bool)
 _SEEN = 3.0  # cells that must have a variance of no model before tables are believed to have it
 
 
@@ -57,10 +59,12 @@ class Posterior:
     decided: bool = False
 
 
-def _scales(model: Floats, largest: float, mean: float) -> Floats:
+def _scales(model: Floats, largest: float, mean: float, live: Booleans = _EVERY) -> Floats:
+    """The variance of a deviation under each scale (of those that live), (cells, scales)."""
+    multiples, slab = _MULTIPLES[live[: len(_MULTIPLES)]], np.append(_SLAB, 0.0)[live[len(_MULTIPLES) :]]
     base = np.maximum(model, 1e-12 * mean)
-    apart = np.broadcast_to(largest * np.append(_SLAB, 0.0), (len(base), len(_SLAB) + 1))
-    return np.concatenate([base[:, None] * _MULTIPLES, apart], axis=1)
+    apart = np.broadcast_to(largest * slab, (len(base), len(slab)))
+    return np.concatenate([base[:, None] * multiples, apart], axis=1)
 
 
 def _likelihood(deviation: Floats, model: Floats, scales: Floats, variance: float) -> tuple[Floats, float]:
@@ -116,11 +120,13 @@ def shrunk(deviation: Floats, model: Floats, variance: float, prior: Prior | Non
     weights = _learned(likelihood) if prior is None else _refined(likelihood, prior, _POOLED * prior, 2)
     evidence = (float(np.log(likelihood @ weights).sum()) + tops) * len(own) / len(likelihood)
     means, spread = np.empty(len(own)), 0.0
+    live = weights > _UNHEARD
+    live[-1] = True  # the empty cell, which stands last
     for start in range(0, len(own), _AT_ONCE):
         at = slice(start, start + _AT_ONCE)
-        scales = _scales(expected[at], largest, mean)
+        scales = _scales(expected[at], largest, mean, live)
         likelihood, _ = _likelihood(own[at], expected[at], scales, variance)
-        share = likelihood * weights
+        share = likelihood * weights[live]
         share /= share.sum(axis=1, keepdims=True)
         kept = scales / (scales + variance)
         empty = share[:, -1] * expected[at]
@@ -190,14 +196,19 @@ def expected(model: Floats, prior: Prior) -> float:
     return square
 
 
-def pooled_prior(tables: list[tuple[Floats, Floats, float]], most_cells: int = _MOST_CELLS) -> Prior:
-    """The prior that many tables share: (deviation, model, noise variance per cell) each, a sample of its cells."""
+def pooled_prior(tables: Iterable[tuple[Floats, Floats, float]], most_cells: int = _MOST_CELLS) -> Prior | None:
+    """The prior that many tables share: (deviation, model, noise variance per cell) each, a sample of its cells.
+
+    None if there is no table. One table is looked at after the other, so that a generator need not hold them all.
+    """
     parts = []
     for deviation, model, variance in tables:
         stride = max(1, deviation.size // most_cells)
         mean, part = max(float(model.mean()), 1e-300), model.ravel()[::stride]
         scales = _scales(part, float((deviation**2).max()), mean)
         parts.append(_likelihood(deviation.ravel()[::stride], part, scales, variance)[0])
+    if not parts:
+        return None
     likelihood = np.concatenate(parts)
     weights = _learned(likelihood, cost=1.0)
     # A large variance that one cell of pure noise seems to have adds up over many tables.

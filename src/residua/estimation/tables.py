@@ -131,13 +131,9 @@ class EstimatedTables:
         """The prior of the interactions of this many attributes, from a sample of those measured."""
         sets = list(self.observed.sets(size))
         sample = sets[:: max(1, len(sets) // SAMPLED)]
-        parts = []
-        for members in sample:
-            deviation, model = self.deviation(members)
-            own = deviation, model, self.observed.cell_variance(members)
-            if not decided(shrunk(*own), *own).decided:  # what is decided by others says nothing of the rest
-                parts.append(own)
-        return pooled_prior(parts) if parts else None
+        parts = ((*self.deviation(members), self.observed.cell_variance(members)) for members in sample)
+        # What is decided by others says nothing of the rest.
+        return pooled_prior(own for own in parts if not decided(shrunk(*own), *own).decided)
 
 
 def _apart(members: Members, table: Floats, tables: dict[Members, tuple[Floats, Interaction]]) -> float:
