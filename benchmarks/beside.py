@@ -1,10 +1,10 @@
 """Estimates beside AIM and MST on real and made data: L1 error over N by number of attributes, CPU, memory.
 
 `RESIDUA_DATA=… python -m benchmarks.beside [--data fair exact …] [--csv FILE …] [--epsilons 0.1 1 10] [--seeds 5]
-[--methods plan adapt rows aim mst] [--runs runs.jsonl]`. Every run is a process of its own and one line of the file
-`--runs`; runs that are in it are not repeated, so that a table grows in parts. The table has means over seeds, then the
-geometric mean over data sets of each figure beside the best peer's, with a 95 % interval over data sets. AIM and MST
-are written here from their papers (`benchmarks/aim.py`, `benchmarks/mst.py`); delta 1e-9, one record added or removed.
+[--methods plan adapt aim mst] [--learning] [--runs runs.jsonl]`. Every run is a process of its own and one line of the
+file `--runs`; runs that are in it are not repeated, so that a table grows in parts. The table has means over seeds,
+then the geometric mean over data sets of each figure beside the best peer's, with a 95 % interval over data sets: L1
+errors of tables, those of synthetic rows, and range queries on rows (`benchmarks/fidelity.py`). AIM and MST are written here from their papers (`benchmarks/aim.py`, `benchmarks/mst.py`); delta 1e-9, one record added or removed.
 """
 
 from __future__ import annotations
@@ -29,12 +29,14 @@ import residua as rs
 from benchmarks.aim import Aim, rho_of
 from benchmarks.datasets import MADE, REAL, coded
 from benchmarks.estimates import DELTA, measured, truth
+from benchmarks.fidelity import held_out, learned, query_error, rows_of
 from benchmarks.mst import mst
 from benchmarks.show import print_rows
 
-OURS, PEERS = ("plan", "adapt", "rows"), ("aim", "mst")
+OURS, PEERS = ("plan", "adapt"), ("aim", "mst")
 _TABLES, _MOST_CELLS = 120, 2_000_000  # of each number of attributes that are looked at
 _STEPS, _MEGABYTES = 60, 4.0
+_COMPARED = ("L1 1", "L1 2", "L1 3", "rows 2", "rows 3", "queries")
 
 Tables = Callable[[tuple[int, ...]], Any]
 
@@ -55,34 +57,43 @@ def ours(codes: Any, domain: rs.Domain, epsilon: float, method: str) -> Any:
     return rs.estimate(measured(rs.plan_estimates(workload, budget, records=roughly), data))
 
 
-def one_run(codes: Any, method: str, epsilon: float, seed: int) -> dict[str, Any]:
-    """Errors by number of attributes, stated beside true ones, CPU seconds, and megabytes beyond the data."""
+def one_run(codes: Any, method: str, epsilon: float, seed: int, learning: bool = False) -> dict[str, Any]:
+    """Errors of tables and of rows by number of attributes, stated beside true ones, CPU seconds, megabytes.
+
+    CPU and memory are those of the tables, beyond the data. `learning` measures four fifths of the records, and tests
+    on the others what classifiers learn from rows (and, as "real", from the four fifths themselves).
+    """
     sizes = [int(n) for n in codes.max(axis=0) + 1]
+    codes, test = held_out(codes, seed) if learning else (codes, codes[:0])
     domain = rs.Domain.of_sizes(sizes)
     counts: Tables = lambda clique: truth(codes, domain.sizes, clique)  # noqa: E731
+    random = np.random.default_rng(seed)
     start, before = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    estimated, tables = None, None
+    estimated, model = None, None
     if method == "aim":
         kept = {r: counts(r) for w in (1, 2, 3) for r in combinations(range(len(sizes)), w)}
-        aim = Aim(kept.__getitem__, sizes, 3, rho_of(epsilon, DELTA), _MEGABYTES, _STEPS, np.random.default_rng(seed))
-        tables = aim.run().table
+        model = Aim(kept.__getitem__, sizes, 3, rho_of(epsilon, DELTA), _MEGABYTES, _STEPS, random).run()
     elif method == "mst":
-        tables = mst(counts, sizes, rho_of(epsilon, DELTA), _STEPS, np.random.default_rng(seed)).table
+        model = mst(counts, sizes, rho_of(epsilon, DELTA), _STEPS, random)
     else:
         estimated = ours(codes, domain, epsilon, method)
-        tables = lambda clique: estimated.estimates([domain.names[i] for i in clique])  # noqa: E731
-    if method == "rows":
-        rows = np.concatenate(list(estimated.rows().codes()))
-        tables = lambda clique: truth(rows, domain.sizes, clique) * estimated.total / len(rows)  # noqa: E731
-        estimated = None
-    own = {s: tables(s) for w in (1, 2, 3) for s in looked_at(sizes, w)}
+    named = [[domain.names[i] for i in s] for w in (1, 2, 3) for s in looked_at(sizes, w)]
+    own = {
+        s: estimated.estimates(names) if estimated is not None else model.table(s)
+        for s, names in zip((s for w in (1, 2, 3) for s in looked_at(sizes, w)), named, strict=True)
+    }
     spent = time.process_time() - start
     memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-    figures: dict[str, Any] = {"CPU s": spent, "MB": memory}
+    rows = np.concatenate(list(estimated.rows().codes())) if estimated is not None else rows_of(model, random)
+    figures: dict[str, Any] = {"CPU s": spent, "MB": memory, "queries": query_error(codes, rows, random)}
+    if learning:
+        figures |= {"learned": learned(rows, test, sizes), "real": learned(codes, test, sizes)}
     for ways in (1, 2, 3):
         sets = looked_at(sizes, ways)
         squares = [float(((own[s] - counts(s)) ** 2).sum()) for s in sets]
         figures[f"L1 {ways}"] = float(np.mean([np.abs(own[s] - counts(s)).sum() for s in sets])) / len(codes)
+        far = [np.abs(truth(rows, domain.sizes, s) / len(rows) - counts(s) / len(codes)).sum() for s in sets]
+        figures[f"rows {ways}"] = float(np.mean(far))
         if estimated is not None:
             accuracies = [estimated.accuracy([domain.names[i] for i in s]) for s in sets]
             stated = [a.rmse**2 * own[s].size for a, s in zip(accuracies, sets, strict=True)]
@@ -123,8 +134,8 @@ def _shown(runs: list[dict[str, Any]], name: str) -> str:
 def beside_peers(runs: dict[tuple[str, float, str], list[dict[str, Any]]], epsilon: float, way: str) -> list[list[str]]:
     """The geometric mean over data sets of the error beside the best peer's, its interval, and the worst."""
     lines = []
-    for k in (1, 2, 3):
-        name, logs = f"L1 {k}", {}
+    for name in _COMPARED:
+        logs = {}
         for data in sorted({key[0] for key in runs}):
             means = {
                 method: float(np.mean([one[name] for one in runs[data, epsilon, method] if name in one]))
@@ -138,7 +149,7 @@ def beside_peers(runs: dict[tuple[str, float, str], list[dict[str, Any]]], epsil
             reach = 1.96 * values.std(ddof=1) / math.sqrt(len(values)) if len(values) > 1 else math.nan
             worst = max(logs, key=lambda one: logs[one])
             ends = [f"{math.exp(values.mean() + x):.3f}" for x in (0.0, -reach, reach)]
-            lines.append([f"{epsilon:g}", way, f"{k}", f"{len(values)}", *ends, f"{worst} {math.exp(logs[worst]):.2f}"])
+            lines.append([f"{epsilon:g}", way, name, f"{len(values)}", *ends, f"{worst} {math.exp(logs[worst]):.2f}"])
     return lines
 
 
@@ -149,6 +160,7 @@ def main() -> None:
     parser.add_argument("--epsilons", type=float, nargs="+", default=[0.1, 1.0, 10.0])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--methods", nargs="+", choices=[*OURS, *PEERS], default=[*OURS, *PEERS])
+    parser.add_argument("--learning", action="store_true", help="measure four fifths, test classifiers on the others")
     parser.add_argument("--runs", type=Path)
     given = parser.parse_args()
     lines = [json.loads(line) for line in given.runs.open()] if given.runs and given.runs.exists() else []
@@ -158,17 +170,20 @@ def main() -> None:
         runs.setdefault((line["data"], line["epsilon"], line["method"]), []).append(line)
     for data in [*given.data, *(Path(p).stem for p in given.csv)]:
         codes = None
-        for key in [(data, epsilon, method) for epsilon in given.epsilons for method in given.methods]:
+        called = f"{data}, four fifths" if given.learning else data
+        for key in [(called, epsilon, method) for epsilon in given.epsilons for method in given.methods]:
             for seed in range(len(runs.get(key, [])), given.seeds):
                 codes = makers[data]() if codes is None else codes
-                line = {"data": data, "epsilon": key[1], "method": key[2], **run(codes, key[2], key[1], seed)}
+                own = run(codes, key[2], key[1], seed, given.learning)
+                line = {"data": called, "epsilon": key[1], "method": key[2], **own}
                 runs.setdefault(key, []).append(line)
                 shown = (value for value in line.values() if not isinstance(value, list))
                 print(*(f"{value:.4g}" if isinstance(value, float) else value for value in shown), flush=True)
                 if given.runs:
                     with given.runs.open("a") as file:
                         file.write(json.dumps(line) + "\n")
-    names = ["L1 1", "L1 2", "L1 3", "CPU s", "MB", "stated 1", "stated 2", "stated 3"]
+    names = [*_COMPARED, *(["learned", "real"] if given.learning else []), "CPU s", "MB"]
+    names += ["stated 1", "stated 2", "stated 3"]
     rows = [[k[0], f"{k[1]:g}", k[2], f"{len(v)}", *(_shown(v, name) for name in names)] for k, v in runs.items()]
     print_rows(
         "Mean ‖estimate − truth‖₁/N; stated beside true RMS error over all runs: all tables (least–most of one table)",
@@ -176,7 +191,7 @@ def main() -> None:
         rows,
     )
     summary = [line for e in given.epsilons for way in OURS for line in beside_peers(runs, e, way)]
-    columns = ["epsilon", "method", "k", "data sets", "beside best peer", "from", "to", "worst"]
+    columns = ["epsilon", "method", "figure", "data sets", "beside best peer", "from", "to", "worst"]
     print_rows("Error beside the best peer's: geometric mean over data sets, 95 % interval", columns, summary)
 
 

@@ -40,6 +40,18 @@ def test_it_spends_its_budget_and_no_more_and_asking_again_costs_nothing(tmp_pat
     assert opened.ledger.spent_exactly == spent
 
 
+def test_scores_take_no_more_than_they_need_and_what_was_begun_with_other_usual_shares_is_gone_on_with(tmp_path):
+    """A large budget pays the same for scores as one a hundredth of it: until their noise is as small as can be of use."""
+    budget = rs.ZCDP(50.0)
+    opened = session(tmp_path, budget)
+    adapted = opened.adapt(WORKLOAD, budget, look=0.5, scores=0.02)
+    assert 0 < float(adapted.spent["scores"]) < 0.001 * budget.pcost_allowed()
+    assert adapted.scores.stddev == pytest.approx(0.005 * 3000, rel=0.1)
+    again = opened.adapt(WORKLOAD, budget)
+    assert again.spent == adapted.spent
+    assert opened.ledger.spent_exactly == sum(adapted.spent.values())
+
+
 def test_measured_tables_keep_exact_variances_beside_the_estimates(tmp_path):
     """False alarm: 7 standard deviations, over some 60 cells."""
     adapted = session(tmp_path).adapt(WORKLOAD, BUDGET)
@@ -75,7 +87,7 @@ def test_bad_arguments_are_refused_before_anything_is_spent(tmp_path):
         (rs.prefixes(domain_of_four(), "d"), BUDGET, {}),
         (WORKLOAD, rs.PureDP(1.0), {}),
         (WORKLOAD, BUDGET, {"look": 0.0}),
-        (WORKLOAD, BUDGET, {"look": 0.98}),
+        (WORKLOAD, BUDGET, {"look": 0.98, "scores": 0.02}),
         (WORKLOAD, BUDGET, {"scores": -0.1}),
         (WORKLOAD, BUDGET, {"look": True}),
     ):

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import residua as rs
+from residua.language import speaking
 
 RELEASES = int(os.environ.get("RESIDUA_RANDOM_RELEASES", "200"))
 
@@ -116,6 +117,8 @@ def test_a_release_that_is_mostly_noise_says_what_to_read_instead_with_the_share
         off = [np.abs(table - counted(codes, (6, 6), pair)).sum() for table, pair in zip(tables, pairs, strict=True)]
         shares.append(float(np.mean(off)) / 2000)
         advice.append(release.advice)
+        with speaking("de"):
+            assert ("Rauschen verschiebt" in release.advice) == bool(advice[-1])
     assert advice[1] == ""
     assert "table of 2 attributes" in advice[0]
     assert "rs.estimate" in advice[0]

@@ -180,6 +180,9 @@ def test_a_table_is_shown_as_it_would_look():
             flags = np.bincount(grades(counts, error).ravel(), minlength=3).tolist()
             assert few.flags(spec.domain, names, error) == flags
     assert facts_of(spec, {})["preview"] is None, "nobody said how many people there are"
+    advice = {people: facts_of(spec, {"people": people})["preview"]["advice"] for people in ("40", "20,000")}
+    assert advice["20,000"] == ""
+    assert "rs.estimate" in advice["40"], "tables of so few people would be mostly noise"
     for wrong in ({"people": "many"}, {"people": "-3"}, {"people": "9", "public": {"sex": [["X", "1"]]}}):
         with pytest.raises(SpecError):
             expected(spec.domain, wrong)

@@ -37,6 +37,7 @@ def test_tables_quotes_and_projections_are_those_of_the_release(folder: Path) ->
     about = asked(folder)
     assert [tuple(one["names"]) for one in about["tables"]] == list(release.sets)
     assert "at most 69.2 times in 100" in about["said"]
+    assert about["advice"] == release.advice
     for names in release.sets:
         table, shown = release.table(names), asked(folder, names=list(names))
         assert len(shown["rows"]) + shown["more"] == len(table)

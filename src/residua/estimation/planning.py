@@ -27,7 +27,7 @@ from residua.workload import Workload
 _RECORDS = 10_000  # where nobody says how many there are
 _STRENGTH, _WEAKER = 0.5, 0.04  # squared deviations of pairs from independence, and how much those of one more are less
 _CELLS, _COUNTS = np.array([0.125, 0.25, 0.625]), np.array([5.0, 1.2, 0.12])  # shares of cells, counts beside the mean
-_SINGLES = 0.4  # how much singles weigh beside larger tables
+SINGLES = 0.4  # how much singles weigh beside larger tables
 _LEAST = (0.02, 0.1, 0.1, 0.02)  # shares of 0, 1, 2 and more attributes: what was expected may be wrong
 _POWER, _ALONE = 1.0 / 6.0, 1.0 / 2.0  # precision ∝ cells^power, of several numbers of attributes, of singles alone
 MEAN = math.sqrt(2.0 / math.pi)  # of the absolute value of a standard normal
@@ -123,7 +123,7 @@ def shares_by_ways(noises: Sequence[tuple[Floats, Floats]], records: float) -> F
             for n, (noise, share) in enumerate(zip(noises, shares(free), strict=True))
         ]
         whole = [sum(math.comb(k, j) * own[j] for j in range(k + 1)) for k in range(1, ways + 1)]
-        return sum(math.log(max(one, 1e-300)) * (_SINGLES if k == 0 else 1.0) for k, one in enumerate(whole))
+        return sum(math.log(max(one, 1e-300)) * (SINGLES if k == 0 else 1.0) for k, one in enumerate(whole))
 
     return shares(minimize(error, np.zeros(ways + 1), method="Nelder-Mead", options={"fatol": 1e-4, "maxiter": 400}).x)
 

@@ -4,8 +4,9 @@ The score of a table, `‖m_A − model_A‖₁` with noise, is the error that t
 the errors of its margins are taken away is the error that measuring the table's own interaction would remove. At a
 precision τ that interaction errs by `c/√τ` instead, c the expected sum of absolute values of noise of precision 1, and
 the cost κτ is missing everywhere else: errors of all tables fall as the root of what is spent, so that this loses
-`λκτ` of them, `λ = Σ_A E_A / (2 pcost)`, E_A without own interactions. The sum of both is least at
-`τ = (c / (2λκ))^(2/3)`, and must be below half of what it removes: forecasts are rough.
+`λκτ` of them, `λ = w Σ_A E_A / (2 pcost)`, E_A without own interactions. As in a plan, what tables of fewer attributes
+lose in proportion counts as much (single ones: 0.4), so that w is the sum of these weights. The sum of both is least
+at `τ = (c / (2λκ))^(2/3)`, and must be below half of what it removes: forecasts are rough.
 
 Singles and pairs rise together, in the proportions of a plan for as many records as the look counted. More for pairs
 that are far from independent was tried and is worse (docs/decisions/14-estimates.md): the model borrows from all of
@@ -21,7 +22,7 @@ from dataclasses import replace
 import numpy as np
 
 from residua.estimation.observed import Members
-from residua.estimation.planning import MEAN
+from residua.estimation.planning import MEAN, SINGLES
 from residua.estimation.tables import EstimatedTables, accuracy_of
 from residua.linalg.arrays import Floats
 from residua.plans.product.plan import ProductPlan
@@ -57,6 +58,7 @@ def precisions_after(
     cells = {members: float(np.prod(plan.domain.sizes[list(members)])) for members in scores}
     passed_on = {members: _passed_on(tables, members, cells[members]) for members in scores}
     lost = sum(min(max(value, stddev), passed_on[members]) for members, value in scores.items()) / (2.0 * pcost)
+    lost *= len(lattice.levels) - 2 + SINGLES
     for members, value in scores.items():
         number = lattice.number(members)
         cost = float(costs[number])

@@ -8,10 +8,12 @@ total variation from the truth.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 
 from residua.errors import PlanError
+from residua.language import say_many
 from residua.linalg.arrays import Floats
 from residua.plans.contract import Plan
 
@@ -23,25 +25,28 @@ def moved_by_noise(plan: Plan, total: float) -> dict[int, float]:
     workload = plan.workload
     if workload is None or not workload.plain:
         return {}
-    stddevs = np.sqrt(plan.variances(workload, per="term"))
+    try:
+        stddevs = np.sqrt(plan.variances(workload, per="term"))
+    except PlanError:
+        return {}
     moved: Floats = math.sqrt(2.0 / math.pi) * stddevs * workload.cells / (2.0 * max(total, 1.0))
     sizes = workload.lattice.set_sizes[workload.numbers]
     return {int(size): float(moved[sizes == size].mean()) for size in np.unique(sizes)}
 
 
-def advice_on(plan: Plan, total: float) -> str:
+def advice_on(moved: Mapping[int, float]) -> str:
     """A sentence where noise moves much in some tables; nothing where it does not."""
-    try:
-        moved = moved_by_noise(plan, total)
-    except PlanError:
-        return ""
     size = max(moved, key=lambda one: moved[one], default=0)
     if not moved or moved[size] <= _MUCH:
         return ""
-    share = f"{moved[size]:.0%}" if moved[size] < 1 else "all"
-    of = f"a table of {size} attribute{'s' * (size != 1)}"
-    return (
-        f"Noise moves {share} of the records of {of} to other cells, on average: to look at tables, make estimates "
-        "(residua estimate, rs.estimate) or a projection (residua project, rs.project), which are nearer to the truth; "
-        "for unbiased numbers with exact intervals, read these."
+    percent = min(round(100 * moved[size]), 100)
+    return say_many(
+        "Noise moves {percent}% of the records of a table of one attribute to other cells, on average: to look at "
+        "tables, make estimates (residua estimate, rs.estimate) or a projection (residua project, rs.project), which "
+        "are nearer to the truth; for unbiased numbers with exact intervals, read these.",
+        "Noise moves {percent}% of the records of a table of {n} attributes to other cells, on average: to look at "
+        "tables, make estimates (residua estimate, rs.estimate) or a projection (residua project, rs.project), which "
+        "are nearer to the truth; for unbiased numbers with exact intervals, read these.",
+        size,
+        percent=percent,
     )

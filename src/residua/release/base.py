@@ -24,7 +24,7 @@ from residua.privacy.costs import stated
 from residua.published.table import Table, protects
 from residua.quoting import Answering
 from residua.release import tables
-from residua.release.advice import advice_on
+from residua.release.advice import advice_on, moved_by_noise
 from residua.release.left_out import counts_of, lacking, lacks_of, share_of
 from residua.release.tabled import Errors, Sure, Tabled
 from residua.release.tables import TermTable
@@ -114,12 +114,16 @@ class Answered(Exported, Tabled):
     # ---- numbers
 
     @cached_property
+    def _moved(self) -> dict[int, float]:
+        try:
+            return moved_by_noise(self.planned, float(self.estimates(())))
+        except PlanError:
+            return {}
+
+    @property
     def advice(self) -> str:
         """What to read instead where the tables that were asked for are mostly noise, with a figure; else nothing."""
-        try:
-            return advice_on(self.planned, float(self.estimates(())))
-        except PlanError:
-            return ""
+        return advice_on(self._moved)
 
     def estimates(self, attributes: Sequence[str]) -> Floats:
         """Unbiased estimates of the marginal on these attributes, an array with one axis each, in this order.

@@ -1,7 +1,7 @@
 """`session.adapt`: look at everything, learn how strong interactions are, spend the rest where it helps estimates most.
 
-Three steps, each paid before it reads the data: a look at singles and pairs, scores of larger tables (how far what the
-look says of them is from the data), and the rest. What the rest measures is decided by what was released, and nothing
+Three steps, each paid before it reads the data: a look at everything, scores of larger tables (how far what the look
+says of them is from the data), and the rest. What the rest measures is decided by what was released, and nothing
 else; so the costs add up, and each measurement's noise is independent of the choices before it.
 
 adaptations/0001.json     what is asked, within what; the scores once they are measured; that it has ended
@@ -120,13 +120,21 @@ def asked_for(workload: Workload, budget: Guarantee, look: float, scores: float)
     }
 
 
+LOOK, SCORES = 0.25, 0.005  # at most: what they take is missing elsewhere where they find nothing
+_USUAL, _BEFORE = {"look": LOOK, "scores": SCORES}, {"look": 0.5, "scores": 0.02}
+
+
 def adaptation_in(folder: Path, asked: Mapping[str, Any]) -> Adaptation:
-    """The adaptation that asks for this, ended or not; a new one if there is none."""
+    """The adaptation that asks for this, ended or not; a new one if there is none.
+
+    Where the shares are today's usual ones, one that was begun with those of before is gone on with.
+    """
     place = folder / "adaptations"
     place.mkdir(mode=0o700, exist_ok=True)
     there = [_read(file) for file in sorted(place.glob("*.json")) if file.stem.isdecimal()]
+    before = {**asked, **_BEFORE} if {**asked, **_USUAL} == asked else asked
     for each in there:
-        if each.asked == asked:
+        if each.asked in (asked, before):
             return each
     number = max((each.number for each in there), default=0) + 1
     return Adaptation(place / f"{number:04d}.json", number, asked).written()
@@ -151,8 +159,8 @@ def _read(file: Path) -> Adaptation:
         ) from None
 
 
-LOOK, SCORES = 0.5, 0.02
-_TELLING = 0.1  # of the records: scores whose noise is above this find nothing, and are not asked for
+_TELLING = 0.05  # of the records: scores whose noise is above this find nothing, and are not asked for
+_PRECISE = 0.005  # of the records: scores whose noise is below this find no more
 _MOST_SCORED = 20_000  # tables: beyond, making their models takes minutes
 _TRIES = 24
 _NOTHING_LEFT = Fraction(1, 10**6)  # of the budget: less is not worth a measurement
@@ -173,8 +181,9 @@ class Adaptive(Measuring):
             workload: the tables wanted, made by `rs.marginals`.
             budget: what all steps may spend: `rs.ZCDP`, `rs.GDP` or `rs.ApproxDP`.
             look: the share of the budget for the look, between 0 and 1.
-            scores: the share for scores of tables of three or more attributes; 0 for none. It is spent only if their
-                noise will be below a tenth of the records that the look counted: else they would find nothing.
+            scores: the most that scores of tables of three or more attributes may take; 0 for none. They are paid for
+                only if their noise will be below a twentieth of the records that the look counted, since else they
+                would find nothing; and no more is paid than makes it a two-hundredth.
 
         Raises:
             PlanError: not marginals, a pure guarantee, another domain, or shares that are none.
@@ -200,7 +209,7 @@ class Adaptive(Measuring):
             require_domain(planned(workload, budget, self._ledger.unit), at.plans)
             done = adaptation_in(self._folder.path, asked_for(workload, budget, look, scores))
             if not done.ended:
-                done = self._adapted(done, workload, budget, look, scores)
+                done = self._adapted(done, workload, budget, done.asked["look"], done.asked["scores"])
             return Adapted(self._pooled(self._standing(), None), done.scores, self._spent(done))
 
     def _adapted(
@@ -220,8 +229,9 @@ class Adaptive(Measuring):
         estimated = estimate(known, progress=self._tell)
         tables, count = estimated._tables, estimated.total
         asked = scored_sets and done.scores is None and "scores" not in self._spent(done)
-        if asked and _tells(len(scored_sets), float(allowed) * scores, count):
-            models, own = _models(tables, scored_sets, self._tell), _within(budget, allowed * Fraction(scores))
+        most = min(scores, _share_for(len(scored_sets), float(allowed), _PRECISE * count))
+        if asked and most >= _share_for(len(scored_sets), float(allowed), _TELLING * count):
+            models, own = _models(tables, scored_sets, self._tell), _within(budget, allowed * Fraction(most))
             done = done.written(scores=self._scored(known, models, own, name))
         left = allowed - sum(self._spent(done).values(), Fraction(0))
         if not self._kept("rest", name, at) and left > allowed * _NOTHING_LEFT:
@@ -284,9 +294,9 @@ def _scored(workload: Workload) -> list[tuple[int, ...]]:
     return [workload.lattice.members(int(n)) for n in numbers] if len(numbers) <= _MOST_SCORED else []
 
 
-def _tells(scores: int, pcost: float, records: float) -> bool:
-    """Whether so many scores could tell of a table that is not as its pairs say, for what they may cost."""
-    return scores <= pcost * (_TELLING * records) ** 2
+def _share_for(scores: int, pcost: float, stddev: float) -> float:
+    """The share of a budget that so many scores with this noise take."""
+    return scores / (pcost * stddev**2)
 
 
 def _measured(observed: Observed, plan: ProductPlan) -> Floats:

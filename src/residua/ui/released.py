@@ -48,6 +48,7 @@ def released(request: Mapping[str, Any]) -> dict[str, Any]:
         "tables": [{"names": list(names), "cells": int(domain.cells(names))} for names in release.sets[:_MOST_TABLES]],
         "attributes": list(domain.names),
         "projects": published is release,
+        "advice": release.advice if published is release else "",
     }
 
 

@@ -25,6 +25,7 @@ export function Released({ release, post, alert }) {
     <main class="desk released"><div class="ask">
         <h2>What was published</h2><p>${release.said}</p>
         <p class="hint">Guarantee: ${release.guarantee}. Everything here comes from the release: no data is read, nothing is spent.</p>
+        ${release.advice && html`<p class="note">${release.advice}</p>`}
         <${Text} label="Find a table" type="search" id="find" value=${sought} told=${seek} />
         <ul class="pick" id="released-tables">${listed.slice(0, 200).map((one) => html`<li key=${title(one.names)}><button type="button" aria-current=${one.names === names ? "true" : undefined} onClick=${() => choose(one.names)}><span>${shortened(title(one.names), 60)}</span><small>${whole(one.cells)}</small></button></li>`)}</ul>
         ${listed.length > 200 && html`<p class="hint">and ${whole(listed.length - 200)} more; search for one.</p>`}

@@ -36,6 +36,7 @@ function Preview({ work, edit, last, published }) {
     ${preview.picture ? html`<${Picture} picture=${preview.picture} name=${`Picture: ${preview.title} as it would look`} />` : html`<p class="hint">This table is too large for a picture.</p>`}
     <p class="reads">Each number is within <strong>±${number(preview.margin)}</strong> in 95 of 100 cases. A typical one, ${whole(Math.round(preview.typical))}, is off by ${percent(preview.stddev / preview.typical)} (one standard error).</p>
     <${Flags} flags=${preview.flags} />
+    ${preview.advice && html`<p class="note">${preview.advice}</p>`}
     <div class="expects">${known}</div>
     <p class="hint">Drawn from the numbers you type, never from data: ${Object.keys(view.public).some((name) => preview.names.includes(name)) ? "public counts where you gave them, else " : ""}everybody spread evenly, columns independent.</p>
   </section>`;
