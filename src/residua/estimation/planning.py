@@ -2,8 +2,8 @@
 
 The best plan for unbiased tables spends nearly everything on the largest tables asked for. Estimates need them least:
 a model of all pairs predicts most of a larger table, and a few single attributes weigh on every table. So the budget is
-shared by the number of attributes, as the errors that are expected for so many records say, and among tables of one
-number almost evenly, whatever their size.
+shared by the number of attributes, as the errors that are expected for so many records say. Among tables of one number
+more goes to those of more cells: of single attributes as unbiased tables want it, of larger tables less, which borrow.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _STRENGTH, _WEAKER = 0.5, 0.04  # squared deviations of pairs from independence,
 _CELLS, _COUNTS = np.array([0.125, 0.25, 0.625]), np.array([5.0, 1.2, 0.12])  # shares of cells, counts beside the mean
 SINGLES = 0.4  # how much singles weigh beside larger tables
 _LEAST = (0.02, 0.1, 0.1, 0.02)  # shares of 0, 1, 2 and more attributes: what was expected may be wrong
-_POWER, _ALONE = 1.0 / 6.0, 1.0 / 2.0  # precision ∝ cells^power, of several numbers of attributes, of singles alone
+_POWERS = (0.0, 1.0 / 2.0, 1.0 / 3.0, 1.0 / 6.0)  # precision ∝ cells^power, of tables of 0, 1, 2, and more attributes
 MEAN = math.sqrt(2.0 / math.pi)  # of the absolute value of a standard normal
 _MOST_SETS = 500  # of one number of attributes that are looked at
 _SLACK = 1.0 - 2.0**-40
@@ -82,8 +82,8 @@ def planned(workload: Workload, guarantee: Guarantee, unit: Unit, records: float
     costs = lattice.products(1.0 - 1.0 / domain.sizes)
     levels = [np.flatnonzero((lattice.set_sizes == ways) & (costs > 0)) for ways in range(len(lattice.levels))]
     proportions = np.zeros(len(lattice))
-    for at in levels:
-        weights = cells[at] ** (_ALONE if len(levels) == 2 else _POWER)
+    for ways, at in enumerate(levels):
+        weights = cells[at] ** _POWERS[min(ways, len(_POWERS) - 1)]
         proportions[at] = weights / max(float(weights @ costs[at]), 1e-300)
     looked = [at[:: max(1, len(at) // _MOST_SETS)] for at in levels]
     pcost = float(guarantee.pcost_allowed())
