@@ -4,7 +4,8 @@
 [--methods plan adapt aim mst] [--learning] [--runs runs.jsonl]`. Every run is a process of its own and one line of the
 file `--runs`; runs that are in it are not repeated, so that a table grows in parts. The table has means over seeds,
 then the geometric mean over data sets of each figure beside the best peer's, with a 95 % interval over data sets: L1
-errors of tables, those of synthetic rows, and range queries on rows (`benchmarks/fidelity.py`). AIM and MST are written here from their papers (`benchmarks/aim.py`, `benchmarks/mst.py`); delta 1e-9, one record added or removed.
+errors of tables, those of synthetic rows, and range queries on rows (`benchmarks/fidelity.py`). AIM and MST are written
+here from their papers (`benchmarks/aim.py`, `benchmarks/mst.py`); delta 1e-9, one record added or removed.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def test_it_spends_its_budget_and_no_more_and_asking_again_costs_nothing(tmp_pat
 
 
 def test_scores_take_no_more_than_they_need_and_what_was_begun_with_other_usual_shares_is_gone_on_with(tmp_path):
-    """A large budget pays the same for scores as one a hundredth of it: until their noise is as small as can be of use."""
+    """At a large budget scores cost what makes their noise a two-hundredth of the records, and no more."""
     budget = rs.ZCDP(50.0)
     opened = session(tmp_path, budget)
     adapted = opened.adapt(WORKLOAD, budget, look=0.5, scores=0.02)
