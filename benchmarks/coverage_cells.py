@@ -16,11 +16,10 @@ from tests.statistics.copies import measured
 
 LINEAR = 20_000  # releases of what is linear in the measurements
 _UNIT = 2**20  # so that differences of ends have enough digits
-ROUNDED = ("marginals", "tree", "tables")
 
 
 def small(form: str, releases: int) -> Iterator[Row]:
-    """Forty cells and two margins; those of `REAL` are projected and rounded too."""
+    """Forty cells and two margins; those of `REAL` are projected and rounded too, for every form."""
     noise, make = cases.FORMS[form]
     plan = make()
     asked = rs.marginals(plan.domain, [("age", "sex", "paid"), ("sex", "paid"), ("age",)])
@@ -29,7 +28,7 @@ def small(form: str, releases: int) -> Iterator[Row]:
         known = {(): int(x.sum()), "paid": x.sum(axis=(0, 1))}
         kinds = _linear(plan, x, asked, known, LINEAR, slopes)
         if name == cases.REAL:
-            kinds |= _each(plan, x, asked, releases, form in ROUNDED)
+            kinds |= _each(plan, x, asked, releases, rounded=True)
         for after, held in kinds.items():
             yield "cell", form.strip(), noise, after, name, held
 
@@ -40,7 +39,8 @@ def large(name: str, releases: int) -> Iterator[Row]:
     plan, x = cases.planned(case)
     last = plan.domain.names[-1]
     known = {(): int(x.sum()), last: x.sum(axis=tuple(range(x.ndim - 1)))}
-    kinds = _linear(plan, x, plan.workload, known if plan.supports([last]) else None, LINEAR // 4, {})
+    number = LINEAR // 4 if plan.measurements.cells <= LINEAR // 4 else releases
+    kinds = _linear(plan, x, plan.workload, known if plan.supports([last]) else None, number, {})
     kinds |= _each(plan, x, plan.workload, releases, rounded=False, **case.projecting)
     for after, held in kinds.items():
         yield "cell", case.form, case.noise, after, name, held
@@ -132,8 +132,13 @@ def _ends(table: Any) -> tuple[Any, Any]:
 
 
 def _affine(plan: Any, drawn: Any, read: Callable[[Release], Any], slopes: dict[str, Any], kind: str) -> Any:
-    """Both ends of every interval of every release, (2, releases, numbers)."""
+    """Both ends of every interval of every release, (2, releases, numbers).
+
+    They are affine in the measurements: of more releases than measurements, each measurement is asked for its slope.
+    """
     measurements, cells = plan.measurements, drawn.shape[1]
+    if cells > len(drawn):
+        return np.stack([read(Release(plan, measurements, row)) for row in drawn], axis=1)
     start = np.array(read(Release(plan, measurements, np.zeros(cells, np.int64))))  # (2, numbers)
     if kind not in slopes:
         unit = _UNIT * np.eye(cells, dtype=np.int64)

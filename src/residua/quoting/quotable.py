@@ -152,8 +152,8 @@ class Quotable(ABC):
             attributes: whose cells are listed.
             k: how many.
             where: only these records.
-            confidence: how many of the listed intervals, of counts or of ranks, hold the truth on average; they allow
-                for the choice, which noise had a part in, and are wider than those of the same counts in a table.
-            simultaneous: `"table"` for intervals of counts that all hold together, of all that might be listed.
+            confidence: how often all intervals of a list hold at once, those of its ranks likewise. They allow for the
+                choice, which noise had a part in, and are wider than those of the same counts in a table.
+            simultaneous: `"table"` changes nothing: they hold together in any case.
         """
         return ratios.top(Question(self._answering(), (), where, confidence, simultaneous), attributes, k)

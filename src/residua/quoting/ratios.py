@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -199,12 +200,11 @@ _DRAWS, _NUMBERS = (1_000, 10_000), 4_000_000  # a probability is right to 0.005
 def top(question: Question, attributes: By, k: int) -> Quoted:
     """The k largest counts, largest first, with rank intervals and the probability of the order.
 
-    Noise helps to choose them, upwards: intervals of numbers that were not chosen would hold too rarely. With a chance
-    `α k/n` for each of n counts, `E #{listed, missed} ≤ n · α k/n`: of k listed ones all but a share α hold on average,
-    however their noise is correlated (Benjamini and Yekutieli, 2005, for a k that is given). Simultaneous ones hold for
-    all n.
+    Noise helps to choose them, upwards: intervals of numbers that were not chosen would hold too rarely. Those given
+    hold all together for every count that might be listed, and so at each place of the list, whatever is chosen.
     """
     answering = question.answering
+    question = question if answering.note else replace(question, simultaneous="table")
     groups = groups_of(answering.domain, attributes, question.where, argument="attributes")
     count = groups.count
     if isinstance(k, bool) or not isinstance(k, int) or not k >= 1:
@@ -214,26 +214,29 @@ def top(question: Question, attributes: By, k: int) -> Quoted:
             f"attributes: there are {count:,} counts to compare; a list is made of 2 to {_MOST_LISTED:,}, so name "
             "attributes, use where, or a coarser level."
         )
-    term = groups.term()
-    level = question.level(count)
-    listed_too = Confidence(1 - (1 - level.probability) * min(k, count) / count, 1.0)
-    counts = linear(answering, term, level if question.simultaneous else listed_too).arranged(groups, term)
+    term, level = groups.term(), question.level(count)
+    counts = linear(answering, term, level).arranged(groups, term)
     flat = counts.estimate.ravel()
     chosen = np.argsort(-flat, kind="stable")[:k]
     crossing = tuple(groups.domain.position(name) for name in groups.names)
     covariance = None if count > _MOST_CELLS else answering.covariances(term, term, crossing)
     places: dict[str, list[object]] = {}
     remarks = []
-    if covariance is not None:
-        joint = covariance.reshape(count, count)  # pairs run in the order of `crossing`
-        low, high = rank_intervals(flat, joint, listed_too)
-        in_top, order = _probabilities(flat, joint, chosen)
-        places = {"rank_lower": low[chosen].tolist(), "rank_upper": high[chosen].tolist(), "in_top": in_top.tolist()}
-        remarks.append(say("probability of this order: {order:.2f}", order=order))
-    elif count > _MOST_CELLS and not answering.note:  # which says that there are no errors
-        low, high = wide_rank_intervals(flat, counts.stddev.ravel(), chosen, listed_too)
-        places = {"rank_lower": low.tolist(), "rank_upper": high.tolist()}
-        remarks.append(say("ranks among {n} counts, as if any two erred together as badly as they can", n=count))
+    if not answering.note:  # which says that there are no errors
+        apart = half_widths_apart((counts.upper - counts.estimate).ravel())
+        words = mark("ranks among {n} counts, as if any two erred together as badly as they can")
+        if covariance is not None:
+            joint = covariance.reshape(count, count)  # pairs run in the order of `crossing`
+            in_top, order = _probabilities(flat, joint, chosen)
+            places = {"in_top": in_top.tolist()}
+            remarks.append(say("probability of this order: {order:.2f}", order=order))
+            pairs = max(count * (count - 1) / 2, 1.0)
+            width = answering.widths(term, None, np.zeros(()), level.probability, pairs)
+            if not np.ndim(width):
+                apart, words = covariances_apart(joint, float(width)), ""
+        low, high = rank_intervals(flat, chosen, apart)
+        places = {"rank_lower": low.tolist(), "rank_upper": high.tolist(), **places}
+        remarks.append(say(words, n=count) if words else "")
     codes = np.unravel_index(chosen, groups.shape)
     keys = {name: of_one_type(labels)[at].tolist() for (name, labels), at in zip(groups.axes, codes, strict=True)}
     ranks: Axis = ("rank", tuple(range(1, len(chosen) + 1)))
@@ -242,27 +245,28 @@ def top(question: Question, attributes: By, k: int) -> Quoted:
     return question.quoted(what, listed, *remarks, axes=(ranks,), keys=keys, extra=places)
 
 
-def rank_intervals(estimates: Floats, covariance: Floats, level: Confidence) -> tuple[Integers, Integers]:
-    """The least and the largest rank of each count, (…, n), 1 for the largest count."""
-    n = estimates.shape[-1]
+Apart = Callable[[int], Floats]  # a count → how far each count must be from it to be surely larger or smaller, (n,)
+
+
+def rank_intervals(estimates: Floats, chosen: Integers, apart: Apart) -> tuple[Integers, Integers]:
+    """The least and the largest rank of some counts among all, (…, chosen), 1 for the largest count."""
+    low, high = [], []
+    for one in chosen.tolist():
+        ahead, reach = estimates - estimates[..., one, None], apart(one)
+        low.append(1 + (ahead > reach).sum(axis=-1))
+        high.append(estimates.shape[-1] - (ahead < -reach).sum(axis=-1))
+    return np.stack(low, axis=-1), np.stack(high, axis=-1)
+
+
+def covariances_apart(covariance: Floats, width: float) -> Apart:
+    """Under normal noise of known covariances, (n, n): every difference is within so many standard deviations."""
     variances = np.diagonal(covariance)
-    spread = np.sqrt(np.maximum(variances[:, None] + variances[None, :] - 2 * covariance, 0.0))
-    apart = estimates[..., None, :] - estimates[..., :, None]
-    reach = np.where(np.eye(n, dtype=bool), np.inf, Confidence(level.probability, max(n - 1, 1)).width * spread)
-    return 1 + (apart > reach).sum(axis=-1), n - (apart < -reach).sum(axis=-1)
+    return lambda one: width * np.sqrt(np.maximum(variances + variances[one] - 2 * covariance[one], 0.0))
 
 
-def wide_rank_intervals(
-    estimates: Floats, stddev: Floats, chosen: Integers, level: Confidence
-) -> tuple[Integers, Integers]:
-    """The same of some counts among very many, (chosen,), without their covariances: `sd(a − b) ≤ sd(a) + sd(b)`."""
-    n = len(estimates)
-    width = Confidence(level.probability, max(n - 1, 1)).width
-    low, high = np.empty(len(chosen), np.int64), np.empty(len(chosen), np.int64)
-    for place, one in enumerate(chosen.tolist()):
-        apart, reach = estimates - estimates[one], width * (stddev + stddev[one])
-        low[place], high[place] = 1 + (apart > reach).sum(), n - (apart < -reach).sum()
-    return low, high
+def half_widths_apart(half: Floats) -> Apart:
+    """Of counts whose intervals hold together, (n,): no two err against each other by more than both reach."""
+    return lambda one: half + half[one]
 
 
 def _probabilities(estimates: Floats, covariance: Floats, chosen: Integers) -> tuple[Floats, float]:
