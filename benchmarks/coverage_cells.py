@@ -39,8 +39,7 @@ def large(name: str, releases: int) -> Iterator[Row]:
     plan, x = cases.planned(case)
     last = plan.domain.names[-1]
     known = {(): int(x.sum()), last: x.sum(axis=tuple(range(x.ndim - 1)))}
-    number = LINEAR // 4 if plan.measurements.cells <= LINEAR // 4 else releases
-    kinds = _linear(plan, x, plan.workload, known if plan.supports([last]) else None, number, {})
+    kinds = _linear(plan, x, plan.workload, known if plan.supports([last]) else None, releases, {})
     kinds |= _each(plan, x, plan.workload, releases, rounded=False, **case.projecting)
     for after, held in kinds.items():
         yield "cell", case.form, case.noise, after, name, held

@@ -37,6 +37,19 @@ def test_a_total_says_that_small_tables_have_the_largest_errors_and_what_others_
     assert "with MaxVariance or" in report_html(plan)
 
 
+def test_with_laplace_noise_alternatives_have_the_price_of_plans_that_were_made():
+    """A short search finds them: no figure is below what planning itself gives, and none far above."""
+    domain = rs.Domain.of_sizes({"a": 10, "b": 3, "s": 2})
+    workload = rs.marginals(domain, ways=[1, 2])
+    text = str(rs.plan(workload, rs.PureDP(1.0)))
+    words = r'largest standard deviation ([\d.]+) .* with MaxVariance or ([\d.]+) .* with weight="1/cells", instead of '
+    offered = map(float, re.search(words, text).groups())
+    even = rs.plan(workload, rs.PureDP(1.0), minimise=rs.MaxVariance())
+    weighted = rs.plan(rs.marginals(domain, ways=[1, 2], weight="1/cells"), rs.PureDP(1.0))
+    for figure, plan in zip(offered, (even, weighted), strict=True):
+        assert 0.99 <= figure / math.sqrt(plan.variances(workload).max()) < 1.1
+
+
 @pytest.mark.parametrize(
     ("workload", "options"),
     [
@@ -60,9 +73,11 @@ def test_ordered_attributes_are_compared_by_their_largest_variance():
 def test_what_would_take_long_is_not_planned(monkeypatch):
     plans = [rs.plan(WORKLOAD, BUDGET), rs.plan(WORKLOAD, rs.PureDP(1.0))]
     monkeypatch.setattr(module, "_MOST_TABLES", 3)
+    monkeypatch.setattr(module, "_MOST_SPLIT", 3)
     monkeypatch.setattr(module, "best_plan", None)  # whoever calls it fails
     normal, laplace = map(str, plans)
-    assert 'MaxVariance or weight="1/cells" would weigh small tables more' in normal
+    for text in (normal, laplace):
+        assert 'MaxVariance or weight="1/cells" would weigh small tables more' in text
     assert "epsilon comes without a delta; with a delta the noise would be normal" in laplace
 
 

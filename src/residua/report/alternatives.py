@@ -14,6 +14,7 @@ from residua.plans import MaxVariance, TotalVariance, plan as best_plan
 from residua.plans.contract import Plan
 from residua.plans.objectives import Objective
 from residua.plans.planners.forecast import forecast
+from residua.plans.planners.lattice import Lattice
 from residua.privacy import ApproxDP, Guarantee, PureDP
 from residua.workload import Workload
 
@@ -22,6 +23,7 @@ _DELTA = 1e-6
 _UNEVEN = 1.1  # times the least standard deviation: below, tables are alike
 _TOLERANCE = 1e-2  # of figures that are shown with three digits
 _MOST_TABLES, _MOST_QUERIES, _SECONDS = 20_000, 4_096, 0.3  # what is planned at once
+_MOST_SPLIT, _EXCHANGES = 64, 8  # tables between which an epsilon is split, and how long
 
 
 def alternatives(plan: Plan) -> Iterator[tuple[str, str]]:
@@ -50,7 +52,7 @@ def _of_sizes(plan: Plan, workload: Workload) -> Iterator[tuple[str, str]]:
     choices: dict[str, tuple[Workload, Objective]] = {"MaxVariance": (workload, MaxVariance())}
     if workload.plain:
         choices['weight="1/cells"'] = (workload.with_weights(workload.weights / cells), TotalVariance())
-    others = {name: _normal(plan, asked, goal, plan.guarantee) for name, (asked, goal) in choices.items()}
+    others = {name: _best(plan, asked, goal, plan.guarantee) for name, (asked, goal) in choices.items()}
     figures = [
         say("{figures} with {name}", figures=_figures(other, workload), name=name)
         for name, other in others.items()
@@ -66,7 +68,7 @@ def _of_sizes(plan: Plan, workload: Workload) -> Iterator[tuple[str, str]]:
 def _of_delta(plan: Plan, workload: Workload, guarantee: PureDP) -> str:
     """That an epsilon alone means Laplace noise, and what normal noise would give."""
     goal = _OBJECTIVES.get(plan.objective)
-    other = None if goal is None else _normal(plan, workload, goal, ApproxDP(guarantee.epsilon, _DELTA))
+    other = None if goal is None else _best(plan, workload, goal, ApproxDP(guarantee.epsilon, _DELTA))
     if other is None:
         return say("Laplace, because epsilon comes without a delta; with a delta the noise would be normal")
     words = mark(
@@ -76,21 +78,25 @@ def _of_delta(plan: Plan, workload: Workload, guarantee: PureDP) -> str:
     return say(words, own=_rms(plan, workload), delta=f"{_DELTA:g}", normal=_rms(other, workload))
 
 
-def _normal(plan: Plan, workload: Workload, objective: Objective, guarantee: Guarantee | None) -> Plan | None:
-    """The best plan with normal noise for the same unit; None where planning takes long, or fails."""
-    if guarantee is None or isinstance(guarantee, PureDP) or not _quick(workload):
+def _best(plan: Plan, workload: Workload, objective: Objective, guarantee: Guarantee | None) -> Plan | None:
+    """The best plan for the same unit, with Laplace noise the best of a short search; None where planning takes long,
+    or fails."""
+    pure = isinstance(guarantee, PureDP)
+    if guarantee is None or not _quick(workload, pure):
         return None
+    form = Lattice(limit=_EXCHANGES) if pure and workload.plain else None
     try:
         with warnings.catch_warnings(action="ignore"):
-            return best_plan(workload, guarantee, minimise=objective, unit=plan.unit, tolerance=_TOLERANCE)
+            return best_plan(workload, guarantee, form=form, minimise=objective, unit=plan.unit, tolerance=_TOLERANCE)
     except ResiduaError:
         return None
 
 
-def _quick(workload: Workload) -> bool:
+def _quick(workload: Workload, pure: bool) -> bool:
     if workload.plain:
-        return len(workload) <= _MOST_TABLES
-    return workload.queries <= _MOST_QUERIES and forecast(workload, maximum=True).seconds <= _SECONDS
+        return len(workload) <= (_MOST_SPLIT if pure else _MOST_TABLES)
+    ahead = forecast(workload, pure=pure, maximum=True)
+    return workload.queries <= _MOST_QUERIES and ahead.seconds <= _SECONDS
 
 
 def _figures(plan: Plan, workload: Workload) -> str:

@@ -48,7 +48,7 @@ class Lattice(offers.Planner[Plan]):
         like: a lattice plan whose strategies to use, attribute by attribute, so that `common`, `residual`, `top_up`
             and sessions combine the two exactly over any number of cells. The plan's `gap` counts what its strategies
             cost; where that is much, plan the sum of the workloads first, and then each of them like that.
-        limit: most rounds of an iterative objective.
+        limit: most rounds of an iterative objective; with Laplace noise, most exchanges of the tables measured.
     """
 
     declares = (
@@ -261,7 +261,7 @@ def plan_pure_marginals(task: offers.Task) -> ProductPlan:
         better = split.improved(plain)
         tried.append((split.loss(better), f"{name}, optimised", better))
         steps.told(min(loss for loss, _, _ in tried))
-    tried += _exchanged(split, tried, steps.told)
+    tried += _exchanged(split, tried, steps.told, task.effort.limit)
     tried = sorted((each for each in tried if math.isfinite(each[0])), key=lambda each: each[0])
     if not tried:
         raise PlanError("no choice of marginals answers this workload; this is a defect of residua.")
@@ -269,13 +269,13 @@ def plan_pure_marginals(task: offers.Task) -> ProductPlan:
 
 
 def _exchanged(
-    split: EpsilonSplit, tried: list[tuple[float, str, Floats]], told: Callable[[float], None]
+    split: EpsilonSplit, tried: list[tuple[float, str, Floats]], told: Callable[[float], None], most: int
 ) -> list[tuple[float, str, Floats]]:
     """The best splits found, each after all exchanges that improve it."""
     better = []
     for loss, name, shares in sorted(tried, key=lambda each: each[0])[:_EXCHANGED]:
         if math.isfinite(loss):
-            other = split.improved(exchanged(split, shares, told))
+            other = split.improved(exchanged(split, shares, told, most))
             told(split.loss(other))
             if split.loss(other) < loss * (1 - 1e-9):
                 better.append((split.loss(other), f"{name.split(',')[0]}, exchanged", other))

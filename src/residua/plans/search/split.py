@@ -220,15 +220,18 @@ _MOST_WORK = 40_000  # sets of the lattice times tries: beyond, planning would t
 _MOST_PAIRS = 300_000  # pairs of sets looked at for each kind of exchange: all of them up to some hundred sets
 
 
-def exchanged(split: EpsilonSplit, shares: Floats, told: Callable[[float], None] | None = None) -> Floats:
+def exchanged(
+    split: EpsilonSplit, shares: Floats, told: Callable[[float], None] | None = None, most: int = _MOST_TRIES
+) -> Floats:
     """A split at least as good: no single exchange improves it, or as many were tried as time allows.
 
     Args:
         split: what it is judged by.
         shares: of every set of the lattice, (sets,).
         told: called after every try with the least loss so far.
+        most: how many are tried at most.
     """
-    tries = min(_MOST_WORK // len(split.lattice), _MOST_TRIES)
+    tries = min(_MOST_WORK // len(split.lattice), _MOST_TRIES, most)
     rows = [frozenset(row) for row in split.lattice]
     best, least = shares, split.loss(shares)
     seen: set[bytes] = set()
