@@ -44,7 +44,7 @@ GROUPS: tuple[tuple[str, str], ...] = (
     ),
     (
         "Publish: estimates with error bars",
-        "Release Given Table release:Estimate change pooled weighted release:Weighted",
+        "Release Given Table release:Estimate change combined pooled weighted release:Weighted",
     ),
     (
         "Quote: numbers people quote, from releases, sessions, projections and plans",

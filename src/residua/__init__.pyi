@@ -62,6 +62,7 @@ from residua.release import Given as Given
 from residua.release import Release as Release
 from residua.release import Table as Table
 from residua.release import change as change
+from residua.release import combined as combined
 from residua.release import pooled as pooled
 from residua.release import weighted as weighted  # provisional
 from residua.session import Session as Session

@@ -163,3 +163,19 @@ def test_a_mean_of_bins_says_what_it_rests_on(tmp_path: Path) -> None:
         assert words in said
     given = " ".join(inside(*asked, "--values", "[0, 10)=4", "--values", "[10, 30]=20", cwd=tmp_path).out.split())
     assert "assumes the given values of pay: [0, 10) = 4, [10, 30] = 20" in given
+
+
+def test_populations_are_combined_and_read_like_any_release(place: Path, tmp_path: Path) -> None:
+    south = rs.Release.load(place / "out")
+    rs.Release(south.planned, south.measurements, south.noisy, {"ledger": "other"}).save(tmp_path / "south")
+    (tmp_path / "out").symlink_to(place / "out")
+    undeclared = inside("combine", "out", "south", "--out", "both", cwd=tmp_path)
+    assert (undeclared.code, undeclared.err.count("--disjoint")) == (2, 1)
+    assert not (tmp_path / "both").exists()
+    made = inside("combine", "out", "south", "--out", "both", "--by", "region", "--disjoint", cwd=tmp_path)
+    assert (made.code, made.err) == (0, "")
+    assert "2 populations together" in made.out
+    shown = json.loads(inside("table", "both", "region", "sex", "--json", cwd=tmp_path).out)
+    assert sorted({row["region"] for row in shown["rows"]}) == ["out", "south"]
+    alike = inside("combine", "out", "../" + tmp_path.name + "/out", "--out", "x", "--disjoint", cwd=tmp_path)
+    assert (alike.code, "folders of one name" in alike.err) == (2, True)

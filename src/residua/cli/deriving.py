@@ -15,7 +15,7 @@ from residua.estimation.statement import WARNING as MODEL_WARNING
 from residua.folders import require_free
 from residua.projection import Projected, project
 from residua.projection.accuracy import METRICS, WARNING
-from residua.release import Release
+from residua.release import Release, combined
 
 
 def run_projection(folder: Path, target: Path, total: str | None, known: Sequence[Path], **how: Any) -> None:
@@ -39,6 +39,17 @@ def run_projection(folder: Path, target: Path, total: str | None, known: Sequenc
     if projected.simulated is not None:
         out.print(f"Simulated   {projected.simulated}")
     _advise(target, "PROJECTION.md")
+
+
+def write_combined(folders: Sequence[Path], target: Path, by: str, *, disjoint: bool) -> None:
+    """Writes the release of several populations together."""
+    require_free(target, "release")
+    names = [folder.resolve().name for folder in folders]
+    if len(set(names)) < len(names):
+        raise PlanError(f"{', '.join(names)}: folders of one name; populations are called like their folders.")
+    releases = {name: Release.load(folder) for name, folder in zip(names, folders, strict=True)}
+    combined(releases, by=by, disjoint=disjoint).save(target)
+    print_written(target, f": {len(names)} populations together; no data was touched and nothing was spent.")
 
 
 def run_estimation(folder: Path, target: Path, total: str | None, known: Sequence[Path]) -> None:

@@ -146,6 +146,21 @@ def change(asking: "Asking", before: Path) -> "Quoted":
     return asking.changed(before)
 
 
+@command(app, writes=True)
+def combine(folders: list[Path], *, out: Path, by: str = "population", disjoint: bool = False) -> None:
+    """Combine releases of disjoint populations.
+
+    Into one of all people together, and of each population, by its folder's name. Touches no data and costs nothing.
+
+    Args:
+        folders (DIR): Release folders, each of a ledger of its own.
+        out: The release folder to write; it must not exist.
+        by: What the new attribute is called whose values are the folders' names.
+        disjoint: Declare that nobody is in two of the populations.
+    """
+    cli.deriving.write_combined(folders, out, by, disjoint=disjoint)
+
+
 @_command("mean")
 def mean(asking: "Asking", attribute: str, *, total: Total = None) -> "Quoted":
     """Show the mean of a numeric attribute, with intervals.

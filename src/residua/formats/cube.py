@@ -177,7 +177,7 @@ class Cube:
         if known is None:
             known = self.table.ends.get(name, np.nan)
         elif name != "stddev":
-            known = known * self.table.width
+            known = known * np.ravel(self.table.width)
         return bool(np.isnan(known).all())
 
 

@@ -93,7 +93,7 @@ def stated_to_body(plan: Any) -> dict[str, Any]:
     return {
         "kind": plan.kind,
         "domain": settings_of_domain(plan.domain),
-        **_sizes(plan.domain),
+        **sizes_to_body(plan.domain),
         "unit": unit_to_body(plan.unit),
         "guarantee": guarantee_to_body(plan.guarantee),
         "objective": plan.objective,
@@ -106,14 +106,14 @@ def stated_to_body(plan: Any) -> dict[str, Any]:
     }
 
 
-def _sizes(domain: Domain) -> dict[str, Any]:
+def sizes_to_body(domain: Domain) -> dict[str, Any]:
     """What a price needs of a domain, for those who read files without residua."""
     return {"sizes": dict(zip(domain.names, domain.sizes.tolist(), strict=True)), "drops": domain.drops}
 
 
 def stated_of_body(domain: Domain, body: dict[str, Any]) -> dict[str, Any]:
     """The fields that plain values give to every kind of plan, except the domain; and the family of sets, if any."""
-    if any(body[name] != stated for name, stated in _sizes(domain).items()):
+    if any(body[name] != stated for name, stated in sizes_to_body(domain).items()):
         raise ValueError("it states other sizes than those of its domain")
     lattice = None if body["sets"] is None else lattice_of_body(body["sets"], len(domain))
     return {

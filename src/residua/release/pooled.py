@@ -57,6 +57,7 @@ from residua.release.pooled_pieces import (
 from residua.workload import Workload
 
 _OF_DATA = ("ledger", "person", "counts")  # what a receipt says of whom was measured
+_OF_WEIGHTS = ("weights", "weights_most", "weights_step", "weights_squared")
 _MOST_ENTRIES = 2**24  # of all rows with Laplace noise
 _CLEAR = 8.0  # by so many standard deviations noise is raised where measurements were moved by estimates
 _FINEST_ENTRY = 2.0**33  # of a pool, which is never measured: more would not pass as a strategy
@@ -87,7 +88,7 @@ def pooled(releases: Sequence[Release], workload: Workload | None = None, *, sam
 
     Reference: common-mechanism, Algorithm 4.
     """
-    parts = _checked(releases)
+    parts = require_alike(releases, "pooled")
     if not same_people and len({part.receipt.get("ledger") for part in parts}) > 1:
         raise PlanError(
             "the releases are of different ledgers, which may be of different people: a pool would average two "
@@ -98,20 +99,28 @@ def pooled(releases: Sequence[Release], workload: Workload | None = None, *, sam
 
 def pool_of(releases: Sequence[Release], workload: Workload | None, *, same_records: bool) -> Release:
     """As `pooled`; says whether all releases count the same records of every person, as those of one session do."""
-    parts = _checked(releases)
+    parts = require_alike(releases, "pooled")
     plans = [part.planned for part in parts]
     pool = _closed_form(plans)(parts, workload)
     guarantee, receipt = _paid(plans, pool.planned, same_records=same_records)
-    receipt = {**_shared(parts), **receipt, **pool.receipt}
+    receipt = {**shared_receipt(parts), **receipt, **pool.receipt}
     if debits := frozenset().union(*(part.debits for part in parts)):
         receipt["debits"] = ", ".join(sorted(debits))
     return replace(pool, planned=pool.planned.replaced(guarantee=guarantee), receipt=receipt)
 
 
-def _shared(parts: Sequence[Release]) -> dict[str, str]:
-    """What receipts say of ledgers, persons and counts: what all the parts say, each once."""
+def shared_receipt(parts: Sequence[Release]) -> dict[str, Any]:
+    """What receipts say of ledgers, persons and counts: what all the parts say, each once; and of survey weights.
+
+    Raises:
+        PlanError: they are of different survey weights.
+    """
     said = {name: {str(part.receipt[name]) for part in parts if name in part.receipt} for name in _OF_DATA}
-    return {name: ", ".join(sorted(texts)) for name, texts in said.items() if texts}
+    weights = [{name: part.receipt.get(name) for name in _OF_WEIGHTS} for part in parts]
+    if any(each != weights[0] for each in weights):
+        raise PlanError("the releases are of different survey weights, or some are of none; give ones of the same.")
+    kept = {name: value for name, value in weights[0].items() if value is not None}
+    return {name: ", ".join(sorted(texts)) for name, texts in said.items() if texts} | kept
 
 
 def _closed_form(plans: Sequence[Plan]) -> Callable[[Sequence[Release], Workload | None], Release]:
@@ -154,7 +163,12 @@ def over_cells(release: Release) -> Release:
     return replace(pool, planned=plan, receipt={**release.receipt, **pool.receipt})
 
 
-def _checked(releases: Sequence[Release]) -> list[Release]:
+def require_alike(releases: Sequence[Release], done: str) -> list[Release]:
+    """Releases that can be read together: of one table and unit, with one noise, unbiased, none of them twice.
+
+    Raises:
+        PlanError: others.
+    """
     if isinstance(releases, Release):
         raise PlanError("releases is one release; give a list of releases.")
     parts = list(releases)
@@ -162,15 +176,15 @@ def _checked(releases: Sequence[Release]) -> list[Release]:
         raise PlanError("releases is empty; give at least one release.")
     for part in parts:
         if not isinstance(part, Release):
-            raise PlanError(f"{part!r} cannot be pooled; give releases.")
+            raise PlanError(f"{part!r} cannot be {done}; give releases.")
         if part.planned.noise.gaussian != parts[0].planned.noise.gaussian:
-            raise PlanError("releases with normal and with Laplace noise cannot be pooled; pool those of one noise.")
+            raise PlanError(f"releases with normal and with Laplace noise cannot be {done}; give those of one noise.")
         if part.domain != parts[0].domain:
-            raise PlanError("the releases are over different domains; pool releases of one table.")
+            raise PlanError("the releases are over different domains; give releases of one table.")
         if part.planned.unit != parts[0].planned.unit:
-            raise PlanError("the releases protect different units; pool releases with one unit.")
+            raise PlanError("the releases protect different units; give releases with one unit.")
         if part.planned.bias:
-            raise PlanError("a release with a bias answers other queries than were asked; pool releases without one.")
+            raise PlanError("a release with a bias answers other queries than were asked; give releases without one.")
     if len(frozenset().union(*(part.debits for part in parts))) < sum(len(part.debits) for part in parts):
         raise PlanError("the same release is given twice, and would count twice as sure; give each once.")
     return parts
@@ -233,6 +247,13 @@ def _pooled_laplace(parts: Sequence[Release], workload: Workload | None) -> Rele
     seen = [part.planned.laplace_rows() for part in parts]
     cells = refine(like.domain.sizes, [grouping for grouping, _ in seen])
     rows = np.vstack([np.asarray(cells.lifted(own, i), dtype=np.float64) for i, (_, own) in enumerate(seen)])
+    return laplace_pool(like, parts, cells, rows, _listed(workload))
+
+
+def laplace_pool(
+    like: Plan, parts: Sequence[Release], cells: Grouping, rows: Floats, workload: Workload | None
+) -> Release:
+    """The release of a plan of all these rows, the parts' one after the other, over cells of a plan's domain."""
     if rows.size > _MOST_ENTRIES:
         raise PlanError(
             f"{len(rows):,} measurements with Laplace noise over {rows.shape[1]:,} cells are too many to pool."
@@ -248,7 +269,7 @@ def _pooled_laplace(parts: Sequence[Release], workload: Workload | None) -> Rele
     raised = scale * (1.0 + math.sqrt(len(rows)) / least + spread)
     plan = MatrixPlan(
         like.domain, cells.attributes, cells.columns, strategy, raised, LAPLACE, unit=like.unit,
-        workload=_listed(workload), guarantee=like.guarantee, objective="everything measured",
+        workload=workload, guarantee=like.guarantee, objective="everything measured",
     )  # fmt: skip
     return Release(plan, plan.compile(), whole_numbers(noisy * scale + moved @ (inverse @ noisy)), {})
 

@@ -22,7 +22,7 @@ from residua.errors import PlanError
 from residua.language import mark, say
 from residua.linalg.arrays import Array, Floats, Integers, keep_fixed
 from residua.machine import csr_array, linalg
-from residua.plans.cells import MOST_COLUMNS, Grouping, refine
+from residua.plans.cells import MOST_COLUMNS, Grouping, Refinement, refine
 from residua.plans.contract import Plan
 from residua.plans.estimator import Estimator
 from residua.plans.measurements import Measurements
@@ -186,9 +186,7 @@ class StrataPlan(Plan):
             )
         lifted = [np.asarray(cells.lifted(rows, k), dtype=np.float64) for k, (_, rows) in enumerate(own)]
         rows = linalg.block_diag(*(lifted[k] if k >= 0 else np.zeros((0, width)) for k in self.chosen.tolist()))
-        members, sizes = tuple(sorted({*self.by, *cells.attributes})), self.domain.sizes
-        group, inner = Grouping(self.by, np.arange(self.groups)).over(members, sizes), cells.over(members, sizes)
-        return Grouping(members, np.where(inner >= 0, group * width + inner, -1)), rows
+        return cells_by_group(self.domain.sizes, self.by, cells), rows
 
     # ---- what people are shown
 
@@ -230,6 +228,13 @@ class StrataPlan(Plan):
             raise ValueError("groups are not made within groups")
         members = tuple(map(Plan.of_body, body["members"]))
         return cls(domain, by, members, np.array(body["chosen"], dtype=np.int64), **stated)
+
+
+def cells_by_group(sizes: Integers, by: tuple[int, ...], cells: Refinement) -> Grouping:
+    """The cells of every group, one group after the other."""
+    members, groups = tuple(sorted({*by, *cells.attributes})), math.prod(int(sizes[i]) for i in by)
+    group, inner = Grouping(by, np.arange(groups)).over(members, sizes), cells.over(members, sizes)
+    return Grouping(members, np.where(inner >= 0, group * len(cells.sizes) + inner, -1))
 
 
 def _told(plan: Plan) -> str:
