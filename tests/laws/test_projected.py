@@ -119,8 +119,8 @@ def test_dense_releases_go_to_the_histogram_whose_answers_are_nearest(tmp_path, 
     np.testing.assert_allclose(projected.histogram.ravel() @ W.T, projected.answers().estimates, atol=1e-9)
     assert projected.histogram.min() >= 0
     assert (projected.histogram[mask] == 0).all()
-    np.testing.assert_allclose(projected.histogram.sum(axis=(1, 2)), projected.estimates(["age"]))
-    if total == 60:
+    if total == 60:  # which bounds what no query tells
+        np.testing.assert_allclose(projected.histogram.sum(axis=(1, 2)), projected.estimates(["age"]))
         np.testing.assert_allclose(projected.estimates(["sex"]), [25, 35], atol=1e-6)
 
 

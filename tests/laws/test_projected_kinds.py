@@ -340,7 +340,29 @@ def test_accuracy_is_a_bound_or_a_simulation_and_says_which(tmp_path, kind):
     assert error.released > 0
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["dense", "pure"])
+def test_a_histogram_does_not_answer_what_nothing_that_was_measured_tells(tmp_path, kind):
+    """It has cells of which nothing was measured: their numbers would be anyone's guess, from 0 to infinity."""
+    domain = domain_of_three()
+    projected = rs.project(release_of(tmp_path, kind))
+    untold = rs.queries(domain, ["age <= 1 and work = 'yes'"])
+    for act in (
+        lambda: projected.table(["age", "work"]),
+        lambda: projected.estimates(["age"]),
+        lambda: projected.answers(untold),
+        lambda: projected.answers(untold, confidence=None),
+        lambda: projected.table(["age"], queries={"age": "prefixes"}),
+        lambda: projected.share(["work"]),
+    ):
+        with pytest.raises(rs.ResiduaError, match="does not tell all of these numbers"):
+            act()
+    assert np.isfinite(projected.answers(rs.queries(domain, ["age <= 1"]))["upper"]).all()
+    assert (projected.answers()["upper"] < np.inf).all()
+    public = rs.project(release_of(tmp_path, kind), total=100)
+    assert public.table(["age", "work"])["upper"].max() <= 100, "a public total bounds every cell, and is said"
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("dense", "pure")])
 def test_prefixes_ranges_and_levels_are_read_off_the_projected_tables(tmp_path, kind):
     domain = domain_of_three()
     release = release_of(tmp_path, kind)

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -39,6 +39,8 @@ class BlockwiseTables(Fit):
         blocks: the blocks, smallest first.
         Others as for `Fit`; kept are the coordinates of all blocks, one after the other.
     """
+
+    fills: ClassVar[bool] = True
 
     axes: tuple[AttributeLevels, ...]
     blocks: tuple[Block, ...]

@@ -99,5 +99,5 @@ def _of_rows(terms: Terms, workload: Workload) -> tuple[Floats, Floats]:
     least, most = (np.asarray(each.toarray()).ravel() for each in (rows.min(axis=1), rows.max(axis=1)))
     total = min((float(fact.margin(())) for fact in terms.public), default=np.inf)
     with np.errstate(invalid="ignore"):
-        low, high = np.nan_to_num(least * total, nan=0.0), np.nan_to_num(most * total, nan=0.0)
+        low, high = (np.where(end == 0, 0.0, end * total) for end in (least, most))
     return np.minimum(low, 0.0), np.maximum(high, 0.0)

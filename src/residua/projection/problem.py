@@ -94,6 +94,8 @@ class Fit(ABC):
         infeasibility: the largest violation of non-negativity, of a zero or of a fact, in counts.
     """
 
+    fills: ClassVar[bool] = False  # whether it has numbers for cells that the release may tell nothing of
+
     array: Floats
     gap: float
     infeasibility: float
@@ -141,6 +143,8 @@ class Histogram(Fit):
         untold: which cells nothing was measured of, and whose count no total limits; None for none.
         Others as for `Fit`.
     """
+
+    fills: ClassVar[bool] = True
 
     attributes: tuple[int, ...]
     untold: Booleans | None = None

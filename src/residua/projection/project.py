@@ -20,7 +20,7 @@ from residua.projection.accuracy import BIASED, Bound, SimulatedError, bound_of,
 from residua.projection.assisted import ASSISTED, assisted_ends, require_assistable
 from residua.projection.column_generation import MOST_LISTED
 from residua.projection.folder import load_projection, save_projection
-from residua.projection.intervals import safe_ends
+from residua.projection.intervals import proven, safe_ends
 from residua.projection.problem import Fit, Metric, Progress, Terms
 from residua.projection.problems import kind_of, metric_of, problem_of
 from residua.projection.realisable import Realisable, realisable_tables
@@ -29,8 +29,9 @@ from residua.projection.total import met_total
 from residua.published.replicates import Replicates, check_count
 from residua.release.base import Release
 from residua.release.pooled import over_cells
+from residua.release.tabled import Errors
 from residua.showing import Exported, with_bar
-from residua.workload import AttributeQueries, Workload
+from residua.workload import AttributeQueries, Workload, applied, marginals
 
 _CLEAR = 3.0  # standard deviations of the released total: below, tables are mostly noise
 _CONFLICT = 1e-4  # of the total: a violation that no more rounds would remove
@@ -88,9 +89,13 @@ class Projected(Exported, MadeFrom):
         """The marginal on these attributes, an array with one axis each, in this order.
 
         Raises:
-            PlanError: the projection does not answer this marginal.
+            PlanError: the projection does not answer this marginal, or nothing tells it.
         """
         names = self.domain.listed(attributes)
+        self._require_told(marginals(self.domain, [names]))
+        return self._nearest(names)
+
+    def _nearest(self, names: tuple[str, ...]) -> Floats:
         positions = self.domain.positions(names)
         members = tuple(sorted(positions))
         if not self.fit.supports(members):
@@ -106,13 +111,29 @@ class Projected(Exported, MadeFrom):
             table[mask] = 0.0
         return np.array(table.transpose(np.argsort(np.argsort(positions))), order="C")
 
+    def _require_told(self, workload: Workload) -> None:
+        """Refuses what neither the release nor a fact tells: a histogram has numbers there that follow from nothing."""
+        if not self.fit.fills or self.plan.by_names or self.plan.bias or self.plan.supports(workload):
+            return
+        if not np.isfinite(proven(self.terms, workload)[1]).all():
+            raise PlanError(
+                "the release does not tell all of these numbers, and how the nearest histogram fills cells of which "
+                "nothing was measured means nothing; ask for what the release answers, or take rs.estimate."
+            )
+
+    def _told(self, workload: Workload, confidence: float | None) -> tuple[Floats, Errors]:
+        self._require_told(workload)
+        return super()._told(workload, confidence)
+
     def _of_term(self, term: Sequence[tuple[int, AttributeQueries]]) -> Floats:
         answers = self.fit.of_term(term)
-        return super()._of_term(term) if answers is None else answers
+        return (
+            applied(term, self._nearest(tuple(self.domain.names[i] for i, _ in term))) if answers is None else answers
+        )
 
     def _of_queries(self, workload: Workload) -> Floats:
         answers = self.fit.of_queries(workload)
-        return super()._of_queries(workload) if answers is None else answers
+        return np.asarray(workload.matrix @ self._nearest(workload.names).ravel()) if answers is None else answers
 
     def ends(self, workload: Workload, estimates: Floats, confidence: float, together: float) -> Mapping[str, Any]:
         """Safe ones, of the release's own cut at what the constraints prove, or narrower ones, if asked for."""
