@@ -14,12 +14,13 @@ from benchmarks.coverage_held import Group, Held, Row
 from residua.release import Release
 from tests.statistics.copies import measured
 
+ROUNDED = ("marginals", "tree", "tables")  # among the small ones; the others are groups of their own
 LINEAR = 20_000  # releases of what is linear in the measurements
 _UNIT = 2**20  # so that differences of ends have enough digits
 
 
 def small(form: str, releases: int) -> Iterator[Row]:
-    """Forty cells and two margins; those of `REAL` are projected and rounded too, for every form."""
+    """Forty cells and two margins; those of `REAL` are projected too, and of three forms rounded."""
     noise, make = cases.FORMS[form]
     plan = make()
     asked = rs.marginals(plan.domain, [("age", "sex", "paid"), ("sex", "paid"), ("age",)])
@@ -28,9 +29,23 @@ def small(form: str, releases: int) -> Iterator[Row]:
         known = {(): int(x.sum()), "paid": x.sum(axis=(0, 1))}
         kinds = _linear(plan, x, asked, known, LINEAR, slopes)
         if name == cases.REAL:
-            kinds |= _each(plan, x, asked, releases, rounded=True)
+            kinds |= _each(plan, x, asked, releases, rounded=form in ROUNDED)
         for after, held in kinds.items():
             yield "cell", form.strip(), noise, after, name, held
+
+
+def whole(form: str, releases: int) -> Iterator[Row]:
+    """The cells of `REAL` in whole numbers, as released and projected."""
+    noise, make = cases.FORMS[form]
+    plan, x = make(), cases.small_tables()[cases.REAL]
+    asked = rs.marginals(plan.domain, [("age", "sex", "paid"), ("sex", "paid"), ("age",)])
+    kinds = {kind: Held(cases.truths(asked, x)) for kind in ("whole numbers", "projected, whole")}
+    for row in measured(plan.measurements, x, releases):
+        release = Release(plan, plan.measurements, row)
+        for held, published in zip(kinds.values(), (release, rs.project(release, simulations=0)), strict=True):
+            held.add(held.sizes, *_ends(published.rounded().answers(asked)))
+    for after, held in kinds.items():
+        yield "cell", form.strip(), noise, after, cases.REAL, held
 
 
 def large(name: str, releases: int) -> Iterator[Row]:
@@ -149,6 +164,8 @@ def _affine(plan: Any, drawn: Any, read: Callable[[Release], Any], slopes: dict[
 
 CELLS: dict[str, Group] = {f"small: {form.strip()}, {noise}": partial(small, form)
                            for form, (noise, _) in cases.FORMS.items()}  # fmt: skip
+CELLS |= {f"whole numbers: {form.strip()}, {noise}": partial(whole, form)
+          for form, (noise, _) in cases.FORMS.items() if form not in ROUNDED}  # fmt: skip
 CELLS |= {f"large: {name}": partial(large, name) for name in cases.CASES}
 CELLS |= {f"estimated: {noise}": partial(estimated, noise) for noise in ("Gaussian", "Laplace")}
 CELLS["relative changes"] = relative

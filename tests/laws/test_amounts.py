@@ -535,3 +535,23 @@ def test_what_knows_no_amounts_refuses_them_before_anything_is_spent(tmp_path):
     with pytest.raises(rs.ResiduaError, match="amounts"):
         session.adapt(rs.marginals(domain, ways=[1]), rs.ZCDP(0.5))
     assert ledger.entries == rs.Ledger(tmp_path / "s").entries == ()
+
+
+@pytest.mark.parametrize(("largest", "sure"), [(None, False), (60, False), (30, True)])
+def test_sums_of_which_nobody_knows_what_clipping_hides_are_not_called_reliable(tmp_path, largest, sure):
+    """Their noise may be small; what lies above the bound may be most of the sum, and is in no interval."""
+    domain = rs.Domain(CELLS | {"pay": rs.Amount(0, 30, unit=10, largest=largest)})
+    plan = rs.plan(rs.marginals(domain, [("sex", "pay"), ("sex",)]), rs.ZCDP(0.5))
+    data = pa.table({"sex": ["F", "M"] * 400, "region": ["n", "s"] * 400, "pay": [10, 30] * 400})
+    release = rs.measure(plan, data, ledger=rs.Ledger(tmp_path / "l", rs.ZCDP(0.5)))
+    numbers = {
+        "table": release.table(["sex", "pay"]),
+        "sum": release.sum("pay", by=["sex"]),
+        "mean": release.mean("pay"),
+        "difference": release.difference("sex", of="pay"),
+        "ratio": release.ratio("pay", {}),
+        "projected": rs.project(release).table(["sex", "pay"]),
+    }
+    for name, each in numbers.items():
+        assert ("reliable" in each.flagged().columns["quality"]) == sure, name
+    assert "reliable" in release.table(["sex"]).flagged().columns["quality"], "counts are not clipped"

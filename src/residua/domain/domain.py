@@ -199,6 +199,13 @@ class Domain(Shown):
         amounts = ((name, self.attributes[name]) for name in names if name in self.amounts)
         return "; ".join(amount.counts(name) for name, amount in amounts if isinstance(amount, Amount))
 
+    def clips(self, names: Iterable[str]) -> bool:
+        """Whether some of these attributes are added up and clipped, by nobody knows how much."""
+        amounts = (self.attributes[name] for name in names if name in self.amounts)
+        return any(
+            amount.largest is None or amount.largest > amount.high for amount in amounts if isinstance(amount, Amount)
+        )
+
     def unit_of(self, names: Iterable[str]) -> str:
         """What sums of those of these attributes that are added up are measured in; nothing where none is."""
         amounts = ((name, self.attributes[name]) for name in names if name in self.amounts)

@@ -136,8 +136,9 @@ class Table(Columns):
             return ""
         far = {"most": float(self.moved.max()), "mean": float(self.moved.mean())}
         words = say("rounded by at most {most:.3g}, on average {mean:.2g}, which is in the intervals", **far)
-        if self.stddev is None:
-            return words
+        if self.stddev is None:  # not negative: attribute by attribute, or searched for
+            unproven = say("that is how far they moved here: no bound is proven for tables of several attributes")
+            return f"{words}; {unproven}" if len(self.attributes) > 1 else words
         noise = say("the noise has a standard deviation of {stddev:,.3g}", stddev=float(np.nanmean(self.stddev)))
         return f"{words}; {noise}"
 

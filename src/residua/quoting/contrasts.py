@@ -65,7 +65,7 @@ def difference(question: Question, between: str, labels: Mapping[Label, float] |
     rate = rate_rows(question, groups.holding(position), of)
     figures = _combination(question, position, weights, rate)
     what = say("difference of {rate} by {name}", rate=rate.what, name=heading(question.domain, between))
-    return question.quoted(what, figures, rate.remark)
+    return question.quoted(what, figures, rate.remark, of=of)
 
 
 def relative_difference(question: Question, between: str, first: Label, second: Label, of: Rate | None) -> Quoted:
@@ -86,7 +86,7 @@ def relative_difference(question: Question, between: str, first: Label, second: 
     if rate.edges:
         figures = _quotient_over_bins(figures, enclosed(question, position, codes, rate), rate)
     what = say("relative difference of {first} from {second}, {rate}", rate=rate.what, **named)
-    return question.quoted(what, figures.shifted(-1.0), rate.remark)
+    return question.quoted(what, figures.shifted(-1.0), rate.remark, of=of)
 
 
 def standardised(question: Question, of: Rate, over: str, weights: Mapping[Label, float]) -> Quoted:
@@ -103,7 +103,7 @@ def standardised(question: Question, of: Rate, over: str, weights: Mapping[Label
     name, without = heading(question.domain, over), declared - len(given)
     left = say("{n} values of {name} have no weight", n=without, name=name) if without > 0 else ""
     what = say("{rate}, standardised by {name}", rate=rate.what, name=name)
-    return question.quoted(what, figures, rate.remark, left)
+    return question.quoted(what, figures, rate.remark, left, of=of)
 
 
 def _combination(question: Question, position: int, weights: Mapping[int, float], rate: RateRows) -> Figures:

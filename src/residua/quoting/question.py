@@ -128,8 +128,19 @@ class Question:
         keys: Mapping[str, list[Any]] | None = None,
         extra: Mapping[str, list[Any]] | None = None,
         dates: bool = False,
+        of: object = None,
     ) -> Quoted:
         """Numbers, one per group unless other axes are given, with what they are.
+
+        Args:
+            what: the same, in words.
+            figures: the numbers.
+            remarks: what readers must know.
+            axes: what each axis is.
+            keys: further columns that say what a row is.
+            extra: further columns of numbers.
+            dates: whether the numbers are days.
+            of: the attribute whose values were added up, if one was: what clipping hides of it makes numbers uncertain.
 
         Raises:
             PlanError: a confidence was asked of numbers without errors.
@@ -142,7 +153,9 @@ class Question:
         confidence = None if note else self.level(1).probability
         named = self.groups.axes if axes is None else axes
         together, keys, extra = self.simultaneous == "table", keys or {}, extra or {}
-        return Quoted(what, named, whole, confidence, together, keys, extra, dates, self.domain, self.answering.lacks)
+        hidden = isinstance(of, str) and self.domain.clips([of]) and figures.bins is None
+        lacks = math.inf if hidden else self.answering.lacks
+        return Quoted(what, named, whole, confidence, together, keys, extra, dates, self.domain, lacks)
 
 
 @dataclass(frozen=True, eq=False)

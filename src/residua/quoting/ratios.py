@@ -65,7 +65,8 @@ def ratio(question: Question, numerator: Rate, denominator: Rate) -> Quoted:
     first, second = (groups.term({i: part.get(i) for i in rows}) for part in parts)
     lowest = 0.0 if all(row.min() >= 0 for part in parts for row in part.values()) else -np.inf
     what = say("ratio of {above} to {below}", above=sums[0], below=sums[1]) if len(sums) == 2 else say("ratio")
-    return question.quoted(groups.grouped(what), question.ratio(first, second, lowest, np.inf), *remarks)
+    clipped = next((of for of in (numerator, denominator) if isinstance(of, str) and domain.clips([of])), None)
+    return question.quoted(groups.grouped(what), question.ratio(first, second, lowest, np.inf), *remarks, of=clipped)
 
 
 def mean(question: Question, attribute: str, total: Total) -> Quoted:
@@ -75,7 +76,9 @@ def mean(question: Question, attribute: str, total: Total) -> Quoted:
     if total is not None and not numbers.counted.all():
         raise PlanError("total: records counted as (other) have no value, so that the number of values is not public.")
     figures, said = _with_clipped(question, attribute, lambda level: _rates(question, rate, total, level), mean=True)
-    return question.quoted(question.groups.grouped(rate.what), figures, rate.remark, *said, dates=rate.dates)
+    return question.quoted(
+        question.groups.grouped(rate.what), figures, rate.remark, *said, dates=rate.dates, of=attribute
+    )
 
 
 def _with_clipped(
@@ -138,8 +141,9 @@ def total_of(question: Question, attribute: str) -> Quoted:
 
     figures, said = _with_clipped(question, attribute, figures_at)
     return question.quoted(
-        groups.grouped(say("sum of {name}", name=heading(groups.domain, attribute))), figures, numbers.remark, *said
-    )
+        groups.grouped(say("sum of {name}", name=heading(groups.domain, attribute))), figures, numbers.remark, *said,
+        of=attribute,
+    )  # fmt: skip
 
 
 def _rates(question: Question, rate: RateRows, total: Total, level: Confidence | None = None) -> Figures:

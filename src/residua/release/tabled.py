@@ -219,6 +219,7 @@ class Tabled(Quotable, ABC):
         """A table, with what is counted and what is left out of it."""
         confidence, simultaneous = sure
         columns, lacks = self.missing_records(by_value, cells, confidence or USUAL_CONFIDENCE)
+        lacks = np.inf if self.domain.clips(names) else lacks
         return self.table_type(
             self.domain, names, cells, labels=part.labels, title=part.title, confidence=confidence,
             simultaneous=simultaneous, counts=self._counted(names), beside=columns, missing=lacks, **errors,
