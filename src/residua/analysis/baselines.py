@@ -99,9 +99,10 @@ def hierarchical(
         raise PlanError(f"branching={branching!r} is not a whole number of children; use one from 2, or leave it out.")
     if branching is None:
         judged = Judged(MatrixQueries(to_matrix(listed.matrix)), False)
-        depth = (lambda tree: tree.sum(axis=0).max() ** 2) if isinstance(guarantee, PureDP) else _levels
+        power = 2 if isinstance(guarantee, PureDP) else 1  # of the levels: every cell is in one node of each
         trees = {b: hierarchy(n, b) for b in BRANCHINGS[: max(n - 1, 1)]}
-        branching = min(trees, key=lambda b: depth(trees[b]) * judged.profile_loss(trees[b].T @ trees[b]))
+        losses = {b: tree.sum(axis=0).max() ** power * judged.profile_loss(tree.T @ tree) for b, tree in trees.items()}
+        branching = min(losses, key=losses.__getitem__)
     name = f"hierarchical, branching {branching}"
     return _measured(listed, guarantee, unit, hierarchy(n, branching), name)
 
@@ -184,10 +185,6 @@ def _compared(name: str, compared: Plan, workload: Workload, targets: Targets | 
     ratio = float((variances / MaxVariance(targets).scales(workload)).max())
     rmse = math.sqrt(float(np.average(variances, weights=workload.cells)))
     return Comparison(name, compared, ratio, rmse, compared.unit_pcost * ratio)
-
-
-def _levels(tree: Floats) -> float:
-    return float(tree.sum(axis=0).max())  # every cell is in one node of each level
 
 
 def _listed(workload: Workload) -> Workload:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -82,7 +83,7 @@ def _replaced(path: Path, column: str, settings: dict[str, Any], statement: str 
     text = path.read_text("utf-8")
     key = next(iter(tomllib.loads(tomli_w.dumps({column: 0}))))
     head, _, body = tomli_w.dumps({"domain": {column: settings}}).partition("\n")
-    block = "".join([head, "\n", *(f"# {line}\n" for line in _wrapped(statement)), body])
+    block = "".join([head, "\n", *(f"# {line}\n" for line in textwrap.wrap(statement, 116)), body])
     names = "|".join(re.escape(name) for name in {key, f'"{key}"', f"'{key}'", head[len("[domain.") : -1]})
     there = re.compile(rf"^[ \t]*\[domain\.(?:{names})\][^\n]*\n(?:(?![ \t]*\[)[^\n]*\n?)*", re.MULTILINE)
     new, times = there.subn(lambda _: block + "\n", text, count=1)
@@ -101,9 +102,3 @@ def _replaced(path: Path, column: str, settings: dict[str, Any], statement: str 
             "line of its own, and what it may hold below. Nothing was spent."
         )
     return new
-
-
-def _wrapped(statement: str) -> list[str]:
-    import textwrap
-
-    return textwrap.wrap(statement, 116)

@@ -87,7 +87,8 @@ def blocks(text: str) -> list[Block]:
         elif all(line.startswith("- ") for line in lines):
             parts.append(Block("list", tuple(_plain(line[2:]) for line in lines)))
         elif len(lines) > 1 and set(lines[1]) <= set("|-"):
-            head, *rows = [_cells(line) for line in (lines[0], *lines[2:])]
+            split = (line.strip("|").split("|") for line in (lines[0], *lines[2:]))
+            head, *rows = (tuple(map(str.strip, cells)) for cells in split)
             parts.append(Block("table", head, tuple(rows)))
         else:
             parts.append(Block("paragraph", (_plain(" ".join(lines)),)))
@@ -96,10 +97,6 @@ def blocks(text: str) -> list[Block]:
 
 def _plain(text: str) -> str:
     return text.replace("**", "")
-
-
-def _cells(line: str) -> tuple[str, ...]:
-    return tuple(cell.strip() for cell in line.strip("|").split("|"))
 
 
 @cache

@@ -120,7 +120,8 @@ def compared_section(first: Plan, second: Plan) -> Section:
     rows = list(islice(compared(first, second), LISTED + 1))
     one, two = (
         {say(name): words for name, words in promises(plan).items()}
-        | {say("objective"): objective(plan), say("best guess right"): _guess(plan)}
+        | {say("objective"): objective(plan)}
+        | {say("best guess right"): say("at most {times} of 100", times=protection(plan).guess or "50")}
         for plan in (first, second)
     )
     workload = first.workload
@@ -138,11 +139,6 @@ def compared_section(first: Plan, second: Plan) -> Section:
         ],
         more=max(tables, len(rows)) - LISTED if len(rows) > LISTED else 0,
     )  # fmt: skip
-
-
-def _guess(plan: Plan) -> str:
-    guess = protection(plan).guess
-    return say("at most {times} of 100", times=guess or "50")
 
 
 def reuse(name: str, shield: Protection, receipt: Mapping[str, Any], what: str, advice: tuple[str, ...]) -> Section:

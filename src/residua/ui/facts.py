@@ -137,7 +137,8 @@ def _headlines(errors: Accuracy, options: Mapping[str, Any]) -> list[ListedTable
 
 def _row(one: ListedTable) -> dict[str, Any]:
     known = {"stddev": one.stddev, "margin": one.margin, "reliable": one.reliable}
-    return {"title": one.title, "numbers": one.numbers, **{key: _finite(value) for key, value in known.items()}}
+    finite = {key: value if math.isfinite(value) else None for key, value in known.items()}
+    return {"title": one.title, "numbers": one.numbers, **finite}
 
 
 def _curve(spent: Mapping[str, float]) -> dict[str, Any] | None:
@@ -187,7 +188,3 @@ def _largest_ratio(plan: Plan, spec: Spec, wishes: Floats) -> float:
     if plan.workload is not None and spec.targets is not None and plan.workload.queries <= _MOST_QUERIES:
         return float(np.max(known.variances(plan.workload) / spec.targets))
     return float(np.max(known.variances(plan.workload, per="term") / wishes))
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
