@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +38,8 @@ _HEADS = {
 
 # Names and labels are shown as they are: "[red]" is not markup, ":smile:" is not an emoji. Tables are as wide as they
 # need: a narrow terminal breaks their lines, where rich would cut numbers short.
-out = Screen(Console(markup=False, emoji=False, highlight=False, soft_wrap=True, width=ANY_WIDTH))
-err = Screen(Console(markup=False, emoji=False, stderr=True, highlight=False, soft_wrap=True))
+_console = partial(Console, markup=False, emoji=False, highlight=False, soft_wrap=True)
+out, err = Screen(_console(width=ANY_WIDTH)), Screen(_console(stderr=True))
 
 
 def print_written(path: object, rest: str, verb: str = "Wrote") -> None:
@@ -85,9 +86,7 @@ def gathered(as_json: bool) -> Iterator[None]:
         return
     shown = out.console
     WRITTEN.clear()
-    out.console = Console(
-        file=io.StringIO(), markup=False, emoji=False, highlight=False, soft_wrap=True, width=ANY_WIDTH
-    )
+    out.console = _console(file=io.StringIO(), width=ANY_WIDTH)
     try:
         yield
         lines = out.console.file.getvalue().splitlines()  # type: ignore[attr-defined]

@@ -65,9 +65,7 @@ def print_answers(folder: Path, form: OutputForm, **asked: Any) -> None:
         print_published(published.answers(**sure), form, bias=say(published.biased))
 
 
-def print_count(
-    folder: Path, condition: str | None, language: str | None = None, *, as_json: bool, **asked: Any
-) -> None:
+def print_count(folder: Path, condition: str | None, language: str | None, *, as_json: bool, **asked: Any) -> None:
     """One count; of all records without a condition."""
     published, sure = opened(folder, **asked)
     with speaking(language, published.domain):

@@ -175,17 +175,14 @@ class AdbcSource(QueriedSource):
     def _read(self, columns: Sequence[str]) -> Iterator[Any]:
         names = list(self.columns())
         with self._connected() as connection:
-            text = self._as_text(names) if self._is_sqlite else f"SELECT * FROM ({self.query}\n) AS records"
+            # SQLite's columns hold values of any types: each as text, numbers with as many digits as they have.
+            each = (f"{_SQLITE.replace('@', quoted(name))} AS {quoted(name)}" for name in names)
+            text = f"SELECT {', '.join(each) if self._is_sqlite else '*'} FROM ({self.query}\n) AS records"
             with self._reader(connection, text) as reader, self._explained():
                 for batch in reader:
                     for low in range(0, batch.num_rows, BATCH_ROWS):
                         part = batch.slice(low, BATCH_ROWS)
                         yield part.select([names.index(name) for name in columns]).rename_columns(list(columns))
-
-    def _as_text(self, names: Sequence[str]) -> str:
-        """SQLite's columns hold values of any types: each as text, numbers with as many digits as they have."""
-        chosen = ", ".join(f"{_SQLITE.replace('@', quoted(name))} AS {quoted(name)}" for name in names)
-        return f"SELECT {chosen} FROM ({self.query}\n) AS records"
 
     @contextmanager
     def _opened(self) -> Iterator[Any]:
@@ -193,14 +190,16 @@ class AdbcSource(QueriedSource):
         if not isinstance(self._database, Address):
             yield self._database
             return
-        with ExitStack() as stack:
-            connection = self._database.connect()
-            stack.callback(_closed, connection)
+        connection = self._database.connect()
+        try:
             begin = _BEGIN.get(self._database.scheme)
             if begin is not None:
                 with self._explained(), connection.cursor() as cursor:
                     cursor.execute(begin)
             yield connection
+        finally:
+            with suppress(Exception):  # a transaction that only read ends with its connection
+                connection.close()
 
     @contextmanager
     def _reader(self, connection: Any, text: str) -> Iterator[Any]:
@@ -225,13 +224,17 @@ class AdbcSource(QueriedSource):
         def sentence(problem: Exception) -> str:
             state = getattr(problem, "sqlstate", None) or ""
             why = "a value cannot be computed or converted, or the server is gone"
-            if self.show_values or state.startswith(_SAFE) or _vendor_words(problem):
+            if self.show_values or state.startswith(_SAFE) or _OF_THE_QUERY.search(str(problem)):
                 why = driver_words(problem, self._database if isinstance(self._database, Address) else None)
             return f"{self} failed in the database ({why}); correct the query."
 
         return explained(sentence, adbc_driver_manager.Error, OSError, pa.ArrowException)
 
 
+# SQLite has no SQLSTATE, and errors while streaming have none; these speak of the query's text.
+_OF_THE_QUERY = re.compile(
+    r"no such (table|column|function)|syntax error|incomplete input|cannot execute \w+ in a read-only"
+)
 # A real number as the shortest text that is the same number; whole ones as the whole numbers they are.
 _SQLITE = (
     "CASE WHEN typeof(@) <> 'real' THEN CAST(@ AS TEXT) WHEN abs(@) < 9007199254740992 AND @ = CAST(@ AS INTEGER) THEN "
@@ -244,15 +247,3 @@ def _dialect(database: Address | Any) -> str:
     if not isinstance(database, Address):
         return str(database.adbc_get_info().get("vendor_name")).lower()
     return "postgresql" if database.scheme == "postgres" else database.scheme
-
-
-def _vendor_words(problem: Exception) -> bool:
-    # SQLite has no SQLSTATE, and errors while streaming have none; these speak of the query's text.
-    known = r"no such (table|column|function)|syntax error|incomplete input|cannot execute \w+ in a read-only"
-    return bool(re.search(known, str(problem)))
-
-
-def _closed(connection: Any) -> None:
-    # A transaction that only read ends with its connection.
-    with suppress(Exception):
-        connection.close()

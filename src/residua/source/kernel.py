@@ -94,20 +94,14 @@ def add_compiled(
     """
     parts = processors() if rows * len(tables) >= _THREAD_WORTH else 1
     bounds = np.linspace(0, len(tables), parts + 1).astype(int)
+    each = np.empty(0, np.int64) if weights is None else weights[:rows]
+    shares = [tables.part(int(a), int(b)) for a, b in pairwise(bounds) if b > a]
     jobs = [
-        pool.submit(_add_part, tables.part(int(a), int(b)), codes, rows, weights, out)
-        for a, b in pairwise(bounds)
-        if b > a
+        pool.submit(_add, codes, each, rows, one.members, one.widths, one.starts, one.cells, one.sizes, out)
+        for one in shares
     ]
     for job in jobs:
         job.result()
-
-
-def _add_part(
-    tables: FlatTables, codes: Codes, rows: int, weights: NDArray[np.int64] | None, out: NDArray[np.int64]
-) -> None:
-    where = (tables.members, tables.widths, tables.starts, tables.cells, tables.sizes)
-    _add(codes, np.empty(0, np.int64) if weights is None else weights[:rows], rows, *where, out)
 
 
 _DIGITS = 20  # of a 64-bit number and its sign

@@ -283,12 +283,8 @@ def typed_array(values: list[Any], name: str, path: File) -> Any:
         return pa.array(values, pa.int64())
     if kinds <= {int, float} and all(type(value) is not int or abs(value) <= 2**53 for value in values):
         return pa.array([None if value is None else float(value) for value in values], pa.float64())
-    texts = [value if value is None or isinstance(value, str) else _spelled(value) for value in values]
+    texts = [value if value is None or isinstance(value, str) else str(value).lower() for value in values]
     return pa.array(texts, pa.string())
-
-
-def _spelled(value: bool | int | float) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 @contextmanager
