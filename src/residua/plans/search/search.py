@@ -17,7 +17,6 @@ Reference: McKenna, Miklau, Hay and Machanavajjhala (2018), "Optimizing error of
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -107,14 +106,14 @@ def _scaled(asked: strategies.Judged, name: str, strategy: Floats) -> Tried:
 
 
 Loss = Callable[[Floats], tuple[float, Floats, Floats]]
-_MEMORY = 10
-_SHRINK = 0.4
-_TRIES = 20
-_PATIENCE = 10  # rounds over which too small a gain ends the descent
+_REFUSED = 1e300
+_MORE_ACCURATE = 0.02  # of the accuracy: a round may gain little although later ones gain more
 
 
 def descended(loss: Loss, start: Floats, accuracy: float, rounds: int, largest: float) -> tuple[float, Floats]:
     """The loss after a descent, and where: never above where it started.
+
+    `x = y − z` with y, z ≥ 0 has no kink at 0: at the optimum one of both is 0, and `|x| = y + z`.
 
     Args:
         loss: x ↦ (value, ∂F/∂x, ∂F/∂|x| ≥ 0); a value that is not positive and finite is refused.
@@ -123,58 +122,16 @@ def descended(loss: Loss, start: Floats, accuracy: float, rounds: int, largest: 
         rounds: most rounds.
         largest: no variable may be larger than this.
     """
-    x = np.clip(start, -largest, largest)
-    value, slope, toll = loss(x)
-    pairs: deque[tuple[Floats, Floats, float]] = deque(maxlen=_MEMORY)
-    past: deque[float] = deque([value], maxlen=_PATIENCE + 1)
-    for _ in range(rounds):
-        g = _steepest(x, slope, toll)
-        side = np.where(x != 0, np.sign(x), -np.sign(g))
-        d = _direction(g, pairs)
-        step = 1.0 if pairs else 0.1 / max(float(np.abs(d).max()), 1e-300)
-        for _ in range(_TRIES):
-            there = np.clip(x + step * d, -largest, largest)
-            there[there * side < 0] = 0.0
-            lower, *slopes = loss(there)
-            if 0 < lower <= value + 1e-4 * float(g @ (there - x)):
-                break
-            step *= _SHRINK
-        else:
-            if not pairs:
-                break
-            pairs.clear()
-            continue
-        moved, bent = there - x, (slopes[0] + side * slopes[1]) - (slope + side * toll)
-        curvature = float(moved @ bent)
-        if curvature > 1e-10 * float(np.linalg.norm(moved) * np.linalg.norm(bent)):
-            pairs.append((moved, bent, curvature))
-        x, value, (slope, toll) = there, lower, slopes
-        past.append(value)
-        if len(past) > _PATIENCE and past[0] - value <= _PATIENCE * accuracy * value:
-            break
-    return value, x
+    k, first = len(start), np.clip(start, -largest, largest)
 
+    def objective(both: Floats) -> tuple[float, Floats]:
+        value, slope, toll = loss(both[:k] - both[k:])
+        return (value if 0 < value < math.inf else _REFUSED), np.append(toll + slope, toll - slope)
 
-def _steepest(x: Floats, slope: Floats, toll: Floats) -> Floats:
-    """The slope of least size among those at a kink: 0 where neither side goes down."""
-    at_kink = np.sign(slope) * np.maximum(np.abs(slope) - toll, 0.0)
-    return np.where(x != 0, slope + np.sign(x) * toll, at_kink)
-
-
-def _direction(g: Floats, pairs: deque[tuple[Floats, Floats, float]]) -> Floats:
-    """The quasi-Newton direction, without the variables that it would move uphill."""
-    d = -g
-    seen = []
-    for moved, bent, curvature in reversed(pairs):
-        share = float(moved @ d) / curvature
-        seen.append(share)
-        d = d - share * bent
-    if pairs:
-        _, bent, curvature = pairs[-1]
-        d = d * (curvature / float(bent @ bent))
-    for (moved, bent, curvature), share in zip(pairs, reversed(seen), strict=True):
-        d = d + (share - float(bent @ d) / curvature) * moved
-    return np.where(d * g < 0, d, 0.0)
+    parts, bounds = np.append(np.maximum(first, 0.0), np.maximum(-first, 0.0)), [(0.0, largest)] * (2 * k)
+    options = {"maxiter": rounds, "maxfun": 3 * rounds, "ftol": _MORE_ACCURATE * accuracy, "gtol": 0.0}
+    value, both = strategies.lowest(objective, [parts], bounds, **options)
+    return value, both[:k] - both[k:]
 
 
 _SHARPNESS = (6.0, 40.0)  # orders of the norm that stands for a maximum, one after the other

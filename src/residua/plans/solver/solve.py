@@ -20,7 +20,7 @@ from residua.plans.solver.queries import MatrixQueries, Problem, positive, prepa
 _FINE = 1e-5  # below this tolerance Newton steps win at any size,
 _MIDDLE = 1600  # and with no more weights than this at any tolerance
 _LARGE = 6000  # most weights whose Newton system is still written out
-_TALL = 1000  # the same when there are far more queries than cells
+_TALL = 8  # times as many queries as cells: few rounds of the fixed point are quicker
 _ROUNDS, _STEPS = 3000, 100
 _PATIENCE = 20  # rounds of the fixed point in which the gap must halve, where another method may follow
 _FINEST = 1e-9
@@ -91,7 +91,7 @@ def least_privacy(workload: Any, targets: Any = 1.0, tolerance: float = 1e-3, me
         workload: a matrix (NumPy or SciPy sparse), (m, cells), or structured `Queries`.
         targets: positive, one number or (m,).
         tolerance: the gap to reach, down to 1e-9 where conditioning allows.
-        method: "auto", "Newton", "fixed point", "interior point" or "matrix-free interior point".
+        method: "auto", "Newton", "fixed point" or "interior point".
 
     Raises:
         WorkloadError: an entry is not finite, or all queries are zero.
@@ -137,19 +137,15 @@ def least_total(workload: Any, weights: Any = 1.0, tolerance: float = 1e-3, meth
 def _run_fit(problem: Problem, tolerance: float, method: str) -> Solution:
     """Runs the methods that suit the problem's size, one after the other until the gap is proven; or the one asked."""
     m, d = problem.queries.shape
-    structured, tall = not isinstance(problem.queries, MatrixQueries), m > 8 * d
-    matrix_free = structured or method.startswith("matrix-free") or (tall and m + d > _TALL) or m + d > _LARGE
     by_name: dict[str, Callable[[int | None], Solution]] = {
         "fixed point": lambda patience: _fixed_point(problem, tolerance, patience, total=False),
         "Newton": lambda _: level.fit(problem, tolerance, _STEPS),
-        "interior point": lambda _: interior.fit(problem, tolerance, _STEPS, matrix_free=matrix_free),
+        "interior point": lambda _: interior.fit(problem, tolerance, _STEPS),
     }
-    by_name["matrix-free interior point"] = by_name["interior point"]
-    methods = ["interior point"]
-    if not structured and not tall and m + d <= _LARGE:
-        methods.insert(0, "Newton")
-    if not structured and not tall and m + d > _MIDDLE and tolerance >= _MARGIN * _FINE:
-        methods.insert(0, "fixed point")
+    methods = ["fixed point"]
+    if isinstance(problem.queries, MatrixQueries) and m + d <= _LARGE:  # else no Newton system is written out
+        many = m > _TALL * d or (m + d > _MIDDLE and tolerance >= _MARGIN * _FINE)
+        methods = [*methods[:many], *(["Newton"] if m <= _TALL * d else []), "interior point"]
     return _run(by_name, methods if method == "auto" else [method], tolerance)
 
 
