@@ -116,7 +116,7 @@ def test_cholesky_solves_newtons_equations():
 
 def test_a_hopeless_system_is_refused():
     with pytest.raises(PlanError, match="lost all its digits"):
-        CholeskySystem(np.array([[1.0, 5.0], [5.0, 1.0]]), np.ones(2), None, 1.0)
+        CholeskySystem(np.array([[1.0, 5.0], [5.0, 1.0]]), np.ones(2), np.ones(2), 1.0)
 
 
 @pytest.mark.parametrize("name", WORKLOADS)

@@ -190,16 +190,15 @@ class CholeskySystem:
     Args:
         K: the lower triangle of the curvature, (n, n); overwritten.
         damping: weight times slack, positive, (n,).
-        direction: a, the vector along which K is singular and must be held, or None, (n,).
+        direction: a, the vector along which K is singular and must be held, (n,).
         value: f.
     """
 
-    def __init__(self, K: Floats, damping: Floats, direction: Floats | None, value: float) -> None:
+    def __init__(self, K: Floats, damping: Floats, direction: Floats, value: float) -> None:
         diagonal = np.einsum("ii->i", K)  # a view
         diagonal += damping
-        if direction is not None:  # only cells are weighed by a
-            used = int(np.flatnonzero(direction)[-1]) + 1
-            K[:used, :used] += value * np.outer(direction[:used], direction[:used])
+        used = int(np.flatnonzero(direction)[-1]) + 1  # only cells are weighed by a
+        K[:used, :used] += value * np.outer(direction[:used], direction[:used])
         self.scale = np.ones(len(K))
         self.factor, failed = linalg.lapack.dpotrf(K, lower=1, clean=0)
         if not failed:

@@ -271,8 +271,6 @@ def _full(gram: Floats, least: float) -> bool:
 
 def merged_columns(W: Floats) -> tuple[Floats, Integers]:
     """Distinct non-zero columns of W, in order of first appearance, and for each column which of them it is."""
-    if _distinct(W):
-        return W, np.arange(W.shape[1])
     W = W + 0.0  # −0.0 and 0.0 must look alike
     keys = np.ascontiguousarray(W.T).view(np.dtype((np.void, 8 * W.shape[0]))).ravel()
     _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
@@ -281,16 +279,6 @@ def merged_columns(W: Floats) -> tuple[Floats, Integers]:
     position = np.empty(len(first), dtype=np.int64)
     position[order] = np.where(asked, np.cumsum(asked) - 1, -1)
     return W[:, first[order][asked]], position[inverse.ravel()]
-
-
-def _distinct(W: Floats) -> bool:
-    """Whether the columns of W are all different and none is zero, as far as one combination of rows can tell.
-
-    Equal columns give equal sums up to rounding, so that sums farther apart prove the columns different.
-    """
-    mix = np.modf(np.arange(1, len(W) + 1) * 0.6180339887498949)[0] + 0.5
-    sums = np.sort(np.append(mix @ W, 0.0))
-    return bool(np.diff(sums).min() > 1e-9 * (mix @ np.abs(W)).max())
 
 
 def _prepare_structured(queries: Queries, scale: Floats) -> Problem:

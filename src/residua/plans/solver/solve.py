@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,6 +23,7 @@ _LARGE = 6000  # most weights whose Newton system is still written out
 _TALL = 8  # times as many queries as cells: few rounds of the fixed point are quicker
 _ROUNDS, _STEPS = 3000, 100
 _PATIENCE = 20  # rounds of the fixed point in which the gap must halve, where another method may follow
+_POWER_OF_CELLS = 2.0  # of a step in which cells alone are weighed, beside accelerated ones
 _FINEST = 1e-9
 _ROUNDING = 1e-12
 _MARGIN = 0.999  # solvers aim a little lower, for the check may differ in the last digits
@@ -112,7 +113,7 @@ def least_privacy(workload: Any, targets: Any = 1.0, tolerance: float = 1e-3, me
     return finish(workload, problem, best, 1.0 / np.sqrt(c), None, tolerance)
 
 
-def least_total(workload: Any, weights: Any = 1.0, tolerance: float = 1e-3, method: str = "auto") -> DenseSolution:
+def least_total(workload: Any, weights: Any = 1.0, tolerance: float = 1e-3) -> DenseSolution:
     """Least weighted sum of variances at privacy cost 1.
 
     Guarantee: `pcost` is 1, and no unbiased linear mechanism of cost 1 has a weighted total below `bound`.
@@ -130,7 +131,7 @@ def least_total(workload: Any, weights: Any = 1.0, tolerance: float = 1e-3, meth
     _check_tolerance(tolerance)
     w = positive(weights, _count(workload), "the weight")
     problem = prepare(workload, np.sqrt(w))
-    best = _run_total(problem, _MARGIN * tolerance, method)
+    best = _fixed_point(problem, _MARGIN * tolerance, None, total=True)
     return finish(workload, problem, best, np.ones(len(w)), w, tolerance)
 
 
@@ -146,20 +147,7 @@ def _run_fit(problem: Problem, tolerance: float, method: str) -> Solution:
     if isinstance(problem.queries, MatrixQueries) and m + d <= _LARGE:  # else no Newton system is written out
         many = m > _TALL * d or (m + d > _MIDDLE and tolerance >= _MARGIN * _FINE)
         methods = [*methods[:many], *(["Newton"] if m <= _TALL * d else []), "interior point"]
-    return _run(by_name, methods if method == "auto" else [method], tolerance)
-
-
-def _run_total(problem: Problem, tolerance: float, method: str) -> Solution:
-    """The same for a total."""
-    by_name: dict[str, Callable[[int | None], Solution]] = {
-        "fixed point": lambda patience: _fixed_point(problem, tolerance, patience, total=True),
-        "Newton": lambda _: level.total(problem, tolerance, _STEPS),
-    }
-    return _run(by_name, list(by_name) if method == "auto" else [method], tolerance)
-
-
-def _run(by_name: Mapping[str, Callable[[int | None], Solution]], methods: list[str], tolerance: float) -> Solution:
-    """One method after the other until the gap is proven; the last one does not give up early."""
+    methods = methods if method == "auto" else [method]
     if methods[0] not in by_name:
         raise PlanError(f"there is no method {methods[0]!r} for this; give 'auto' or one of {', '.join(by_name)}.")
     best = Solution()
@@ -209,8 +197,8 @@ def _fixed_point(problem: Problem, tolerance: float, patience: int | None, *, to
     # Weight below the floor can only cost the bound a thousandth of the tolerance.
     parts = [d] if total else [d, m]
     start, normalised = np.repeat(1.0 / np.array(parts), parts), simplices(parts, 1e-3 * tolerance / sum(parts))
-    power, memory = (2.0, None) if total else (POWER, Acceleration())
-    best = ascend(answer, start, normalised, tolerance, _ROUNDS, power=power, patience=patience, memory=memory)
+    power = _POWER_OF_CELLS if total else POWER
+    best = ascend(answer, start, normalised, tolerance, _ROUNDS, power=power, patience=patience, memory=Acceleration())
     response, p, scale = best.plan
     if not responder.exact:
         response = Responder(queries, problem.rank).respond(p, response.cell_weights)
