@@ -281,23 +281,26 @@ def least_cost(
     objective: Objective, workload: Workload, game: Callable[[float], MixingGame], effort: Effort, loss: float
 ) -> tuple[float, Solution, float]:
     """The cost, the noise at cost 1 and the gap in the cost, by bisection: one proven too small, one found enough."""
-    enough, solution = 1.0, None
+    too_little, unclear, enough, solution = 0.0, list[float](), 1.0, None
     inner = replace(effort, tolerance=effort.tolerance / 4)
-    too_little = 0.0
     for _ in range(_MOST_DOUBLINGS):
-        trial = enough if solution is None else (np.sqrt(too_little * enough) if too_little else enough / 2)
-        tried = objective.solve(workload, game(float(trial)), inner)
+        trial = enough if solution is None else enough / 2
+        if solution is not None and too_little:
+            ends = [too_little, *sorted(unclear), enough]
+            low, high = max((ends[:2], ends[-2:]), key=lambda pair: pair[1] / pair[0])
+            if enough / too_little - 1 <= effort.tolerance or high / low - 1 <= inner.tolerance / 2:
+                break
+            trial = math.sqrt(low * high)
+        tried = objective.solve(workload, game(trial), inner)
         if tried.loss <= loss:
-            enough, solution = float(trial), tried
+            enough, solution = trial, tried
         elif tried.bound > loss:
-            too_little = float(trial)
-            enough = enough if solution is not None else enough * 2
+            too_little, enough = trial, enough * (1 if solution is not None else 2)
         elif solution is None:
             enough *= 1 + effort.tolerance
-        else:
-            break  # between the bounds of one solve: nothing finer can be proven
-        if solution is not None and too_little and enough / too_little - 1 <= effort.tolerance:
-            break
+        else:  # between the bounds of one solve: what is enough, and what too little, is sought on either side
+            unclear.append(trial)
+        unclear = [each for each in unclear if too_little < each < enough]
     if solution is None:
         raise PlanError(f"at_most={loss!r} cannot be reached at any cost; raise it.")
     return enough, solution, enough / too_little - 1 if too_little else np.inf

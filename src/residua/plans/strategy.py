@@ -24,7 +24,36 @@ from residua.workload import AttributeQueries
 MOST_VALUES = 4096  # of an attribute of which all pairs are compared
 
 
-class Strategy(ABC):
+class WholeRows(ABC):
+    """Integer rows R that are measured, and what follows from their columns."""
+
+    @property
+    @abstractmethod
+    def matrix(self) -> Integers:
+        """R itself, (r, n)."""
+
+    @cached_property
+    def norms(self) -> list[int]:
+        """`‖R e_j‖²` of every column, exactly; one number where all are the same."""
+        return column_norms(self.matrix)
+
+    @cached_property
+    def norm(self) -> int:
+        """`max_j ‖R e_j‖²`, exactly."""
+        return max(self.norms, default=0)
+
+    @property
+    def unit(self) -> float:
+        """What R is divided by before precisions are stated: its largest column norm."""
+        return math.sqrt(self.norm) or 1.0
+
+    @property
+    def largest(self) -> int:
+        """No entry of R is larger in absolute value; at least 1."""
+        return max(largest_entry(self.matrix), 1)
+
+
+class Strategy(WholeRows):
     """An integer measurement R of one attribute's values, of shape (r, n).
 
     All follows from the matrix; strategies that know faster ways, or none by a matrix, say so.
@@ -32,11 +61,6 @@ class Strategy(ABC):
 
     plain: ClassVar[bool] = False  # whether this is the plain residual, `n I − 11ᵀ`, which treats all values alike
     size: int
-
-    @property
-    @abstractmethod
-    def matrix(self) -> Integers:
-        """R itself, (r, n)."""
 
     @property
     def tells(self) -> float:
@@ -56,32 +80,12 @@ class Strategy(ABC):
     # ---- price, in whole numbers
 
     @cached_property
-    def norms(self) -> list[int]:
-        """`‖R e_j‖²` of every value, exactly; one number where all are the same."""
-        return column_norms(self.matrix)
-
-    @cached_property
     def least_inner(self) -> int:
         """The least inner product of two columns of R, exactly; of very many values never more."""
         if self.size > MOST_VALUES:
             return -self.norm
         R = self.matrix.astype(object) if self.norm >= 2**62 else self.matrix  # no partial sum is larger than a norm
         return int((R.T @ R).min())
-
-    @property
-    def largest(self) -> int:
-        """No entry of R is larger in absolute value; at least 1."""
-        return max(largest_entry(self.matrix), 1)
-
-    @cached_property
-    def norm(self) -> int:
-        """`max_j ‖R e_j‖²`, exactly."""
-        return max(self.norms, default=0)
-
-    @property
-    def unit(self) -> float:
-        """What R is divided by before precisions are stated: its largest column norm."""
-        return math.sqrt(self.norm) or 1.0
 
     @property
     def cost(self) -> float:

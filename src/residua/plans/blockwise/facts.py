@@ -14,11 +14,12 @@ from functools import cached_property, reduce
 import numpy as np
 
 from residua.errors import PlanError
-from residua.linalg.arrays import Booleans, Floats, Integers, column_norms, kronecker, largest_entry
+from residua.linalg.arrays import Booleans, Floats, Integers, kronecker
 from residua.linalg.lattice import batches
 from residua.machine import remembered
 from residua.plans.contract import Uncertainty
 from residua.plans.levels import AttributeLevels, Block, below, dimensions, in_coordinates, places, shape_of, told_apart
+from residua.plans.strategy import WholeRows
 from residua.plans.tolerances import SUPPORT_TOLERANCE
 from residua.workload import AttributeQueries, Workload
 
@@ -191,7 +192,7 @@ _MOST_PAIRS = 4096  # cells up to which the inner products of all pairs of colum
 
 
 @dataclass(frozen=True, eq=False)
-class BlockRows:
+class BlockRows(WholeRows):
     """An integer measurement of a table.
 
     Args:
@@ -203,30 +204,15 @@ class BlockRows:
     def __post_init__(self) -> None:
         self.rows.setflags(write=False)
 
-    @cached_property
-    def norms(self) -> list[int]:
-        """`‖B e_j‖²` of every cell, exactly."""
-        return column_norms(self.rows)
-
-    @cached_property
-    def norm(self) -> int:
-        """`max_j ‖B e_j‖²`, exactly."""
-        return max(self.norms, default=0)
+    @property
+    def matrix(self) -> Integers:
+        """The rows."""
+        return self.rows
 
     @cached_property
     def relative_norms(self) -> Floats:
         """The norms relative to the largest, (cells,)."""
         return np.array([norm / self.norm for norm in self.norms])
-
-    @property
-    def unit(self) -> float:
-        """What the rows are divided by before precisions are stated: their largest column norm."""
-        return math.sqrt(self.norm) or 1.0
-
-    @property
-    def largest(self) -> int:
-        """No entry is larger in absolute value; at least 1."""
-        return max(largest_entry(self.rows), 1)
 
     @cached_property
     def apart(self) -> int:

@@ -279,11 +279,6 @@ class BucketPiece(Piece):
         """Laplace noise is not normal."""
         raise PlanError("these measurements have Laplace noise; give releases with Gaussian noise.")
 
-    def simulated(self, random: np.random.Generator) -> Integers:
-        """Rounded Laplace noise."""
-        counts = np.diff(self.starts)
-        return np.rint(random.laplace(0.0, np.repeat(self.operator.scales, counts))).astype(np.int64)
-
 
 def _whole(rows: Any) -> Integers:
     if not all(isinstance(entry, int) for row in rows for entry in row):

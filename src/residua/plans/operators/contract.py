@@ -355,9 +355,10 @@ class Piece(ABC):
 
     def simulated(self, random: np.random.Generator) -> Integers:
         """Noise like that of the integers, (cells,): for forecasts, never for a release."""
-        scales = np.concatenate([scales for _, scales, _ in self.batches()])
-        each = np.repeat(scales, self.cells // len(scales))
-        return np.rint(self.operator.noise.simulated(each, random)).astype(np.int64)
+        starts, scales, _ = zip(*self.batches(), strict=True)
+        ends = (*starts[1:], self.cells)
+        each = [np.repeat(own, (end - start) // len(own)) for start, end, own in zip(starts, ends, scales, strict=True)]
+        return np.rint(self.operator.noise.simulated(np.concatenate(each), random)).astype(np.int64)
 
 
 def require_power_of_two(grid: int) -> None:

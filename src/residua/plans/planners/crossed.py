@@ -93,7 +93,7 @@ def crossed_by_itself(task: Task) -> ProductPlan | None:
     axes = crosses(task)
     if not axes:
         return None
-    if len(axes) == 1 and can_be_apart(task, axes[0]):
+    if len(axes) == 1 and task.by_cells and _by_sets(task, axes[0]) is not None:
         return _near_or_apart(task, axes[0])
     plan = plan_crossed(task, uncrossed(task.workload, axes))
     by_levels = {i for each in task.workload.families for i in each.used if each.queries[i].by_levels}
@@ -266,11 +266,6 @@ SplitBySets = tuple[dict[Set, list[tuple[AttributeQueries, float]]], dict[Set, f
 MOST_SETS = 256  # of the other attributes
 _COARSE = 1e-3  # error of the rational functions while weights of cells are sought
 _TINY = 1 / 40  # of the tolerance: what prefixes cost that are measured only so that all values are
-
-
-def can_be_apart(task: Task, axis: int) -> bool:
-    """Whether noise of its own for each set of the other attributes is known to be the best."""
-    return task.by_cells and _by_sets(task, axis) is not None
 
 
 def plan_by_sets(task: Task, axis: int) -> ProductPlan | None:

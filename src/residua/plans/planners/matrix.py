@@ -25,8 +25,8 @@ from residua.plans.objectives import (
     query_loss,
 )
 from residua.plans.planners import explicit
-from residua.plans.planners.biased import plan_biased
 from residua.plans.planners.blockwise import too_many_cells
+from residua.plans.planners.explicit import plan_biased
 from residua.plans.planners.forecast import distinct_cells, forecast, side_of
 from residua.plans.planners.offers import (
     Declared,
@@ -41,9 +41,9 @@ from residua.plans.planners.offers import (
 from residua.plans.saddle import Steps
 from residua.plans.search.search import Tried, search
 from residua.plans.search.strategies import Judged, sensitivity, singular_value_bound
-from residua.plans.solver.dense_game import DenseGame
 from residua.plans.solver.level import MOST_CELLS
 from residua.plans.solver.queries import MatrixQueries, ScaledQueries, prepare
+from residua.plans.solver.solve import DenseGame
 from residua.plans.tolerances import BUDGET_SLACK, DENSE_TOLERANCE
 from residua.privacy import PureDP, ReplaceOne
 from residua.workload import Workload

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import Any, ClassVar, Generic, TypedDict, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from residua.domain import Domain
 from residua.errors import PlanError
@@ -31,15 +31,6 @@ from residua.workload import Workload
 
 P = TypeVar("P", bound=Plan, covariant=True)
 Q = TypeVar("Q", bound=Plan)
-
-
-class Stated(TypedDict):
-    """What every plan keeps of its task."""
-
-    guarantee: Guarantee | None
-    unit: Unit
-    workload: Workload
-    objective: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,11 +60,11 @@ class Task:
     requested: bool = False
 
     @property
-    def stated(self) -> Stated:
-        """What the plan keeps of it."""
+    def stated(self) -> dict[str, Any]:
+        """What every plan keeps of its task."""
         name, targets = described(self.objective), getattr(self.objective, "targets", None)
         name += "" if targets is None else f" ({targets_in_words(targets)})"
-        return Stated(guarantee=self.guarantee, unit=self.unit, workload=self.workload, objective=name)
+        return {"guarantee": self.guarantee, "unit": self.unit, "workload": self.workload, "objective": name}
 
     @property
     def allowed(self) -> float | None:
@@ -329,7 +320,10 @@ def finished_pure(
         attributes: positions of those that are asked: a person can have so many records alike in them.
         tried: the names and losses of all strategies, the plan's own first.
     """
-    factor = pure_factor(plan, task, lambda: loss)
+    if isinstance(task.guarantee, PureDP):
+        factor = task.guarantee.epsilon / plan.unit_epsilon * BUDGET_SLACK
+    else:
+        factor = math.sqrt(loss / task.loss) / BUDGET_SLACK
     plan, loss = plan.scaled(factor**2), loss / factor**2
     alike = most_alike(task.unit, plan.domain.names, plan.domain.sizes, attributes)
     proven = 2 * bound * (alike / plan.unit_epsilon) ** 2 * PROOF_SLACK
@@ -375,14 +369,6 @@ def laplace_slopes(task: Task, attributes: Collection[int]) -> Callable[[Floats]
         return value, each * scale
 
     return slopes
-
-
-def pure_factor(plan: Plan, task: Task, loss: Callable[[], float]) -> float:
-    """How much more epsilon than the plan's own the budget allows, or the acceptable loss takes."""
-    if task.guarantee is None:
-        return math.sqrt(loss() / task.loss) / BUDGET_SLACK
-    assert isinstance(task.guarantee, PureDP)
-    return task.guarantee.epsilon / plan.unit_epsilon * BUDGET_SLACK
 
 
 def most_alike(unit: Unit, names: Sequence[str], sizes: Integers, attributes: Iterable[int]) -> int:
