@@ -4,20 +4,39 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from residua.errors import PlanError
 from residua.plans.objectives import MaxVariance, TotalVariance, of_queries
 from residua.plans.operators.correlated import Ordered
 from residua.plans.operators.path import ROUNDING, CorrelatedPath
 from residua.plans.planners.along import SECONDS, Along, asked_along, check_axis, nested_largest
 from residua.plans.planners.crossed import crossed_by_itself, crossed_by_request, crosses, plan_by_sets
-from residua.plans.planners.offers import Declared, Forecast, Offer, Planner, Proof, Task, finished, proven_gap
+from residua.plans.planners.offers import (
+    Declared,
+    Forecast,
+    Offer,
+    Planner,
+    Proof,
+    Task,
+    finished,
+    proven_gap,
+    relative_gap,
+)
+from residua.plans.planners.products import of_sets, within_integers
 from residua.plans.product.plan import ProductPlan
+from residua.plans.saddle import Solution
 from residua.plans.solver.ordered import KindScales, least_largest, least_of_kinds, least_total
 from residua.plans.solver.ranges import least_range, quiet_ranges
+from residua.plans.solver.replaced_axis import CURVES, halved, least_prefixes, least_ranges
+from residua.plans.strategy import Plain, Strategy
 from residua.plans.tolerances import CORRELATED_SLACK
 
 LONG = 512  # values; below, dense plans are as quick, and can be combined with every other plan
 LONG_WITH_LIMITS = 1025  # values, where persons are limited in each: the lattice form is slow beyond
+_FREE = 2.0**14  # how much more precise than a cell the total is that is free, while noise is chosen
+_EVEN = 0.2  # of the tolerance: how evenly cells cost, where records are replaced
+_LONG_RANGES = 407  # values; of fewer, all pairs are weighed where a record is replaced
 _MOST_RANGES = 1024  # values of which the largest variance of a range is left to the lattice form: minutes, to 0.1 %
 
 
@@ -31,7 +50,10 @@ def by_itself(task: Task) -> bool:
     if along is None or not isinstance(task.objective, TotalVariance | MaxVariance):
         return False
     limited = task.reach is not None and along.attribute in task.reach.limits
-    if along.size < (LONG_WITH_LIMITS if limited else LONG):
+    long = LONG_WITH_LIMITS if limited else LONG
+    if task.unit.contribution is None and "ranges" in along.kinds:
+        long = _LONG_RANGES
+    if along.size < long:
         return False
     return along.size > _MOST_RANGES or "ranges" not in along.kinds or not of_queries(task.objective)
 
@@ -68,10 +90,35 @@ def plan_axis(task: Task) -> ProductPlan | None:
 
 
 def _replacing(task: Task, along: Along) -> ProductPlan:
-    """The plan of least total variance where records are replaced, with noise along a path."""
-    tried = [_along(task, along, noise) for noise in _stand_ins(task, along)]
-    plan = min(tried, key=lambda each: each.total_variance(task.workload) * each.pcost)
-    return finished(plan, task, plan.total_variance(task.workload), slack=_slack(task))
+    """The plan of least total variance where records are replaced, with noise along a path.
+
+    The total is free unless a record may be dropped, and what is proven of prefixes and of ranges alone adds up.
+    """
+    asked, tolerance, step = along.asked, _EVEN * task.effort.tolerance, task.effort.progress
+    assert isinstance(asked.prefixes, float)
+    if task.workload.domain.drops:
+        tried = [_along(task, along, noise) for noise in _stand_ins(task, along)]
+        plan = min(tried, key=lambda each: each.total_variance(task.workload) * each.pcost)
+        return finished(plan, task, plan.total_variance(task.workload), slack=_slack(task))
+    curves = [kind for kind in CURVES if kind in along.kinds]
+    noises = [halved(along.size, kind, tolerance=tolerance, step=step) for kind in curves]
+    if along.kinds - set(CURVES) or len(curves) > 1:
+        noises += _stand_ins(task, along)
+    tried = [_beside_total(task, along, noise) for noise in noises]
+    plan = min(tried, key=lambda each: each.total_variance(task.workload) * each.unit_pcost)
+    plan = within_integers(finished(plan, task, plan.total_variance(task.workload), slack=CORRELATED_SLACK))
+    bound = asked.prefixes * least_prefixes(along.size, step=step) if asked.prefixes else 0.0
+    bound += asked.ranges * least_ranges(along.size) if asked.ranges else 0.0
+    return plan.replaced(gap=relative_gap(plan.total_variance(task.workload) * plan.unit_pcost, bound))
+
+
+def _beside_total(task: Task, along: Along, noise: Ordered) -> ProductPlan:
+    """The plan with this noise, and the total far more precisely than all else."""
+    workload = task.workload
+    strategies: list[Strategy] = [Plain(size) for size in workload.domain.sizes.tolist()]
+    strategies[along.attribute] = noise
+    solution = Solution(plan=np.where(workload.lattice.set_sizes == 0, 1 / _FREE, 1.0))
+    return of_sets(task, tuple(strategies), solution)
 
 
 def _stand_ins(task: Task, along: Along) -> list[Ordered]:
