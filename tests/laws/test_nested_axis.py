@@ -316,7 +316,8 @@ def test_what_replaces_records_is_priced_by_four_and_planned_along_the_path():
     assert PLAN.measurements.price(rs.ReplaceOne()) == 4 * PLAN.measurements.price(rs.AddRemove())
     plain = rs.plan(WORKLOAD, rs.ZCDP(0.5), form=rs.Axis(), unit=rs.ReplaceOne())
     assert isinstance(plain, ProductPlan)
-    assert not plain.correlated.strategy.asked.is_nested
+    assert not plain.strategies[plain.axes[0]].asked.is_nested
+    assert np.isfinite(plain.gap)
     # Twice would be too little: entries of Γ may be negative.
     asked, q = Asked(0.53, values=0.038, groups=((1, 5, 24.0),)), np.full(6, 1 / 6)
     noise = asked.noise(q, np.array([1.4e-4, 162.0]), np.array([0.012, 2.2]))

@@ -73,6 +73,18 @@ def test_a_total_that_a_dropped_record_changes_is_not_free():
     assert plan.measurements.price(REPLACED) <= 1
 
 
+def test_nothing_is_measured_beside_an_axis_whose_release_is_to_grow(tmp_path):
+    workload = asked_along("prefixes", 12)
+    ledger = rs.Ledger(tmp_path / "ledger", rs.GDP(mu=1.0), unit=REPLACED)
+    best = rs.plan(workload, rs.GDP(mu=1.0), unit=REPLACED, form=rs.Axis())
+    with pytest.raises(rs.errors.PlanError, match="apart=True"):
+        rs.Continual(tmp_path / "best", ledger=ledger, plan=best)
+    assert not ledger.entries
+    alone = rs.plan(workload, rs.GDP(mu=1.0), unit=REPLACED, form=rs.Axis(apart=True))
+    assert rs.Continual(tmp_path / "alone", ledger=ledger, plan=alone).periods == 0
+    assert best.total_variance(workload) < alone.total_variance(workload)
+
+
 @pytest.mark.parametrize("kind", ["prefixes", "ranges"])
 def test_no_pair_of_cells_costs_more_than_the_price(kind):
     plan = rs.plan(asked_along(kind, 40), rs.GDP(mu=1.0), unit=REPLACED, form=rs.Axis())

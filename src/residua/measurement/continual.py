@@ -225,8 +225,9 @@ class Continual:
         """Makes the folder and pays, or takes up where that was interrupted."""
         if plan.correlated is None:
             raise PlanError(
-                "plan is not along one axis; give rs.plan(rs.prefixes(domain, attribute), …, form=rs.Axis()), or plan "
-                "a specification of prefixes with [objective] axis = true."
+                "plan is not along one axis alone; give rs.plan(rs.prefixes(domain, attribute), …, form=rs.Axis()), "
+                "where records are replaced form=rs.Axis(apart=True), or plan a specification of prefixes with "
+                "[objective] axis = true."
             )
         if plan.domain.amounts:
             raise PlanError("plan has amounts, whose sums are not released as they grow; leave them out of the domain.")

@@ -58,8 +58,12 @@ def by_itself(task: Task) -> bool:
     return along.size > _MOST_RANGES or "ranges" not in along.kinds or not of_queries(task.objective)
 
 
-def plan_axis(task: Task) -> ProductPlan | None:
+def plan_axis(task: Task, *, apart: bool = False) -> ProductPlan | None:
     """The best plan along one axis; None where the workload or the objective is not of that kind.
+
+    Args:
+        task: what the plan is for.
+        apart: whether nothing may be measured beside the axis, not even a total that is free.
 
     Raises:
         PlanError: the axis is longer than this machine's memory.
@@ -71,7 +75,9 @@ def plan_axis(task: Task) -> ProductPlan | None:
     # Where records are replaced, noise shaped for groups has the worse price: Γ may have negative entries.
     joins = task.unit.contribution is not None
     if isinstance(task.objective, TotalVariance):
-        return plan_by_sets(task, along.attribute) if joins else _replacing(task, along)
+        if joins:
+            return plan_by_sets(task, along.attribute)
+        return _by_path(task, along) if apart or task.workload.domain.drops else _replacing(task, along)
     if not isinstance(task.objective, MaxVariance):
         return None
     along = along.scaled(task.objective)
@@ -90,16 +96,12 @@ def plan_axis(task: Task) -> ProductPlan | None:
 
 
 def _replacing(task: Task, along: Along) -> ProductPlan:
-    """The plan of least total variance where records are replaced, with noise along a path.
+    """The plan of least total variance where records are replaced: beside the total, which is free.
 
-    The total is free unless a record may be dropped, and what is proven of prefixes and of ranges alone adds up.
+    What is proven of prefixes and of ranges alone adds up.
     """
     asked, tolerance, step = along.asked, _EVEN * task.effort.tolerance, task.effort.progress
     assert isinstance(asked.prefixes, float)
-    if task.workload.domain.drops:
-        tried = [_along(task, along, noise) for noise in _stand_ins(task, along)]
-        plan = min(tried, key=lambda each: each.total_variance(task.workload) * each.pcost)
-        return finished(plan, task, plan.total_variance(task.workload), slack=_slack(task))
     curves = [kind for kind in CURVES if kind in along.kinds]
     noises = [halved(along.size, kind, tolerance=tolerance, step=step) for kind in curves]
     if along.kinds - set(CURVES) or len(curves) > 1:
@@ -110,6 +112,13 @@ def _replacing(task: Task, along: Along) -> ProductPlan:
     bound = asked.prefixes * least_prefixes(along.size, step=step) if asked.prefixes else 0.0
     bound += asked.ranges * least_ranges(along.size) if asked.ranges else 0.0
     return plan.replaced(gap=relative_gap(plan.total_variance(task.workload) * plan.unit_pcost, bound))
+
+
+def _by_path(task: Task, along: Along) -> ProductPlan:
+    """The plan where records are replaced and nothing is measured beside the axis; nothing is proven."""
+    tried = [_along(task, along, noise) for noise in _stand_ins(task, along)]
+    plan = min(tried, key=lambda each: each.total_variance(task.workload) * each.pcost)
+    return finished(plan, task, plan.total_variance(task.workload), slack=_slack(task))
 
 
 def _beside_total(task: Task, along: Along, noise: Ordered) -> ProductPlan:
@@ -193,7 +202,8 @@ class Axis(Planner[ProductPlan]):
             long ones, or else the longest, if left out.
         apart: whether each set of the attributes that one axis is crossed with shall have noise of its own: the best
             there is, but not to be combined with other plans. Chosen by itself on long axes, where one noise for all is
-            more than 2 % from the best.
+            more than 2 % from the best. Of one axis alone, where records are replaced: whether nothing is measured
+            beside it, not even the total, which is free; a release that grows with time needs that.
     """
 
     declares = (
@@ -238,8 +248,8 @@ class Axis(Planner[ProductPlan]):
         if task.laplace:
             raise PlanError("form=rs.Axis() has normal noise; leave the form out, or plan with ZCDP, GDP or ApproxDP.")
         plan: ProductPlan | None = None
-        if not self.attributes and not self.apart:
-            plan = plan_axis(task)
+        if not self.attributes and not (self.apart and task.unit.contribution):
+            plan = plan_axis(task, apart=self.apart)
         if plan is None and task.workload.with_rows:
             plan = crossed_by_request(task, tuple(self.attributes), apart=self.apart)
         if plan is None:
