@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.disk import patiently, sync_folder
-from residua.errors import FileError
+from residua.errors import FileError, named
 from residua.files import open_regular, require_path
 
 _STATED = {  # between what the numbers of a receipt must lie
@@ -74,7 +74,7 @@ def require_files(folder: Path, names: Iterable[str], what: str) -> None:
     """
     for name in names:
         if not (folder / name).is_symlink() and not (folder / name).exists():
-            raise FileError(f"the {what} {str(folder)!r} lacks {name!r}; copy the whole folder again.")
+            raise FileError(f"the {what} {str(folder)!r} lacks {named(name)}; copy the whole folder again.")
 
 
 def receipt_of(stated: object) -> dict[str, Any]:
@@ -210,10 +210,12 @@ def check_digests(folder: Path, digests: object, most: Mapping[str, int], what: 
     for name, size in most.items():
         with open_regular(folder / name) as file:
             if os.fstat(file.fileno()).st_size > size:
-                raise FileError(f"{name!r} in {str(folder)!r} is longer than it can be; do not trust the {what}.")
+                raise FileError(f"{named(name)} in {str(folder)!r} is longer than it can be; do not trust the {what}.")
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         if digest != digests.get(name):
-            raise FileError(f"{name!r} in {str(folder)!r} was changed after it was written; do not trust the {what}.")
+            raise FileError(
+                f"{named(name)} in {str(folder)!r} was changed after it was written; do not trust the {what}."
+            )
 
 
 @contextlib.contextmanager

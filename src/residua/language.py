@@ -32,7 +32,7 @@ from pathlib import Path
 from string import Formatter
 from typing import Any, TypeVar
 
-from residua.errors import PlanError
+from residua.errors import PlanError, named
 
 FOLDER = Path(__file__).parent / "languages"
 _ENTRY = re.compile(r'^(msgid|msgid_plural|msgstr)(?:\[\d+\])? (".*"(?:\n".*")*)', re.M)
@@ -90,7 +90,7 @@ def speaking(language: str | None, domain: Any = None) -> Iterator[None]:
         return
     there = dict.fromkeys((*languages(), *getattr(domain, "languages", ())))
     if not isinstance(language, str) or not {language, language.partition("-")[0]} & set(there):
-        raise PlanError(f"language={language!r} is not known; take {', '.join(there)}, or declare titles in it.")
+        raise PlanError(f"language={named(language)} is not known; take {', '.join(there)}, or declare titles in it.")
     before = _current.set(language)
     try:
         yield

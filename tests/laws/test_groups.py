@@ -270,7 +270,7 @@ def test_planned_differently_in_another_order_of_by():
     ("change", "says"),
     [
         ({"by": []}, "names no attributes"),
-        ({"by": ["nowhere"]}, "nowhere"),
+        ({"by": ["nowhere"]}, "by: unknown attribute; there are"),
         ({"by": ["age"]}, "'one' measures 'age', which makes groups"),
         ({"chosen": {("A", "z"): "one"}}, "is no group of state, job"),
         ({"chosen": {("A", "x"): "three"}}, "there is no plan 'three'"),

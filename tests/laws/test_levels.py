@@ -96,7 +96,10 @@ def test_edges_make_nested_levels_of_numbers():
     ("levels", "named"),
     [
         ({"state": {"CA": ["Kern", "Napa"], "NY": ["Erie"]}}, ["'state'", "'Kings'", "no group"]),
-        ({"state": {"CA": ["Kern", "Napa", "Cook"], "NY": ["Erie", "Kings"]}}, ["'state'", "'Cook'", "not a value"]),
+        (
+            {"state": {"CA": ["Kern", "Napa", "Cook"], "NY": ["Erie", "Kings"]}},
+            ["'state'", "'Kern', 'Napa'", "not a value"],
+        ),
         ({"state": {"CA": ["Kern", "Napa"], "NY": ["Erie", "Kings", "Kern"]}}, ["'state'", "'Kern'", "two groups"]),
         (
             {"state": STATES, "coast": {"west": ["Kern"], "east": ["Napa", "Erie", "Kings"]}},
@@ -104,9 +107,9 @@ def test_edges_make_nested_levels_of_numbers():
         ),
         ({"nation": {"US": COUNTIES}, "state": STATES}, ["'state'", "does not nest", "finest"]),
         ({"state": STATES, "nation": {"US": ["CA"]}}, ["'nation'", "'NY'", "no group"]),
-        ({"state": STATES, "nation": {"US": ["CA", "TX"]}}, ["'nation'", "'TX'", "level 'state'"]),
-        ({"state": [1, 2]}, ["'state'", "mapping"]),
-        ({"state": {"CA": []}}, ["'CA'", "empty"]),
+        ({"state": STATES, "nation": {"US": ["CA", "TX"]}}, ["'nation'", "not a value", "level 'state'"]),
+        ({"state": [1, 2]}, ["a level is a list", "mapping"]),
+        ({"state": {"CA": []}}, ["'state'", "group number 1 is empty"]),
         ({"state": {"Kern": 1, "Napa": 1, "Erie": 1, "Kings": 1}}, ["group 1", "text"]),
         ({"state": {"CA": [["Kern"]]}}, ["'state'", "not a value"]),
         ({"": STATES}, ["level name"]),
@@ -128,8 +131,8 @@ def test_what_is_no_hierarchy_is_refused_by_name(levels, named):
         ([20, 10], ["increasing"]),
         ([0, "x"], ["not numbers"]),
         ({"edges": [0, 30], "labels": ["a", "b"]}, ["1 groups"]),
-        ({"edges": [0, 30], "labels": 7}, ["labels=7 is no list"]),
-        ({"edges": [0, 30], "colour": 1}, ["colour"]),
+        ({"edges": [0, 30], "labels": 7}, ["its labels are no list"]),
+        ({"edges": [0, 30], "colour": 1}, ["other keys than edges and labels"]),
     ],
 )
 def test_edges_that_do_not_fit_the_bins_are_refused(edges, named):

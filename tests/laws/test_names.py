@@ -72,7 +72,7 @@ def test_what_is_no_condition_is_refused_with_the_remedy() -> None:
         for where in (["origin"], 3):
             with pytest.raises(ResiduaError, match=r"is not a dictionary; give .*rs\.between"):
                 answers.count(where)  # type: ignore[arg-type]
-        with pytest.raises(ResiduaError, match="unknown attribute 'origin'"):
+        with pytest.raises(ResiduaError, match="unknown attribute; there are 'age'"):
             answers.count("origin = 'JFK'")
         with pytest.raises(ResiduaError, match="query"):
             answers.count("")

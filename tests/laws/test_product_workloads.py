@@ -51,7 +51,7 @@ def test_other_values_have_no_place_in_an_order():
 
 
 BAD = [
-    (lambda d: rs.product(d, {"a": "quantiles"}), WorkloadError, "quantiles"),
+    (lambda d: rs.product(d, {"a": "quantiles"}), WorkloadError, "an unknown kind; use .identity"),
     (lambda d: rs.product(d, {"z": "ranges"}), WorkloadError, "unknown attribute"),
     (lambda d: rs.product(d, {}), WorkloadError, "empty"),
     (lambda d: rs.product(d, {"a": np.ones((2, 3))}), WorkloadError, "3 columns"),

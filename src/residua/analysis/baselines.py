@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from residua.errors import PlanError
+from residua.errors import PlanError, named
 from residua.linalg.arrays import Floats
 from residua.linalg.lattice import closure
 from residua.plans.contract import Plan
@@ -96,7 +96,9 @@ def hierarchical(
     listed = _listed(workload)
     n = listed.matrix.shape[1]
     if branching is not None and (isinstance(branching, bool) or not isinstance(branching, int) or branching < 2):
-        raise PlanError(f"branching={branching!r} is not a whole number of children; use one from 2, or leave it out.")
+        raise PlanError(
+            f"branching={named(branching)} is not a whole number of children; use one from 2, or leave it out."
+        )
     if branching is None:
         judged = Judged(MatrixQueries(to_matrix(listed.matrix)), False)
         power = 2 if isinstance(guarantee, PureDP) else 1  # of the levels: every cell is in one node of each
@@ -133,7 +135,7 @@ def regularised(workload: Workload, guarantee: Guarantee, regulariser: float = 1
     Reference: fitness-for-use, §7 (CA).
     """
     if isinstance(regulariser, bool) or not isinstance(regulariser, int | float) or not 0 < regulariser < math.inf:
-        raise PlanError(f"regulariser={regulariser!r} is not a positive number; rs.plan has none.")
+        raise PlanError(f"regulariser={named(regulariser)} is not a positive number; rs.plan has none.")
     listed = _listed(workload)
     gram = np.asarray((listed.matrix.T @ listed.matrix).todense(), dtype=np.float64)
     gram += regulariser * np.trace(gram) / len(gram) * np.eye(len(gram))

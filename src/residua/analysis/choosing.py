@@ -10,7 +10,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from residua.errors import PlanError
+from residua.errors import PlanError, named
 from residua.linalg.arrays import Floats, Integers
 
 
@@ -65,7 +65,7 @@ def choice_probabilities(qualities: ArrayLike, epsilon: float, sensitivity: floa
         array([0.269, 0.731])
     """
     if not 0 < epsilon < math.inf or not 0 < sensitivity < math.inf:
-        raise PlanError(f"epsilon={epsilon!r} and sensitivity={sensitivity!r} must be positive numbers.")
+        raise PlanError(f"epsilon={named(epsilon)} and sensitivity={named(sensitivity)} must be positive numbers.")
     scores = np.asarray(qualities, dtype=np.float64) * (epsilon / (2 * sensitivity))
     likely = np.exp(scores - scores.max(axis=-1, keepdims=True))
     return np.asarray(likely / likely.sum(axis=-1, keepdims=True))

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from residua.errors import PlanError, WorkloadError
+from residua.errors import PlanError, WorkloadError, named
 from residua.linalg.arrays import Floats
 from residua.plans.estimator import require_workload
 from residua.plans.search.strategies import Judged, rotated, sensitivity, singular_value_bound as bound_of
@@ -42,7 +42,7 @@ def factorisation_norm(workload: Workload, *, alpha: float = 0.0, tolerance: flo
         (1.0, 0.5)
     """
     if isinstance(alpha, bool) or not isinstance(alpha, int | float) or not 0 <= alpha < math.inf:
-        raise PlanError(f"alpha={alpha!r} is not a number from 0 up; leave it out for answers without bias.")
+        raise PlanError(f"alpha={named(alpha)} is not a number from 0 up; leave it out for answers without bias.")
     if require_workload(workload).plain:
         if not alpha:
             game = MarginalGame(workload.lattice, workload.domain.sizes, workload.numbers)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from residua.domain.attributes import Attribute, Label
 from residua.domain.words import plain
-from residua.errors import DomainError
+from residua.errors import DomainError, named
 from residua.language import mark, say
 
 MOST_STEPS = 2**20  # of one amount
@@ -79,7 +79,7 @@ class Amount(Attribute):
         for argument in bounds:
             value = plain(getattr(self, argument))
             if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-                raise DomainError(f"{argument}={value!r} is not a number; say rs.Amount(0, 1_000_000, unit=100).")
+                raise DomainError(f"{argument}={named(value)} is not a number; say rs.Amount(0, 1_000_000, unit=100).")
             object.__setattr__(self, argument, int(value) if value == int(value) else value)
         if not (self.low < self.high and self.unit > 0):
             raise DomainError(f"low={self.low}, high={self.high}, unit={self.unit} make no range; give low < high.")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import sys
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,7 +20,7 @@ from typing import Any, ClassVar, Literal, TypedDict, Unpack, get_args
 from residua.domain.label_files import values_of_file
 from residua.domain.levels import OTHER, DeclaredCells, Level, levels_of, settings_of_levels
 from residua.domain.words import Described, Words, interval_labels, listed, plain
-from residua.errors import DomainError, named
+from residua.errors import DomainError, kind_of, named, nearest
 
 Policy = Literal["error", "other", "drop"]
 Label = str | int
@@ -58,7 +57,7 @@ class Attribute(Described, ABC):
     def __post_init__(self) -> None:
         for argument, value in (("unknown", self.unknown), ("missing", self.missing)):
             if value not in get_args(Policy):
-                raise DomainError(f"{argument}={value!r} is no policy; use 'error', 'other' or 'drop'.")
+                raise DomainError(f"{argument}={named(value)} is no policy; use 'error', 'other' or 'drop'.")
         self._validate()
         if self.declared < 1:
             raise DomainError(f"an attribute ({self.kind}) without values holds nothing; declare at least one value.")
@@ -109,8 +108,9 @@ class Attribute(Described, ABC):
         for level in self.hierarchy:
             if level.name == name:
                 return level
+        shown, _ = nearest(name, [level.name for level in self.hierarchy])
         there = ", ".join(repr(level.name) for level in self.hierarchy) or "none"
-        raise DomainError(f"there is no level {name!r} (declared: {there}); declare levels={{…}} on the attribute.")
+        raise DomainError(f"there is no level{shown} (declared: {there}); declare levels={{…}} on the attribute.")
 
     def level_settings(self) -> Any:
         """The levels as plain values, for files."""
@@ -170,9 +170,8 @@ class Categories(Attribute):
         if kinds - {str} and kinds - {int}:
             raise DomainError("categories must be all text or all whole numbers; quote them all or none.")
         if len(set(values)) < len(values):
-            twice = sorted(repr(value) for value, times in Counter(values).items() if times > 1)
-            shown = f"category {', '.join(twice)}" if given is self.values else f"a category of {named(self.values)}"
-            raise DomainError(f"{shown} is listed twice; list every category once.")
+            first, again = next((values.index(value), n) for n, value in enumerate(values) if value in values[:n])
+            raise DomainError(f"category {again + 1} is category {first + 1} again; list every category once.")
         if OTHER in values and self.has_other:
             raise DomainError(f"category {OTHER!r} is the name of the cell for other values; rename it.")
         object.__setattr__(self, "values", values)
@@ -238,7 +237,7 @@ class Integers(Attribute):
             object.__setattr__(self, argument, value)
             if not isinstance(value, int) or isinstance(value, bool) or abs(value) >= 2**62:
                 raise DomainError(
-                    f"{argument}={value!r} is not a whole number below 2^62; give whole numbers as bounds."
+                    f"{argument}={named(value)} is not a whole number below 2^62; give whole numbers as bounds."
                 )
         if self.low > self.high:
             raise DomainError(f"low={self.low} is above high={self.high}; exchange them.")
@@ -282,11 +281,11 @@ class Bins(Attribute):
     def _validate(self) -> None:
         edges = _numbers("edges", self.edges)
         if len(edges) < 2:
-            raise DomainError(f"edges={list(edges)} make no bin; give at least two edges.")
-        for left, right in pairwise(edges):
+            raise DomainError(f"edges: {len(edges)} make no bin; give at least two edges.")
+        for place, (left, right) in enumerate(pairwise(edges), 1):
             if not left < right:
                 raise DomainError(
-                    f"edges {left:g}, {right:g} are not in increasing order; sort them and list each once."
+                    f"edges {place} and {place + 1} are not in increasing order; sort them and list each once."
                 )
         given = listed(self.bin_labels)
         if isinstance(given, str) or not isinstance(given, Sequence):
@@ -312,7 +311,7 @@ class Bins(Attribute):
         pairs = [_numbers("intervals", pair) for pair in given]
         for pair in pairs:
             if len(pair) != 2:
-                raise DomainError(f"interval {list(pair)} is not a pair; give (lower, upper).")
+                raise DomainError(f"an interval of {len(pair)} numbers is not a pair; give (lower, upper).")
         for (_, upper), (lower, _) in pairwise(pairs):
             if lower < upper:
                 raise DomainError(
@@ -322,7 +321,7 @@ class Bins(Attribute):
                 raise DomainError(f"no bin covers {upper:g} to {lower:g}; declare one, or let the bins touch.")
         edges = (*(pair[0] for pair in pairs), *(pair[1] for pair in pairs[-1:]))
         if isinstance(labels, str) or not isinstance(labels, Sequence):
-            raise DomainError(f"labels={labels!r} is not a list; give one label for each bin.")
+            raise DomainError(f"labels={named(labels)} is not a list; give one label for each bin.")
         return cls(edges, tuple(labels), **policies)
 
     @property
@@ -355,7 +354,7 @@ class Anonymous(Attribute):
 
     def _validate(self) -> None:
         if not isinstance(self.values, int) or isinstance(self.values, bool):
-            raise DomainError(f"size={self.values!r} is not a whole number; give the number of values.")
+            raise DomainError(f"size={kind_of(self.values)} is not a whole number; give the number of values.")
 
     @property
     def declared(self) -> int:
@@ -383,11 +382,13 @@ def _spelled(value: Any) -> Any:
 def _numbers(argument: str, values: Sequence[float | str]) -> tuple[float, ...]:
     given = listed(values)
     if isinstance(given, str) or not isinstance(given, Sequence):
-        raise DomainError(f"{argument}={named(given)} is not a list of numbers; give numbers in increasing order.")
+        raise DomainError(f"{argument}={kind_of(given)} is not a list of numbers; give numbers in increasing order.")
     numbers = [float(value) if value in ("inf", "-inf") else plain(value) for value in given]
     for value in numbers:
         if isinstance(value, bool) or not isinstance(value, int | float) or value != value or _beyond(value):
-            raise DomainError(f"{argument} holds {value!r}, which is not a number; give numbers in increasing order.")
+            raise DomainError(
+                f"{argument} holds {kind_of(value)}, which is not a number; give numbers in increasing order."
+            )
     return tuple(float(value) for value in numbers)
 
 

@@ -25,7 +25,7 @@ from residua.domain.labels import (
     unpacked_labels,
 )
 from residua.domain.levels import OTHER, Level, check_level_name, check_nested
-from residua.errors import DomainError
+from residua.errors import DomainError, named
 
 if TYPE_CHECKING:
     from residua.domain.values import Lookup
@@ -67,21 +67,19 @@ class CodeList(Attribute):
 
     def _validate(self) -> None:
         if isinstance(self.values, str):
-            raise DomainError(f"values={self.values!r} is not a list of codes; pass an array or a list of text.")
+            raise DomainError(f"values={named(self.values)} is not a list of codes; pass an array or a list of text.")
         values = self.values.array if isinstance(self.values, LabelArray) else labels_of(self.values, "values")
         object.__setattr__(self, "values", LabelArray(values) if len(values) else ())
 
     def _nested(self, given: Any) -> tuple[Level, ...]:
         if not isinstance(given, Mapping):
-            raise DomainError(f"levels={given!r} is not a mapping; pass {{level: the group of every value}}.")
+            raise DomainError(f"levels={named(given)} is not a mapping; pass {{level: the group of every value}}.")
         levels: list[Level] = []
         for name, groups in given.items():
             check_level_name(name)
-            each = labels_of(groups, f"level {name!r}: its groups")
+            each = labels_of(groups, f"level number {len(levels) + 1}: its groups")
             if len(each) != self.declared:
-                raise DomainError(
-                    f"level {name!r} has {len(each):,} groups for {self.declared:,} values; give one per value."
-                )
+                raise DomainError(f"a level has {len(each):,} groups for {self.declared:,} values; give one per value.")
             labels, codes = _numbered(each)
             levels.append(self._level(name, labels, codes))
             if len(levels) > 1:
@@ -205,7 +203,9 @@ class CodeList(Attribute):
     def of_settings(cls, codes: Any, folder: Path = Path(), **policies: Unpack[Policies]) -> CodeList:
         """What `codes = …` declares: a file, `{ file = "blocks.csv", levels = ["tract"] }`, or packed codes."""
         if not isinstance(codes, Mapping):
-            raise DomainError(f'codes={codes!r} names no file; write {{ file = "blocks.csv", levels = ["tract"] }}.')
+            raise DomainError(
+                f'codes={named(codes)} names no file; write {{ file = "blocks.csv", levels = ["tract"] }}.'
+            )
         if "file" in codes:
             rest = {key: value for key, value in codes.items() if key != "file"}
             if not isinstance(codes["file"], str) or set(rest) - _KEYS:
@@ -223,10 +223,12 @@ class CodeList(Attribute):
                 check_level_name(each["name"])
                 labels, first = unpacked_labels(each["labels"]), unpacked_codes(each["of"])
                 if not len(first) or first.min() < 0 or first.max() >= len(labels) or len(first) <= below.max():
-                    raise DomainError(f"level {each['name']!r} does not fit the one below it; copy the file again.")
+                    raise DomainError(
+                        f"level {named(each['name'])} does not fit the one below it; copy the file again."
+                    )
                 below = first[below]
                 if np.bincount(below, minlength=len(labels)).min() == 0:
-                    raise DomainError(f"level {each['name']!r} has an empty group; copy the file again.")
+                    raise DomainError(f"level {named(each['name'])} has an empty group; copy the file again.")
                 levels.append(plain._level(each["name"], labels, below))
         except (KeyError, TypeError, ValueError, OverflowError) as problem:
             raise DomainError(f"packed codes cannot be read ({problem}); copy the file again.") from None
@@ -251,7 +253,7 @@ class CodeList(Attribute):
 
 def _names(levels: Any) -> list[str]:
     if isinstance(levels, str) or not isinstance(levels, Sequence) or not all(isinstance(x, str) for x in levels):
-        raise DomainError(f"levels={levels!r} is not a list of names; name the levels, finest first.")
+        raise DomainError(f"levels={named(levels)} is not a list of names; name the levels, finest first.")
     return list(levels)
 
 

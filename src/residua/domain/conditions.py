@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time
-from difflib import get_close_matches
 from operator import index
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.domain.attributes import Attribute, Label
-from residua.errors import DomainError
+from residua.errors import DomainError, kind_of, listing, named, nearest
 
 if TYPE_CHECKING:
     from residua.domain.domain import Domain
@@ -43,7 +42,7 @@ class Between:
         if max(first, last) >= attribute.declared:
             raise DomainError(f"the other values of {name!r} have no place in its order; leave them out.")
         if first > last:
-            raise DomainError(f"{name} begins at {self.first!r}, after {self.last!r}; exchange them.")
+            raise DomainError(f"a range of {name!r} begins after its end; exchange them.")
         return slice(first, last + 1)
 
 
@@ -97,7 +96,7 @@ def codes_of(name: str, attribute: Attribute, chosen: Any) -> list[int]:
         raise DomainError(f"{name!r} is an amount, of which sums are known and no values; ask for its sum or mean.")
     if isinstance(chosen, tuple | slice):
         raise DomainError(
-            f"{name}={chosen!r} could mean these values or all between them; write a list of values, [first, last], "
+            f"{name}={named(chosen)} could mean these values or all between them; write a list, [first, last], "
             "or rs.between(first, last)."
         )
     if isinstance(chosen, Between):
@@ -116,10 +115,8 @@ def _found(name: str, attribute: Attribute, labels: Any, label: Any) -> int:
     """The code of a label, by labels in order or by a dictionary of codes."""
     wanted = plain_label(label)
     if not isinstance(wanted, str | int) or isinstance(wanted, bool) or wanted not in labels:
-        near = get_close_matches(label, map(str, attribute.labels[:10_000]), n=1) if isinstance(label, str) else ()
-        shown = ", ".join(repr(each) for each in attribute.labels[:6]) + (", …" if attribute.size > 6 else "")
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {shown}."
-        raise DomainError(f"{label!r} is not a value of {name!r}; {hint}")
+        shown, remedy = nearest(label, attribute.labels)
+        raise DomainError(f"{shown[1:] or 'what was given'} is not a value of {name!r}; {remedy}")
     code: int = labels[wanted] if isinstance(labels, dict) else labels.index(wanted)
     return code
 
@@ -159,7 +156,7 @@ def rules_of(domain: Domain, declared: Any) -> tuple[Rule, ...]:
         DomainError: not a list of rules, an unknown attribute or value, or a rule that makes everything impossible.
     """
     if isinstance(declared, Mapping | str) or not isinstance(declared, Iterable):
-        raise DomainError(f"impossible={declared!r} is not a list of rules; write [{{attribute: values, …}}, …].")
+        raise DomainError(f"impossible={named(declared)} is not a list of rules; write [{{attribute: values, …}}, …].")
 
     def place(rule: Rule) -> list[tuple[int, list[int]]]:
         return [(domain.position(name), codes_of(name, domain[name], [*labels])) for name, labels in rule.conditions]
@@ -193,14 +190,16 @@ def _rule(domain: Domain, declared: Any) -> Rule:
     if isinstance(declared, Rule):
         declared = declared.settings()
     if not isinstance(declared, Mapping):
-        raise DomainError(f"impossible holds {declared!r}, which is not a rule; write {{attribute: values, …}}.")
+        raise DomainError(f"impossible holds {kind_of(declared)}, which is not a rule; write {{attribute: values, …}}.")
     conditions: dict[str, tuple[Label, ...]] = {}
     for name, values in declared.items():
         labels = _labels(domain, name, values)
         if len(labels) < domain[name].size:  # all values of an attribute are no condition
             conditions[name] = labels
     if not conditions:
-        raise DomainError(f"impossible: the rule {dict(declared)!r} makes every record impossible; name fewer values.")
+        raise DomainError(
+            f"impossible: a rule about {listing(declared)} makes every record impossible; name fewer values."
+        )
     return Rule(tuple((name, conditions[name]) for name in domain.names if name in conditions))
 
 
@@ -208,9 +207,7 @@ def _labels(domain: Domain, name: str, values: Any) -> tuple[Label, ...]:
     """The labels a condition means, in the order of their codes."""
     if isinstance(values, Mapping):
         if set(values) != {"low", "high"} or not all(type(value) is int for value in values.values()):
-            raise DomainError(
-                f"impossible: {name!r} has {dict(values)!r}; write {{low = 0, high = 14}}, or list values."
-            )
+            raise DomainError(f"impossible: {name!r} has a mapping; write {{low = 0, high = 14}}, or list values.")
         values = range(values["low"], values["high"] + 1)
     try:
         attribute = domain[name]

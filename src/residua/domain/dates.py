@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from residua.domain.attributes import Attribute, Label
 from residua.domain.conditions import plain_label
-from residua.errors import DomainError
+from residua.errors import DomainError, kind_of, named
 
 Unit = Literal["day", "week", "month", "quarter", "year"]
 _UNITS = get_args(Unit)
@@ -53,7 +53,7 @@ class Dates(Attribute):
         for argument, value in (("first", self.first), ("last", self.last)):
             object.__setattr__(self, argument, _date(argument, value))
         if self.unit not in _UNITS:
-            raise DomainError(f"unit={self.unit!r} is no unit of the calendar; use one of {', '.join(_UNITS)}.")
+            raise DomainError(f"unit={named(self.unit)} is no unit of the calendar; use one of {', '.join(_UNITS)}.")
         if self.first > self.last:
             raise DomainError(f"first={self.first} is after last={self.last}; exchange them.")
         if isinstance(self.levels, Sequence) and any(isinstance(level, str) for level in self.levels):
@@ -68,8 +68,7 @@ class Dates(Attribute):
             if name not in _UNITS or _UNITS.index(name) <= _UNITS.index(self.unit):
                 coarser = ", ".join(_UNITS[_UNITS.index(self.unit) + 1 :]) or "none"
                 raise DomainError(
-                    f"levels: {name!r} is no unit coarser than {self.unit!r}; name units, finest first: there are "
-                    f"{coarser}."
+                    f"levels hold {kind_of(name)}, no unit coarser than {self.unit!r}; name units: there are {coarser}."
                 )
             groups = levels.setdefault(name, {})
             for label, start in zip(self.declared_labels, self.starts, strict=True):
@@ -137,7 +136,7 @@ def _date(argument: str, value: object) -> date:
     try:
         return date.fromisoformat(cast(str, plain_label(value)))
     except (TypeError, ValueError):
-        raise DomainError(f'{argument}={value!r} is not a date; write it as "2024-01-31".') from None
+        raise DomainError(f'{argument}={named(value)} is not a date; write it as "2024-01-31".') from None
 
 
 def _number(day: date) -> int:

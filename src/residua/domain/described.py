@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from residua.errors import DomainError, FileError
+from residua.errors import DomainError, FileError, named
 from residua.files import read_regular
 
 SUFFIXES = (".json", ".xml")
@@ -66,7 +66,7 @@ def described_column(path: str | Path, name: str | None) -> _Settings:
         return next(iter(there.values()))
     if name not in there:
         names = ", ".join(map(repr, list(there)[:8])) or "none"
-        raise DomainError(f"column = {name!r} is not a list of values in {str(path)!r}; it has {names}.")
+        raise DomainError(f"column = {named(name)} is not a list of values in {str(path)!r}; it has {names}.")
     return there[name]
 
 
@@ -77,7 +77,9 @@ def parents_of_list(path: str | Path, name: str | None) -> tuple[list[str], list
         lists = _structures(document)[1]
     name = next(iter(lists)) if name is None and len(lists) == 1 else name
     if name not in lists:
-        raise DomainError(f"child = {name!r} is no code list of {str(path)!r}; it has {', '.join(lists) or 'none'}.")
+        raise DomainError(
+            f"child = {named(name)} is no code list of {str(path)!r}; it has {', '.join(lists) or 'none'}."
+        )
     codes, names, parents = zip(*lists[name], strict=True)
     return list(codes), list(names), list(parents)
 

@@ -25,7 +25,7 @@ from residua.domain.described import described_columns, is_description
 from residua.domain.draft import DomainDraft, draft_of, draft_of_types
 from residua.domain.label_files import values_of_settings
 from residua.domain.words import KEYS, listed
-from residua.errors import DomainError, FileError, named
+from residua.errors import DomainError, FileError, kind_of, listing, named, nearest
 from residua.files import MOST_PLAN, read_regular, write_atomically
 from residua.language import speaking
 from residua.showing import Shown
@@ -81,12 +81,12 @@ class Domain(Shown):
         declared: dict[str, Attribute] = {}
         for name, attribute in attributes.items():
             if not isinstance(name, str) or not name.strip():
-                raise DomainError(f"attribute name {name!r} is not a name; use non-empty text.")
+                raise DomainError(f"attribute name {kind_of(name)} is not a name; use non-empty text.")
             if name in _RESERVED:
                 raise DomainError(
-                    f"attribute name {name!r} is a column of every published table; rename the attribute."
+                    f"attribute name {named(name)} is a column of every published table; rename the attribute."
                 )
-            declared[name] = _attribute(name, attribute)
+            declared[name] = _attribute(name, attribute, f"number {len(declared) + 1}")
         object.__setattr__(self, "attributes", MappingProxyType(declared))
         nothing = isinstance(impossible, tuple) and not impossible
         object.__setattr__(self, "impossible", () if nothing else rules_of(self, impossible))
@@ -94,7 +94,7 @@ class Domain(Shown):
         self._check_amounts()
         for name in (_RULES, "language"):
             if getattr(self, name) and name in declared:
-                raise DomainError(f"an attribute named {name!r} cannot stand beside {name}=; rename it.")
+                raise DomainError(f"an attribute named {named(name)} cannot stand beside {name}=; rename it.")
         if language:
             with speaking(language, self):  # which refuses what nobody has translated
                 pass
@@ -103,7 +103,7 @@ class Domain(Shown):
         """Refuses amounts whose units have no common part, or that name no attribute of what was clipped."""
         if self.parts > _MOST_PARTS:
             raise DomainError(
-                f"the amounts {_listing(self.amounts)} have units of which only {self.parts:,} parts of a record are "
+                f"the amounts {listing(self.amounts)} have units of which only {self.parts:,} parts of a record are "
                 f"whole, more than {_MOST_PARTS:,}; choose units with the same number in each range, or coarser ones."
             )
         for name in self.amounts:
@@ -225,25 +225,24 @@ class Domain(Shown):
     def _positions(self) -> dict[str, int]:
         return {name: i for i, name in enumerate(self.names)}
 
-    def position(self, name: str) -> int:
-        """Where an attribute stands in the order of declaration."""
+    def position(self, name: str, where: str = "") -> int:
+        """Where an attribute stands in the order of declaration; `where` its name was given is for the error."""
         try:
             return self._positions[name]
         except (KeyError, TypeError):
-            from difflib import get_close_matches
-
-            near = get_close_matches(str(name), self.names, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are {_listing(self.names)}."
-            raise DomainError(f"unknown attribute {name!r}; {hint}") from None
+            shown, remedy = nearest(name, self.names)
+            raise DomainError(f"unknown attribute{shown or where}; {remedy}") from None
 
     def positions(self, names: Iterable[str]) -> tuple[int, ...]:
         """Where each of these attributes stands, in the order given."""
-        if isinstance(names, str):
-            raise DomainError(f"{names!r} is a name, not a set of attributes; write ({names!r},).")
-        if not isinstance(names, Iterable):
-            raise DomainError(f"{named(names)} is not a set of attributes; list their names.")
+        shown = nearest(names, self.names)[0][1:] if isinstance(names, str) else ""
+        if shown:
+            raise DomainError(f"{shown} is a name, not a set of attributes; write ({shown},).")
+        if isinstance(names, str) or not isinstance(names, Iterable):
+            raise DomainError(f"{kind_of(names)} is not a set of attributes; list their names.")
         names = tuple(names)
-        positions = tuple(self.position(name) for name in names)
+        numbers = [f" (number {n} of {len(names)})" if len(names) > 1 else "" for n in range(1, len(names) + 1)]
+        positions = tuple(map(self.position, names, numbers))
         if len(set(positions)) < len(positions):
             raise DomainError(f"attribute set {names!r} names an attribute twice; name each once.")
         return positions
@@ -291,19 +290,15 @@ def _remade(attributes: Any, impossible: Any, language: str) -> Domain:
     return Domain(attributes, impossible, language=language)
 
 
-def _attribute(name: str, declared: object) -> Attribute:
+def _attribute(name: str, declared: object, shown: str = "") -> Attribute:
     if isinstance(declared, Attribute):
         return declared
     if isinstance(declared, str) or not isinstance(listed(declared), Sequence):
-        raise DomainError(f"attribute {name!r} is declared as {named(declared)}; use {_DECLARATIONS}.")
+        raise DomainError(f"attribute {shown or repr(name)} is declared as {kind_of(declared)}; use {_DECLARATIONS}.")
     try:
         return Categories(declared)  # type: ignore[arg-type]
     except DomainError as problem:
         raise DomainError(f"attribute {name!r}: {problem}") from None
-
-
-def _listing(names: Sequence[str]) -> str:
-    return ", ".join(repr(name) for name in names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
 
 
 _MORE = ("clipped", "measured_in", "largest")  # what an amount may say
@@ -373,7 +368,7 @@ def _of_settings(name: str, declared: object, folder: Path = Path()) -> Attribut
     if isinstance(declared, list):
         return declared
     if not isinstance(declared, Mapping):
-        raise DomainError(f"attribute {name!r} is declared as {declared!r}; use a table with {_KINDS}.")
+        raise DomainError(f"attribute {name!r} is declared as {kind_of(declared)}; use a table with {_KINDS}.")
     settings = dict(declared)
     policy = {key: settings.pop(key) for key in ("unknown", "missing", "levels") if key in settings}
     words = {key: settings.pop(key) for key in KEYS if key in settings}

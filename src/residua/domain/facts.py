@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from residua.domain.attributes import Label
 from residua.domain.conditions import impossible_cells
 from residua.domain.domain import Domain
-from residua.errors import PlanError
+from residua.errors import PlanError, kind_of, named
 
 Floats = NDArray[np.float64]
 Facts = Mapping[Any, Any] | Iterable[tuple[Any, Any]]  # what is known → how many
@@ -64,7 +64,7 @@ def fact_cells(axes: Sequence[tuple[str, Sequence[Label]]], given: Any, what: st
         try:
             values = np.array(given, dtype=np.float64)
         except (TypeError, ValueError):
-            raise PlanError(f"{what} is {given!r}; give an array, a mapping, or a frame with 'count'.") from None
+            raise PlanError(f"{what} is {kind_of(given)}; give an array, a mapping, or a frame with 'count'.") from None
         if values.shape != shape:
             raise PlanError(f"{what} has shape {values.shape}; give an array of shape {shape}.")
         if not np.isfinite(values).all():
@@ -93,10 +93,12 @@ def _of_rows(axes: Sequence[tuple[str, Sequence[Label]]], rows: list[Any], what:
     values = np.full([len(labels) for _, labels in axes], np.nan)
     for key, count in rows:
         if len(key) != len(axes):
-            raise PlanError(f"{what}: {key!r} does not name a value of each attribute; give {len(axes)}.")
+            raise PlanError(
+                f"{what}: a cell of {len(key)} labels does not name a value of each attribute; give {len(axes)}."
+            )
         for (name, _), label, known in zip(axes, key, codes, strict=True):
             if str(label) not in known:
-                raise PlanError(f"{what}: {label!r} is not a value of {name!r}; see domain[{name!r}].labels.")
+                raise PlanError(f"{what}: {kind_of(label)} is not a value of {name!r}; see domain[{name!r}].labels.")
         at = tuple(known[str(label)] for label, known in zip(key, codes, strict=True))
         if not np.isnan(values[at]):
             raise PlanError(f"{what} gives {_cell(axes, at)} twice; give it once.")
@@ -105,7 +107,7 @@ def _of_rows(axes: Sequence[tuple[str, Sequence[Label]]], rows: list[Any], what:
         except (TypeError, ValueError):
             values[at] = math.nan
         if not math.isfinite(values[at]):
-            raise PlanError(f"{what} holds {count!r}, which is not a count.")
+            raise PlanError(f"{what} holds {kind_of(count)}, which is not a count.")
     return values
 
 
@@ -142,7 +144,7 @@ def facts_of(domain: Domain, total: float | None, known: Mapping[Sequence[str], 
     """
     facts = [Fact((), np.asarray(_total(total)))] if total is not None else []
     if known is not None and not isinstance(known, Mapping):
-        raise PlanError(f"known={known!r} is not a mapping; write {{('county',): counts, …}}.")
+        raise PlanError(f"known={named(known)} is not a mapping; write {{('county',): counts, …}}.")
     for names, given in (known or {}).items():
         facts.append(_fact(domain, names, given))
     if len({fact.members for fact in facts}) < len(facts):
@@ -167,7 +169,9 @@ def require_agreement(domain: Domain, facts: Sequence[Fact]) -> None:
 
 def _total(total: Any) -> float:
     if isinstance(total, bool) or not isinstance(total, int | float | np.number) or not 0 <= float(total) < math.inf:
-        raise PlanError(f"total={total!r} is not a count; give a number that is not negative, or 'released' or 'free'.")
+        raise PlanError(
+            f"total={named(total)} is not a count; give a number that is not negative, or 'released' or 'free'."
+        )
     return float(total)
 
 

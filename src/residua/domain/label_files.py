@@ -15,7 +15,7 @@ import numpy as np
 
 from residua.domain.described import described_column, is_description
 from residua.domain.labels import Bytes, LabelArray, labels_of, text_of
-from residua.errors import DomainError
+from residua.errors import DomainError, named
 from residua.libraries import parquet as pq, pyarrow as pa
 
 _TABLES = (".csv", ".tsv", ".parquet")
@@ -101,10 +101,10 @@ def columns_of(table: Any, path: str | Path, wanted: Sequence[str | None], *, bl
             name = table.column_names[place]
         if name not in table.column_names:
             there = ", ".join(repr(each) for each in table.column_names[:8]) or "none"
-            raise DomainError(f"{str(path)!r} has no column {name!r}; it has {there}.")
+            raise DomainError(f"{str(path)!r} has no column {named(name)}; it has {there}.")
         column = table.column(name)
         if column.null_count and not blank:
-            raise DomainError(f"column {name!r} of {str(path)!r} has blanks; give every code a group.")
+            raise DomainError(f"column {named(name)} of {str(path)!r} has blanks; give every code a group.")
         columns.append(labels_of(column.fill_null("") if column.null_count else column, f"column {name!r}"))
     return columns
 
@@ -117,7 +117,7 @@ def _opened(path: str | Path, encoding: str | None = None) -> Iterator[TextIO]:
         DomainError: it cannot be opened or, while it is read, turns out not to be sound.
     """
     if not isinstance(path, str | Path) or not str(path) or "\0" in str(path):
-        raise DomainError(f"file = {path!r} is not a path; name the file.")
+        raise DomainError(f"file = {named(path)} is not a path; name the file.")
     if not Path(path).is_file():
         raise DomainError(f"{str(path)!r} is not a file; check the path.")
     try:
@@ -178,19 +178,19 @@ def levels_of_parents(children: Bytes, parents: Bytes, depth: int) -> tuple[Byte
         ends = parents[at] == b""
         if ends.any():
             raise DomainError(
-                f"codes: {children[leaves[np.flatnonzero(ends)[0]]].decode()!r} has {step} levels above it, not "
+                f"codes: {named(children[leaves[np.flatnonzero(ends)[0]]].decode())} has {step} levels above it, not "
                 f"{depth}; name as many levels as there are, and let all codes lie equally deep."
             )
         groups.append(parents[at])
         unlisted = above[at] < 0
         if unlisted.any() and (step < depth - 1 or not unlisted.all()):
             missing = parents[at[np.flatnonzero(unlisted)[0]]].decode()
-            raise DomainError(f"codes: the parent {missing!r} is not listed as a code itself; add a row for it.")
+            raise DomainError(f"codes: the parent {named(missing)} is not listed as a code itself; add a row for it.")
         if not unlisted.any():
             at = above[at]
         elif step == depth - 1:
             return children[leaves], groups
     if (parents[at] != b"").any():
         deeper = children[leaves[np.flatnonzero(parents[at] != b"")[0]]].decode()
-        raise DomainError(f"codes: {deeper!r} has more than {depth} levels above it; name them all.")
+        raise DomainError(f"codes: {named(deeper)} has more than {depth} levels above it; name them all.")
     return children[leaves], groups

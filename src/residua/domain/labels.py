@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.errors import DomainError
+from residua.errors import DomainError, named
 from residua.libraries import compute as pc, pyarrow as pa
 
 if TYPE_CHECKING:
@@ -48,9 +48,9 @@ class LabelArray(Sequence[str]):
         ordered = self.array[self._order]
         twice = np.flatnonzero(ordered[1:] == ordered[:-1])
         if len(twice):
-            raise DomainError(f"{text_of(ordered[twice[0]])!r} is listed twice; list every code once.")
+            raise DomainError("a code is listed twice; list every code once.")
         if last is not None and self.codes(np.array([last.encode()]))[0] >= 0:
-            raise DomainError(f"{last!r} is the name of the cell for other values; rename it.")
+            raise DomainError(f"{named(last)} is the name of the cell for other values; rename it.")
 
     @cached_property
     def _order(self) -> NDArray[np.int32]:
@@ -114,7 +114,7 @@ class LabelArray(Sequence[str]):
             ValueError: there is none such.
         """
         if label not in self:
-            raise ValueError(f"{label!r} is no label")
+            raise ValueError(f"{named(label)} is no label")
         return len(self.array) if label == self.last else int(self.codes(np.array([label.encode()]))[0])
 
     def __eq__(self, other: object) -> bool:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.domain.words import OTHER as OTHER, interval_labels, listed
-from residua.errors import DomainError
+from residua.errors import DomainError, kind_of, named, nearest
 
 _MOST_VALUES = 2**20
 _KINDS = ("identity", "prefixes", "ranges", "hierarchy")  # what else may be asked of an attribute, by name
@@ -91,7 +91,9 @@ def levels_of(declared: object, cells: DeclaredCells, has_other: bool) -> tuple[
     if isinstance(declared, tuple) and all(isinstance(level, Level) for level in declared):
         declared = settings_of_levels(declared, cells)
     if not isinstance(declared, Mapping):
-        raise DomainError(f"levels={declared!r} is not a mapping; pass {{level: {{group: [members]}}}}, finest first.")
+        raise DomainError(
+            f"levels={named(declared)} is not a mapping; pass {{level: {{group: [members]}}}}, finest first."
+        )
     many = len(cells.labels) > _MOST_VALUES
     if many and not all(cells.starts is not None and _by_numbers(groups) for groups in declared.values()):
         where = "declare them with rs.CodeList" if cells.starts is None else "give the edges of their groups"
@@ -102,7 +104,9 @@ def levels_of(declared: object, cells: DeclaredCells, has_other: bool) -> tuple[
         labels, codes = _grouped(name, groups, cells, levels[-1] if levels else None)
         if has_other:
             if OTHER in labels:
-                raise DomainError(f"level {name!r}: {OTHER!r} is the name of the cell for other values; rename it.")
+                raise DomainError(
+                    f"level {named(name)}: {OTHER!r} is the name of the cell for other values; rename it."
+                )
             codes = np.append(codes, len(labels))
             labels = (*labels, OTHER)
         level = Level(name, labels, codes.astype(np.int32))
@@ -124,9 +128,9 @@ def check_level_name(name: object) -> None:
         DomainError: no text, or the name of a kind of query.
     """
     if not isinstance(name, str) or not name.strip():
-        raise DomainError(f"level name {name!r} is not a name; use non-empty text.")
+        raise DomainError(f"level name {kind_of(name)} is not a name; use non-empty text.")
     if name in _KINDS:
-        raise DomainError(f"level name {name!r} is a kind of query; rename the level.")
+        raise DomainError(f"level name {named(name)} is a kind of query; rename the level.")
 
 
 def settings_of_levels(levels: Sequence[Level], cells: DeclaredCells) -> dict[str, object]:
@@ -142,7 +146,7 @@ def _grouped(
         return _by_edges(name, groups, cells, cells.starts)
     if not isinstance(groups, Mapping) or not groups:
         edges = ", or a list of edges" if cells.starts is not None else ""
-        raise DomainError(f"level {name!r} is {groups!r}; give a mapping from groups to lists of members{edges}.")
+        raise DomainError(f"a level is {kind_of(groups)}; give a mapping from groups to lists of members{edges}.")
     groups = {group: listed(members) for group, members in groups.items()}
     if all(_is_list(members) for members in groups.values()):
         pairs = [(member, group) for group, members in groups.items() for member in members]
@@ -150,17 +154,21 @@ def _grouped(
         pairs = list(groups.items())
     for member, group in pairs:
         if not isinstance(group, str) or not group.strip():
-            raise DomainError(f"level {name!r}: the group {group!r} is not a label; use text.")
+            raise DomainError(f"the group {kind_of(group)} is not a label; use text.")
         if not isinstance(member, str | int):
-            raise DomainError(f"level {name!r}: {member!r} is not a value of the attribute; correct it.")
+            raise DomainError(f"level {name!r}: {kind_of(member)} is not a value of the attribute; correct it.")
     group_of = dict(pairs)
     if len(group_of) < len(pairs):
         twice = next(member for member, times in Counter(member for member, _ in pairs).items() if times > 1)
-        raise DomainError(f"level {name!r}: {twice!r} is in two groups; put it into one.")
+        raise DomainError(
+            f"level {name!r}: a member is in two groups{nearest(twice, cells.labels)[0]}; put it into one."
+        )
     labels = tuple(dict.fromkeys(group for _, group in pairs))
     empty = [group for group in groups if _is_list(groups[group]) and group not in labels]
     if empty:
-        raise DomainError(f"level {name!r}: the group {empty[0]!r} is empty; give it members or leave it out.")
+        raise DomainError(
+            f"level {name!r}: group number {[*groups].index(empty[0]) + 1} is empty; give it members or leave it out."
+        )
     return labels, _codes_of_members(name, group_of, labels, cells, below)
 
 
@@ -176,7 +184,8 @@ def _codes_of_members(
     outside = [m for m in group_of if m not in known] or [m for m in group_of if m not in meant]
     if outside:
         also = f", nor a group of level {below.name!r}" if below is not None else ""
-        raise DomainError(f"level {name!r}: {outside[0]!r} is not a value of the attribute{also}; correct it.")
+        shown, remedy = nearest(outside[0], members)
+        raise DomainError(f"level {name!r}: a member{shown} is not a value of the attribute{also}; {remedy}")
     absent = [member for member in members if member not in group_of]
     if absent:
         raise DomainError(f"level {name!r}: {absent[0]!r} is in no group; put every value into one.")
@@ -190,7 +199,7 @@ def _by_edges(
     name: str, declared: Any, cells: DeclaredCells, starts: Sequence[float]
 ) -> tuple[tuple[str, ...], NDArray[np.int64]]:
     if not _is_list(declared) and set(declared) - {"edges", "labels"}:
-        raise DomainError(f"level {name!r} has the keys {sorted(declared)}; use edges, and labels if you like.")
+        raise DomainError(f"level {name!r} has other keys than edges and labels; leave them out.")
     given, named = (declared, ()) if _is_list(declared) else (declared["edges"], declared.get("labels", ()))
     edges = _numbers(name, given)
     # Whole numbers are distinguished from the first one on: beyond 2^53 floats could not.
@@ -211,7 +220,7 @@ def _by_edges(
         raise DomainError(f"level {name!r}: no value lies between {left:g} and {right:g}; leave that group out.")
     groups = len(edges) - 1
     if not _is_list(named):
-        raise DomainError(f"level {name!r}: labels={named!r} is no list; give one text per group.")
+        raise DomainError(f"level {name!r}: its labels are no list; give one text per group.")
     labels = tuple(named) or _edge_labels(edges, codes, cells)
     if not all(isinstance(label, str) for label in labels) or len(labels) != groups or len(set(labels)) != groups:
         raise DomainError(f"level {name!r}: {groups} groups need as many different labels, as text.")
@@ -227,9 +236,9 @@ def _numbers(name: str, given: Any) -> list[float]:
             for edge in given
         ]
     except (TypeError, ValueError, OverflowError):
-        raise DomainError(f"level {name!r}: edges={given!r} are not numbers; list them in increasing order.") from None
+        raise DomainError("the edges of a level are not numbers; list them in increasing order.") from None
     if len(edges) < 2 or not all(a < b for a, b in pairwise(edges)):
-        raise DomainError(f"level {name!r}: edges={list(given)} are not two or more numbers in increasing order.")
+        raise DomainError("the edges of a level are not two or more numbers in increasing order; sort them.")
     return edges
 
 

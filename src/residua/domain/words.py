@@ -16,7 +16,7 @@ from typing import Any, Self, cast
 
 import numpy as np
 
-from residua.errors import DomainError
+from residua.errors import DomainError, kind_of, named, nearest
 from residua.language import current, mark, say
 
 Text = str | Mapping[str, str]  # a text, or language → text
@@ -185,17 +185,18 @@ def said(text: Mapping[str, str], language: str | None = None) -> str:
 
 def _meanings(labels: Any, declared: object) -> Mapping[str, Named]:
     if not isinstance(declared, Mapping):
-        raise DomainError(f"meanings={declared!r} is not a mapping; pass {{value: title}}.")
-    known = {str(label) for label in labels}
+        raise DomainError(f"meanings={named(declared)} is not a mapping; pass {{value: title}}.")
+    known = {str(label): True for label in labels}
     meanings: dict[str, Named] = {}
     for label, meaning in declared.items():
         if str(label) not in known:
-            raise DomainError(f"meanings: {label!r} is not a value of the attribute; correct it.")
+            shown, remedy = nearest(label, known)
+            raise DomainError(f"meanings: a label{shown} is not a value of the attribute; {remedy}")
         meanings[str(label)] = _named(f"meanings of {label!r}: ", meaning)
     codes = [named.code for named in meanings.values() if named.code]
     twice = next((code for i, code in enumerate(codes) if code in codes[:i]), None)
     if twice is not None:
-        raise DomainError(f"meanings: the code {twice!r} is given to two values; give each its own.")
+        raise DomainError("meanings: a code is given to two values; give each its own.")
     return MappingProxyType(meanings)
 
 
@@ -203,10 +204,14 @@ def _named(where: str, declared: object) -> Named:
     if isinstance(declared, str) or (isinstance(declared, Mapping) and not set(declared) & {*KEYS}):
         declared = {"title": declared}
     if not isinstance(declared, Mapping) or set(declared) - {"title", "description", "code"}:
-        raise DomainError(f"{where}{declared!r} is neither a title nor a table with code, title and description.")
+        raise DomainError(
+            f"{where}{kind_of(declared)} is neither a title nor a table with code, title and description."
+        )
     code = declared.get("code", "")
     if code != "" and not (isinstance(code, str) and _CODE.fullmatch(code)):
-        raise DomainError(f"{where}the code {code!r} must be letters, digits, _, @, $ and -, at most 64; rename it.")
+        raise DomainError(
+            f"{where}the code {named(code)} must be letters, digits, _, @, $ and -, at most 64; rename it."
+        )
     parts = {part: _text(f"{where}{part}", declared.get(part, "")) for part in ("title", "description")}
     return Named(parts["title"], parts["description"], code)
 
@@ -214,10 +219,10 @@ def _named(where: str, declared: object) -> Named:
 def _text(what: str, given: object) -> Mapping[str, str]:
     texts = {"": given} if isinstance(given, str) else given
     if not isinstance(texts, Mapping):
-        raise DomainError(f"{what}={given!r} is not a text; write a text, or {{language: text}}.")
+        raise DomainError(f"{what}={named(given)} is not a text; write a text, or {{language: text}}.")
     for language, text in texts.items():
         if language != "" and not (isinstance(language, str) and _LANGUAGE.fullmatch(language)):
-            raise DomainError(f"{what}: {language!r} is not the code of a language; write one such as 'en' or 'de'.")
+            raise DomainError(f"{what}: a key is not the code of a language; write one such as 'en' or 'de'.")
         if not isinstance(text, str) or len(text) > _MOST:
             raise DomainError(f"{what} holds something that is not a text, or too long; shorten it.")
     return MappingProxyType({language: text for language, text in texts.items() if text})

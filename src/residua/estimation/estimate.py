@@ -12,7 +12,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 
 from residua.domain.facts import facts_of
-from residua.errors import PlanError
+from residua.errors import PlanError, named
 from residua.estimation.fit import Fitted, Progress, fitted
 from residua.estimation.folder import load_estimates, save_estimates
 from residua.estimation.intervals import estimated_ends
@@ -304,9 +304,11 @@ def estimate(
         (('sex', 'age', 'job'),)
     """
     if not isinstance(release, Release):
-        raise PlanError(f"release={release!r} is not a release; measure one, or load it with rs.Release.load.")
+        raise PlanError(f"release={named(release)} is not a release; measure one, or load it with rs.Release.load.")
     if total is not None and (isinstance(total, bool) or not isinstance(total, int | float | np.number)):
-        raise PlanError(f"total={total!r} is not a count; give a public total, or leave it out to have it estimated.")
+        raise PlanError(
+            f"total={named(total)} is not a count; give a public total, or leave it out to have it estimated."
+        )
     facts = facts_of(release.domain, total, known)
     public = Public(release.domain, facts)
     count, variance = total_of(release, public)

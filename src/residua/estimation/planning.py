@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
-from residua.errors import PlanError
+from residua.errors import PlanError, named
 from residua.linalg.arrays import Floats
 from residua.plans.estimator import require_workload
 from residua.plans.noise import NORMAL
@@ -63,7 +63,7 @@ def plan_estimates(
     require_estimable(workload, guarantee, "guarantee")
     if records is not None and (isinstance(records, bool) or not isinstance(records, int | float) or not records >= 1):
         raise PlanError(
-            f"records={records!r} is not a number of records; give about how many there are, or leave it out."
+            f"records={named(records)} is not a number of records; give about how many there are, or leave it out."
         )
     return planned(workload, guarantee, unit or AddRemove(), records)
 
@@ -72,7 +72,7 @@ def require_estimable(workload: Workload, guarantee: Guarantee, argument: str) -
     """Refuses what no plan for estimates is made of: other queries than marginals, and noise that is not normal."""
     require_workload(workload, plain=True)
     if not isinstance(guarantee, Guarantee) or isinstance(guarantee, PureDP | Nothing):
-        raise PlanError(f"{argument}={guarantee!r} has no normal noise; give rs.ApproxDP, rs.GDP or rs.ZCDP.")
+        raise PlanError(f"{argument}={named(guarantee)} has no normal noise; give rs.ApproxDP, rs.GDP or rs.ZCDP.")
 
 
 def planned(workload: Workload, guarantee: Guarantee, unit: Unit, records: float | None = None) -> ProductPlan:

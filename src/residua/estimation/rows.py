@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from residua.domain import Domain
-from residua.errors import PlanError
+from residua.errors import PlanError, named
 from residua.estimation.filling import Codes, Step, filled, steps_of
 from residua.estimation.fit import Progress
 from residua.files import whole_file
@@ -169,9 +169,9 @@ def rows_of(
     if count is None:
         count = max(1, round(estimated.total))
     if isinstance(count, bool) or not isinstance(count, int | np.integer) or not 1 <= count <= _MOST_ROWS:
-        raise PlanError(f"n={count!r} is not a number of rows; give a whole number from 1 to {_MOST_ROWS:,}.")
+        raise PlanError(f"n={named(count)} is not a number of rows; give a whole number from 1 to {_MOST_ROWS:,}.")
     if random is not None and not isinstance(random, np.random.Generator):
-        raise PlanError(f"random={random!r} is not a generator; give np.random.default_rng(…), or leave it out.")
+        raise PlanError(f"random={named(random)} is not a generator; give np.random.default_rng(…), or leave it out.")
     domain = estimated.domain
     names = domain.names if attributes is None else domain.listed(attributes)
     if not names:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from residua.errors import PlanError, ResiduaError
+from residua.errors import PlanError, ResiduaError, named
 from residua.folders import sync_files, whole_folder
 from residua.formats.about import about
 from residua.formats.crosstab import margins_of
@@ -75,7 +75,7 @@ def export(
         spark, progress: as there.
     """
     if format not in FORMATS:
-        raise PlanError(f"format={format!r} is not known; use one of {', '.join(FORMATS)}.")
+        raise PlanError(f"format={named(format)} is not known; use one of {', '.join(FORMATS)}.")
     if not isinstance(published, Tabled):
         raise PlanError(f"{type(published).__name__} has no tables; give a release, a projection or estimates.")
     if spreadsheet and FORMATS[format][0] != "delimited":

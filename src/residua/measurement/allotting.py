@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from residua.errors import LedgerError
+from residua.errors import LedgerError, named
 from residua.folders import require_free
 from residua.measurement.ledger import Ledger
 from residua.measurement.ledger_entries import allowance, exact_delta
@@ -55,7 +55,7 @@ def allot(
     # A Laplace debit is dearer under GDP than under ZCDP: parts of another kind would not add up.
     if type(budget) is not type(ledger.budget):
         raise LedgerError(
-            f"budget {budget!r} is of another kind than {ledger.budget!r}, that of {str(ledger.path)!r}; give one of "
+            f"budget {named(budget)} is of another kind than {ledger.budget!r}, that of the ledger; give one of "
             "its kind, so that the parts add up."
         )
     require_free(place, "ledger", argument="path")

@@ -21,7 +21,7 @@ import numpy as np
 
 from residua.disk import require_locks
 from residua.domain import Label
-from residua.errors import FileError, LedgerError, LedgerMovedError, PlanError, VerificationError
+from residua.errors import FileError, LedgerError, LedgerMovedError, PlanError, VerificationError, named
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.path import OrderedNoise
 from residua.machine import csr_array
@@ -145,7 +145,7 @@ class Continual:
         """
         places = [self._place(label) for label in (first, last)]
         if not places[0] <= places[1] < self.periods:
-            raise PlanError(f"{first!r} to {last!r} are not periods that were released, in their order.")
+            raise PlanError(f"{named(first)} to {named(last)} are not periods that were released, in their order.")
         row = np.zeros((1, self.horizon))
         row[0, places[1]] = 1.0
         if places[0]:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from residua.domain import OTHER, Attribute, Bins, Categories, Integers
 from residua.domain.values import floats, laid_out
-from residua.errors import DomainError, PrivacyError, SourceError
+from residua.errors import DomainError, PrivacyError, SourceError, named
 from residua.machine import compute as pc, pyarrow as pa
 from residua.measurement.job import Progress, account_of, require_agreement, step_of, told_of_debit, without_records
 from residua.measurement.ledger import Ledger
@@ -174,7 +174,7 @@ def discover(
         ('clerk', 'nurse', '(other)')
     """
     if kind not in get_args(Kind):
-        raise SourceError(f"kind={kind!r} is not known; say 'values', 'whole numbers' or 'numbers'.")
+        raise SourceError(f"kind={named(kind)} is not known; say 'values', 'whole numbers' or 'numbers'.")
     data = source_of(source)
     account = account_of(ledger, ledger.unit if isinstance(ledger, Ledger) else Ledger(ledger).unit)
     require_agreement(data.options, account.unit)

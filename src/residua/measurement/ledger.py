@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, Self
 
 from residua.disk import sync
-from residua.errors import LedgerError, LedgerMovedError
+from residua.errors import LedgerError, LedgerMovedError, named
 from residua.files import require_path
 from residua.measurement import ledger_entries as amounts, ledger_file as file
 from residua.measurement.ledger_entries import Acceptance, Contents, Entry, Header, LedgerFacts
@@ -112,7 +112,9 @@ class Ledger(LedgerFacts, Shown):
         if budget is not None:
             unit = AddRemove() if unit is None else unit
             if not isinstance(unit, AddRemove | ReplaceOne | Person):
-                raise LedgerError(f"unit must be AddRemove, ReplaceOne or Person, not {unit!r}; say whom it protects.")
+                raise LedgerError(
+                    f"unit must be AddRemove, ReplaceOne or Person, not {named(unit)}; say whom it protects."
+                )
             name = self._path.stem if population is None else population
             _require_text("population", name, "say who the people are")
             if whose is not None and not (isinstance(whose, Mapping) and {*whose} == {"person", "no_person", "counts"}):
@@ -224,7 +226,7 @@ class Ledger(LedgerFacts, Shown):
             FileError: when the ledger cannot be opened for writing.
         """
         if not isinstance(detail, Mapping):
-            raise LedgerError(f"detail must hold JSON values only, by their names, not {detail!r}; leave it out.")
+            raise LedgerError(f"detail must hold JSON values only, by their names, not {named(detail)}; leave it out.")
         given = amounts.exact_cost(cost, zero=bool(detail))
         amount = amounts.converted(self._header.budget, given, currency)
         if currency != amounts.currency_of(self._header.budget):
@@ -357,12 +359,12 @@ class Ledger(LedgerFacts, Shown):
 
 def _require_text(name: str, given: object, remedy: str) -> None:
     if not isinstance(given, str) or not given.strip():
-        raise LedgerError(f"{name} must be a text, not {given!r}; {remedy}.")
+        raise LedgerError(f"{name} must be a text, not {named(given)}; {remedy}.")
 
 
 def _salted(salt: str, dataset: str) -> str:
     if not isinstance(dataset, str) or not dataset:
-        raise LedgerError(f"dataset must be a fingerprint, a text, not {dataset!r}; give the source's own.")
+        raise LedgerError(f"dataset must be a fingerprint, a text, not {named(dataset)}; give the source's own.")
     return hashlib.sha256(f"{salt}:{dataset}".encode("utf-8", "surrogatepass")).hexdigest()
 
 

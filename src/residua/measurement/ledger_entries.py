@@ -11,7 +11,7 @@ from numbers import Rational
 from pathlib import Path
 from typing import Any, get_args
 
-from residua.errors import LedgerError
+from residua.errors import LedgerError, named
 from residua.plans.noise import Currency
 from residua.privacy import GDP, ZCDP, ApproxDP, Guarantee, Nothing, PureDP, Unit
 from residua.privacy.exact import probability, pure_to_gdp_pcost, round_up
@@ -175,7 +175,7 @@ def converted(budget: Guarantee, cost: Fraction, currency: Currency) -> Fraction
     Reference: Bun and Steinke (2016), Proposition 1.4; `privacy.exact.pure_to_gdp_pcost`.
     """
     if currency not in get_args(Currency):  # a small cost taken for an epsilon would be squared
-        raise LedgerError(f"currency must be 'pcost' or 'epsilon', not {currency!r}; nothing was spent.")
+        raise LedgerError(f"currency must be 'pcost' or 'epsilon', not {named(currency)}; nothing was spent.")
     if currency == currency_of(budget):
         return cost
     if isinstance(budget, PureDP):
@@ -196,7 +196,7 @@ def allowance(budget: object) -> Fraction:
     """
     if not isinstance(budget, ZCDP | GDP | ApproxDP | PureDP):
         raise LedgerError(
-            f"budget must be a guarantee, not {budget!r}; give one such as ZCDP(rho=0.5), GDP(mu=1.0), "
+            f"budget must be a guarantee, not {named(budget)}; give one such as ZCDP(rho=0.5), GDP(mu=1.0), "
             "ApproxDP(epsilon=1.0, delta=1e-9) or PureDP(epsilon=1.0)."
         )
     return Fraction(budget.epsilon) if isinstance(budget, PureDP) else budget.pcost_allowed()
@@ -210,7 +210,7 @@ def exact_cost(cost: object, *, zero: bool = False) -> Fraction:
         zero: whether 0 is allowed: what is measured adds nothing to the most expensive cell, but is on record.
     """
     if not isinstance(cost, Rational) or isinstance(cost, bool):
-        raise LedgerError(f"cost must be an exact number, a Fraction, not {cost!r}; give it as verified.")
+        raise LedgerError(f"cost must be an exact number, a Fraction, not {named(cost)}; give it as verified.")
     exact = Fraction(int(cost.numerator), int(cost.denominator))
     if exact < 0 or (exact == 0 and not zero):
         raise LedgerError(

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from residua.errors import PlanError, SourceError
+from residua.errors import PlanError, SourceError, named
 from residua.linalg.lattice import closure
 from residua.measurement.noisy import with_noise
 from residua.plans.contract import Plan
@@ -69,14 +69,16 @@ def left_out_of(plan: Plan, cost: Fraction, share: float, most: int | None) -> L
         PlanError: no share, no number of records, or a plan that bounds nobody's.
     """
     if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share < 1:
-        raise PlanError(f"left_out={share!r} is not a share of what is spent; say 0.02, or 0 for none.")
+        raise PlanError(f"left_out={named(share)} is not a share of what is spent; say 0.02, or 0 for none.")
     if not isinstance(plan.unit, Person):
         if most is not None:
             raise PlanError("left_out_most is about what is not counted of persons; plan with unit=rs.Person(…).")
         return None
     most = min(10 * plan.unit.records, MOST_TOLD) if most is None else most
     if isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= MOST_TOLD:
-        raise PlanError(f"left_out_most={most!r} is not a whole number from 1 to {MOST_TOLD:,}; say 50, for example.")
+        raise PlanError(
+            f"left_out_most={named(most)} is not a whole number from 1 to {MOST_TOLD:,}; say 50, for example."
+        )
     if not share:
         return None
     spent = cost * Fraction(share) / (1 - Fraction(share))

@@ -6,7 +6,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from residua.errors import FileError
+from residua.errors import FileError, named
 from residua.measurement.job import Job, Notice, Progress, account_of, paying, require_agreement
 from residua.measurement.ledger import Ledger
 from residua.measurement.left_out import left_out_of
@@ -96,7 +96,7 @@ def measure(
     if out is None:
         return carry_out(plan, job, cost)
     if not isinstance(out, str | Path):
-        raise FileError(f"out={out!r} is no path; name a folder to write the release to.")
+        raise FileError(f"out={named(out)} is no path; name a folder to write the release to.")
     if data.has_executors:
         from residua.measurement.on_spark import release_by_executors
 

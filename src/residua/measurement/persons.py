@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from residua.domain import Domain
-from residua.errors import PrivacyError
+from residua.errors import PrivacyError, named
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Layout, closure, layout_of
 from residua.measurement.job import (
@@ -112,7 +112,7 @@ class RecordsPerPerson:
             PrivacyError: no share between 0 and 1, or too many persons have `most` records or more to tell.
         """
         if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < 1:
-            raise PrivacyError(f"share={share!r} is not a share between 0 and 1; say 0.9, for example.")
+            raise PrivacyError(f"share={named(share)} is not a share between 0 and 1; say 0.9, for example.")
         seen = np.where(self.counts > _SEEN * self.stddev, self.counts, 0)
         if seen[-1] or not seen.any():
             why = f"persons have {self.most:,} records or more" if seen[-1] else "there are too few persons to tell"
@@ -186,7 +186,9 @@ def records_per_person(
         (3, True)
     """
     if isinstance(most, bool) or not isinstance(most, int) or not 1 <= most < MOST_TOLD:
-        raise PrivacyError(f"most={most!r} is not a whole number from 1 to {MOST_TOLD - 1:,}; say 1024, for example.")
+        raise PrivacyError(
+            f"most={named(most)} is not a whole number from 1 to {MOST_TOLD - 1:,}; say 1024, for example."
+        )
     aside = aside_within(budget, 1)
     account = account_of(ledger, _ANY)
     data = source_of(source)

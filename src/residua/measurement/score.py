@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.domain import Domain
-from residua.errors import PlanError, PrivacyError, VerificationError
+from residua.errors import PlanError, PrivacyError, VerificationError, named
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Layout, batches, layout_of_sets
 from residua.measurement.job import Job, Progress, paying
@@ -136,9 +136,9 @@ def scores_within(
         PrivacyError: a budget that allows no normal noise, or none that can be sampled.
     """
     if not isinstance(domain, Domain):
-        raise PlanError(f"domain={domain!r} is not a domain; give the one that the data is declared by.")
+        raise PlanError(f"domain={named(domain)} is not a domain; give the one that the data is declared by.")
     if not isinstance(budget, Guarantee) or isinstance(budget, PureDP):
-        raise PrivacyError(f"budget={budget!r} has no normal noise; give rs.ZCDP, rs.GDP or rs.ApproxDP.")
+        raise PrivacyError(f"budget={named(budget)} has no normal noise; give rs.ZCDP, rs.GDP or rs.ApproxDP.")
     measurements = compile_scores(domain, models, 1.0)
     allowed = budget.pcost_allowed()
     if allowed <= 0:

@@ -12,7 +12,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from residua.errors import LedgerError, PlanError, ResiduaError, SourceError
+from residua.errors import LedgerError, PlanError, ResiduaError, SourceError, named
 from residua.folders import require_free
 from residua.measurement.job import account_of, require_agreement
 from residua.measurement.ledger import Ledger
@@ -56,7 +56,7 @@ def measure_survey(
     """
     require_plan(plan)
     if isinstance(sampling, bool) or not isinstance(sampling, int | float) or not 0 < sampling < 1:
-        raise PlanError(f"sampling={sampling!r} is not a share of what is spent; say {SAMPLING_SHARE:g}.")
+        raise PlanError(f"sampling={named(sampling)} is not a share of what is spent; say {SAMPLING_SHARE:g}.")
     data, account = source_of(source), account_of(ledger, plan.unit)
     weights = data.options.weights
     if weights is None or weights.squared:

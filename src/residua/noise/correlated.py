@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from flint import arb
 
-from residua.errors import PrivacyError
+from residua.errors import PrivacyError, named
 from residua.linalg.arrays import Booleans, Floats, Integers, Words
 from residua.linalg.conductances import AxisNoise
 from residua.linalg.path import OrderedNoise
@@ -105,7 +105,7 @@ def require_grid(grid: int) -> None:
         PrivacyError: it is not a power of two.
     """
     if grid < 1 or grid & (grid - 1):
-        raise PrivacyError(f"grid={grid!r} is not a power of two; give one.")
+        raise PrivacyError(f"grid={named(grid)} is not a power of two; give one.")
 
 
 def rounded_where_decided(grid: int, sums: Floats, bounds: Floats, draws: Integers) -> Booleans:

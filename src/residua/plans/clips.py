@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from residua.domain import Amount
-from residua.errors import PlanError
+from residua.errors import PlanError, named
 from residua.linalg.arrays import Floats
 from residua.plans.contract import Plan
 from residua.plans.verifier import require_plan
@@ -109,7 +109,7 @@ def clips(
         raise PlanError(f"attribute={attribute!r} is no amount; declare it as rs.Amount(low, high, unit=…).")
     for name, value in (("records", records), ("wanted", 1.0 if wanted is None else wanted)):
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < np.inf:
-            raise PlanError(f"{name}={value!r} is not a positive number; say about how much.")
+            raise PlanError(f"{name}={named(value)} is not a positive number; say about how much.")
     given = np.quantile(spread, _SHARES, method="higher") if highs is None else _finite("highs", highs)
     bounds = np.unique([float(f"{high:.3g}") for high in given[given > asked.low].tolist()] if highs is None else given)
     bounds = bounds[bounds > asked.low]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from residua.errors import PlanError
+from residua.errors import PlanError, kind_of
 from residua.showing import ReportedPlan
 from residua.workload import Workload
 
@@ -53,7 +53,7 @@ def algebra_of(plans: Sequence[Any]) -> Algebra:
     """
     first, others = plans[0], [plan for plan in plans if not isinstance(plan, ReportedPlan)]
     if others:
-        raise PlanError(f"{others[0]!r} is not a plan; make one with rs.plan.")
+        raise PlanError(f"{kind_of(others[0])} is not a plan; make one with rs.plan.")
     for plan in plans:
         if plan.noise.gaussian != first.noise.gaussian:
             raise PlanError(

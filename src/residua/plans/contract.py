@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from residua.domain import Domain
-from residua.errors import PlanError
+from residua.errors import PlanError, named
 from residua.language import mark
 from residua.linalg.arrays import Array, Floats
 from residua.plans.cells import Grouping
@@ -152,7 +152,7 @@ class Uncertainty(ABC):
         if per == "term":
             return self._term_variances(workload)
         if per != "query":
-            raise PlanError(f"per={per!r} is not 'query' or 'term'.")
+            raise PlanError(f"per={named(per)} is not 'query' or 'term'.")
         if workload.queries > _MOST_QUERIES:
             raise PlanError(
                 f"the workload has {workload.queries:,} queries, too many for one array; ask for their means with "

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from residua.domain import Domain
-from residua.errors import DomainError, PlanError, WorkloadError, named
+from residua.errors import DomainError, PlanError, WorkloadError, kind_of, named
 from residua.linalg.arrays import Array, Floats, Integers
 from residua.linalg.lattice import Group
 from residua.machine import csr_array
@@ -156,7 +156,7 @@ def require_workload(workload: object, *, plain: bool = False) -> Workload:
     if isinstance(workload, Workload) and (workload.plain or not plain):
         return workload
     what, makers = ("of marginals", "rs.marginals") if plain else ("", "rs.marginals, rs.product or rs.queries")
-    raise PlanError(f"workload={named(workload)} is not a workload {what}".rstrip() + f"; make one with {makers}.")
+    raise PlanError(f"workload={kind_of(workload)} is not a workload {what}".rstrip() + f"; make one with {makers}.")
 
 
 def require_same_domain(domain: Domain, workload: object) -> None:
@@ -187,7 +187,7 @@ def combined(domain: Domain, combination: Mapping[Any, ArrayLike]) -> dict[tuple
         PlanError: nothing, or coefficients that do not fit.
     """
     if not isinstance(combination, Mapping):
-        raise PlanError(f"combination={combination!r} is not a mapping; give {{attributes: coefficients}}.")
+        raise PlanError(f"combination={named(combination)} is not a mapping; give {{attributes: coefficients}}.")
     if not combination:
         raise PlanError("combination is empty; give coefficients for at least one marginal.")
     parts: dict[tuple[int, ...], Floats] = {}

@@ -13,7 +13,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from residua.errors import PlanError
+from residua.errors import PlanError, named
 from residua.linalg.arrays import Floats
 from residua.plans.estimator import require_workload
 from residua.plans.losses import Gradient, Loss, checked, least_loss
@@ -82,7 +82,7 @@ class MaxVariance:
 
     def __post_init__(self) -> None:
         if self.over not in ("queries", "terms"):
-            raise PlanError(f"over={self.over!r} is neither 'queries' nor 'terms'.")
+            raise PlanError(f"over={named(self.over)} is neither 'queries' nor 'terms'.")
 
     def scales(self, workload: Workload) -> Floats:
         """What each table's variance, or each listed query's, is divided by, (terms,)."""
@@ -112,7 +112,7 @@ class LargestVariances:
 
     def __post_init__(self) -> None:
         if isinstance(self.count, bool) or not isinstance(self.count, int) or self.count < 1:
-            raise PlanError(f"count={self.count!r} is not a number of marginals; use a whole number from 1.")
+            raise PlanError(f"count={named(self.count)} is not a number of marginals; use a whole number from 1.")
 
     def loss(self, workload: Workload, variances: Floats) -> float:
         """`max Σ_A p_A weight_A v_A` over weights `0 ≤ p ≤ 1` that add up to the count."""
@@ -142,7 +142,7 @@ class PNormVariance:
 
     def __post_init__(self) -> None:
         if isinstance(self.p, bool) or not isinstance(self.p, int | float) or not 1 <= self.p < math.inf:
-            raise PlanError(f"p={self.p!r} is not the order of a norm; use a number from 1, or MaxVariance().")
+            raise PlanError(f"p={named(self.p)} is not the order of a norm; use a number from 1, or MaxVariance().")
 
     def loss(self, workload: Workload, variances: Floats) -> float:
         """The norm itself."""
@@ -302,7 +302,7 @@ def least_cost(
             unclear.append(trial)
         unclear = [each for each in unclear if too_little < each < enough]
     if solution is None:
-        raise PlanError(f"at_most={loss!r} cannot be reached at any cost; raise it.")
+        raise PlanError(f"at_most={named(loss)} cannot be reached at any cost; raise it.")
     return enough, solution, enough / too_little - 1 if too_little else np.inf
 
 

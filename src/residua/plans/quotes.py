@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from residua.domain import Domain, Label
-from residua.errors import PlanError
+from residua.errors import PlanError, named, nearest
 from residua.language import mark, say
 from residua.linalg.arrays import Floats, kronecker
 from residua.machine import csr_array
@@ -243,7 +243,7 @@ class Forecasts(Quotable):
             PlanError: not a number of records, or weights that do not fit.
         """
         if isinstance(records, bool) or not isinstance(records, int | float | np.number) or not 0 < records < math.inf:
-            raise PlanError(f"records={records!r} is not a positive number; say how many records are assumed.")
+            raise PlanError(f"records={named(records)} is not a positive number; say how many records are assumed.")
         plan: Any = self
         measurements = None if plan.noise.gaussian else plan.measurements
         estimator = (
@@ -307,7 +307,7 @@ def _spread(part: Floats, axes: Sequence[int], order: Sequence[int]) -> Floats:
 def _factors(domain: Domain, given: Assumed) -> Iterator[tuple[tuple[int, ...], Floats]]:
     """Independent parts of the assumed distribution, each adding up to 1; the rest is even."""
     if not isinstance(given, Mapping):
-        raise PlanError(f"distribution={given!r} is not a mapping from attributes to weights.")
+        raise PlanError(f"distribution={named(given)} is not a mapping from attributes to weights.")
     seen: set[int] = set()
     for names, weights in given.items():
         members = domain.positions((names,) if isinstance(names, str) else names)
@@ -326,7 +326,8 @@ def _weights(domain: Domain, names: Any, members: tuple[int, ...], given: Any) -
         labels = domain[domain.names[members[0]]].labels
         stray = [label for label in given if label not in labels]
         if stray:
-            raise PlanError(f"distribution: {stray[0]!r} is not a value of {names!r}; see domain[{names!r}].labels.")
+            shown, remedy = nearest(stray[0], labels)
+            raise PlanError(f"distribution: a label{shown} is no value of its attribute; {remedy}")
         given = [given.get(label, 0.0) for label in labels]
     try:
         weights = np.array(given, dtype=np.float64)

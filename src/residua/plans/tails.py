@@ -26,7 +26,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from residua.errors import PlanError
+from residua.errors import PlanError, named
 from residua.linalg.arrays import Floats
 from residua.linalg.lattice import batches
 
@@ -67,7 +67,7 @@ def check_confidence(confidence: float) -> None:
         PlanError: it is not between 0 and 1.
     """
     if isinstance(confidence, bool) or not isinstance(confidence, int | float) or not 0 < confidence < 1:
-        raise PlanError(f"confidence={confidence!r} is not a probability between 0 and 1, such as 0.95.")
+        raise PlanError(f"confidence={named(confidence)} is not a probability between 0 and 1, such as 0.95.")
 
 
 def reaches(scales: Floats, miss: float, counts: Floats | None = None) -> Floats:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from residua.errors import DomainError, PlanError
+from residua.errors import DomainError, PlanError, kind_of, named
 from residua.linalg.arrays import Floats, Integers
 from residua.plans.tails import width
 from residua.workload import Workload
@@ -72,7 +72,7 @@ def _squared(word: str, wanted: Targets, reach: float) -> Targets:
     except ValueError:  # rows of several lengths
         values = np.asarray(None)
     if values.dtype.kind not in "iuf":
-        raise PlanError(f"{word}={wanted!r} is not a number, a mapping to numbers or an array of numbers.")
+        raise PlanError(f"{word}={named(wanted)} is not a number, a mapping to numbers or an array of numbers.")
     wrong = np.flatnonzero(~((values > 0) & (values < _MOST)))
     if len(wrong):
         of = f" for {[*wanted][wrong[0]]!r}" if isinstance(wanted, Mapping) else ""
@@ -158,13 +158,11 @@ def _key(name: Any) -> frozenset[str]:
     try:
         return frozenset((name,) if isinstance(name, str) else name)
     except TypeError:
-        raise PlanError(f"targets: {name!r} is not a set of names.") from None
+        raise PlanError(f"targets: {kind_of(name)} is not a set of names; list names.") from None
 
 
 def _no_variance(value: Any, name: Any) -> PlanError:
-    return PlanError(
-        f"targets: {value!r} for {name!r} is not a positive finite variance; correct it, or give stddev or margin."
-    )
+    return PlanError(f"targets: {kind_of(value)} for {name!r} is not a positive finite variance; correct it.")
 
 
 def _by_queries(targets: Any, count: int, names: Callable[[], Sequence[Sequence[Names]]], numbers: Integers) -> Floats:
@@ -172,7 +170,7 @@ def _by_queries(targets: Any, count: int, names: Callable[[], Sequence[Sequence[
         values = np.asarray(targets, dtype=np.float64)
     except (TypeError, ValueError):
         raise PlanError(
-            f"targets={targets!r} is not a number, a mapping or an array of variances; 25.0 is stddev=5.0."
+            f"targets={named(targets)} is not a number, a mapping or an array of variances; 25.0 is stddev=5.0."
         ) from None
     if values.shape != numbers.shape:
         raise PlanError(

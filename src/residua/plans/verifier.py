@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from residua.errors import PlanError, VerificationError
+from residua.errors import PlanError, VerificationError, kind_of
 from residua.linalg.arrays import Floats, Integers, Objects
 from residua.plans.cells import MOST_CELLS, Grouping, refine
 from residua.plans.noise import LARGEST_SCALE, SMALLEST_SCALE
@@ -187,7 +187,7 @@ def require_plan(plan: object) -> None:
         PlanError: it is not.
     """
     if not isinstance(plan, ReportedPlan):
-        raise PlanError(f"plan={plan!r} is not a plan; make one with rs.plan.")
+        raise PlanError(f"plan={kind_of(plan)} is not a plan; make one with rs.plan.")
 
 
 def priced(plan: Planned) -> tuple[Measured, Fraction]:

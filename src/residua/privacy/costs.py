@@ -21,7 +21,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, Protocol, SupportsIndex, runtime_checkable
 
-from residua.errors import PlanError, PrivacyError
+from residua.errors import PlanError, PrivacyError, kind_of, named
 from residua.language import mark, say
 from residua.linalg.arrays import Integers
 from residua.privacy.exact import Pcost, epsilon_of, nonnegative, probability, root_up, round_up
@@ -153,9 +153,8 @@ def record_count(records: SupportsIndex, name: str = "records") -> int:
     except TypeError:
         count = 0
     if count < 1:
-        raise PrivacyError(
-            f"{name} must be an integer of at least 1, not {records!r}; give the most records a person has."
-        )
+        shown = named(records) if name == "records" else kind_of(records)
+        raise PrivacyError(f"{name} must be an integer of at least 1, not {shown}; give the most records a person has.")
     if count > _MOST_RECORDS:
         raise PrivacyError(f"{name} must be at most {_MOST_RECORDS:,}; give the most records a person has.")
     return count
@@ -220,17 +219,17 @@ def _limits(
     """The limits by attribute, sorted; those that the bound on all records implies are left out."""
     ones = () if one_per is None else (one_per,) if isinstance(one_per, str) else one_per
     if not isinstance(ones, Sequence) or not all(isinstance(name, str) and name for name in ones):
-        raise PrivacyError(f"one_per={one_per!r} is no attribute; name an attribute, or a list of them.")
+        raise PrivacyError(f"one_per={named(one_per)} is no attribute; name an attribute, or a list of them.")
     try:
         limits = dict(per)
     except (TypeError, ValueError):
-        raise PrivacyError(f"per={per!r} is not a mapping; give attribute → most records in each value.") from None
+        raise PrivacyError(f"per={named(per)} is not a mapping; give attribute → most records in each value.") from None
     if not all(isinstance(name, str) and name for name in limits):
-        raise PrivacyError(f"per={per!r} names something that is no attribute; give attribute → most records.")
+        raise PrivacyError(f"per={named(per)} names something that is no attribute; give attribute → most records.")
     both = [name for name in ones if name in limits]
     if both:
         raise PrivacyError(f"{both[0]!r} is in both one_per and per; name it in one of them.")
-    limits = {name: record_count(most, f"per[{name!r}]") for name, most in limits.items()} | dict.fromkeys(ones, 1)
+    limits = {name: record_count(most, "a number of per") for name, most in limits.items()} | dict.fromkeys(ones, 1)
     return tuple(sorted((name, most) for name, most in limits.items() if most < records))
 
 
@@ -321,7 +320,7 @@ class Currencies:
     def __post_init__(self) -> None:
         deltas = tuple(probability("deltas", delta, "give probabilities such as 1e-9") for delta in self.deltas)
         if len(set(deltas)) < len(deltas):
-            raise PrivacyError(f"deltas must differ from each other, not {deltas!r}; leave out the repeated one.")
+            raise PrivacyError(f"deltas must differ from each other, not {named(deltas)}; leave out the repeated one.")
         object.__setattr__(self, "pcost", _exact(self.pcost))
         object.__setattr__(self, "deltas", deltas)
 

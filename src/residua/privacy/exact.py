@@ -29,7 +29,7 @@ from typing import Any
 
 from flint import arb, ctx, fmpq
 
-from residua.errors import PrivacyError
+from residua.errors import PrivacyError, named
 
 Pcost = float | Fraction
 _ROOT_BITS = 128  # more than twice a float's 53: the root of a float's exact square comes back exact
@@ -39,7 +39,7 @@ def positive(name: str, value: object, remedy: str) -> float:
     """The float equal to `value`, or PrivacyError when it is not a finite number above zero."""
     number = _real(value)
     if number is None or not 0 < number < math.inf:
-        raise PrivacyError(f"{name} must be a finite number above 0, not {value!r}; {remedy}.")
+        raise PrivacyError(f"{name} must be a finite number above 0, not {named(value)}; {remedy}.")
     return _same_float(name, number, remedy)
 
 
@@ -47,7 +47,7 @@ def probability(name: str, value: object, remedy: str) -> float:
     """The float equal to `value`, or PrivacyError when it does not lie strictly between zero and one."""
     number = _real(value)
     if number is None or not 0 < number < 1:
-        raise PrivacyError(f"{name} must be a number between 0 and 1, both excluded, not {value!r}; {remedy}.")
+        raise PrivacyError(f"{name} must be a number between 0 and 1, both excluded, not {named(value)}; {remedy}.")
     return _same_float(name, number, remedy)
 
 
@@ -55,7 +55,7 @@ def nonnegative(name: str, value: object, remedy: str) -> Fraction:
     """The rational equal to `value`, or PrivacyError when it is not a finite number of at least zero."""
     number = _real(value)
     if number is None or not 0 <= number <= sys.float_info.max:
-        raise PrivacyError(f"{name} must be a finite number of at least 0, not {value!r}; {remedy}.")
+        raise PrivacyError(f"{name} must be a finite number of at least 0, not {named(value)}; {remedy}.")
     return Fraction(number)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, cast, runtime_checkable
 
-from residua.errors import PrivacyError
+from residua.errors import PrivacyError, named
 from residua.privacy import exact
 from residua.privacy.exact import Pcost
 
@@ -192,7 +192,7 @@ class ApproxDP:
     def epsilon_at(self, delta: float) -> float:
         """The epsilon at this delta, which must not be smaller than the guarantee's own."""
         if exact.probability("delta", delta, "give a small probability such as 1e-9") < self.delta:
-            raise PrivacyError(f"{self!r} says nothing at delta={delta!r}; ask at delta {self.delta!r} or above.")
+            raise PrivacyError(f"{self!r} says nothing at delta={named(delta)}; ask at delta {self.delta!r} or above.")
         return self.epsilon
 
     @classmethod
@@ -207,10 +207,10 @@ class ApproxDP:
         if epsilon is not None and delta is None:
             least = exact.delta_of(mu, epsilon)
             if least == 1:
-                raise PrivacyError(f"epsilon={epsilon!r} needs delta 1 at this pcost; give a larger epsilon.")
+                raise PrivacyError(f"epsilon={named(epsilon)} needs delta 1 at this pcost; give a larger epsilon.")
             return cls(epsilon, least)
         raise PrivacyError(
-            f"exactly one of delta and epsilon must be given, not delta={delta!r} and epsilon={epsilon!r}; "
+            f"exactly one of delta and epsilon must be given, not delta={named(delta)} and epsilon={named(epsilon)}; "
             "leave out the one you want to know."
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from residua.errors import PlanError
+from residua.errors import PlanError, named
 from residua.plans.contract import Plan
 from residua.projection.blockwise import BlockwiseProblem
 from residua.projection.family import FamilyProblem
@@ -55,5 +55,5 @@ def metric_of(plan: Plan, wanted: Metric | None) -> Metric:
     """
     metrics, why = kind_of(plan).metrics(plan)
     if wanted is not None and wanted not in metrics:
-        raise PlanError(f"metric={wanted!r}: {why}")
+        raise PlanError(f"metric={named(wanted)}: {why}")
     return wanted or metrics[0]

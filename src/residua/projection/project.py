@@ -13,7 +13,7 @@ import numpy as np
 
 from residua.domain import impossible_cells
 from residua.domain.facts import facts_of
-from residua.errors import PlanError
+from residua.errors import PlanError, named
 from residua.linalg.arrays import Floats
 from residua.plans.cells import MOST_COLUMNS
 from residua.projection.accuracy import BIASED, Bound, SimulatedError, bound_of, projection_statement, simulated_error
@@ -188,7 +188,7 @@ class Projected(Exported, MadeFrom):
                 with how many are done, and the error so far.
         """
         if isinstance(simulations, bool) or not isinstance(simulations, int) or simulations < 1:
-            raise PlanError(f"simulations={simulations!r} is not a positive whole number; 10 is a good one.")
+            raise PlanError(f"simulations={named(simulations)} is not a positive whole number; 10 is a good one.")
         return simulated_error(
             problem_of(self.plan, self.terms),
             self.fit,
@@ -317,7 +317,7 @@ def project(
     """
     report = None if isinstance(progress, bool) else progress  # a bar has become a function
     if not isinstance(release, Release):
-        raise PlanError(f"release={release!r} is not a release; measure one, or load it with rs.Release.load.")
+        raise PlanError(f"release={named(release)} is not a release; measure one, or load it with rs.Release.load.")
     cells = math.prod(int(release.domain.sizes[i]) for i in release.plan.measured_attributes)
     if realisable:
         release = _of_a_dataset(release, cells)
@@ -325,16 +325,16 @@ def project(
         release = over_cells(release)  # few enough for one histogram
     if metric is not None and metric not in get_args(Metric):
         raise PlanError(
-            f"metric={metric!r} is not 'margins', 'covariance' or 'plain'; use one of them, or leave it out."
+            f"metric={named(metric)} is not 'margins', 'covariance' or 'plain'; use one of them, or leave it out."
         )
     if tolerance is None:
         tolerance = 1e-6 if kind_of(release.plan).is_small(release.plan) else 1e-4
     if not isinstance(tolerance, int | float) or not 0 < tolerance < 1:
-        raise PlanError(f"tolerance={tolerance!r} is not a number between 0 and 1, such as 1e-6.")
+        raise PlanError(f"tolerance={named(tolerance)} is not a number between 0 and 1, such as 1e-6.")
     if simulations is not None and (
         isinstance(simulations, bool) or not isinstance(simulations, int) or simulations < 0
     ):
-        raise PlanError(f"simulations={simulations!r} is not a whole number of releases; 0 makes none.")
+        raise PlanError(f"simulations={named(simulations)} is not a whole number of releases; 0 makes none.")
     count, stddev = met_total(release, total) if total is not None or not known else (None, 0.0)
     facts = facts_of(release.domain, count, known)
     plan = release.plan
@@ -380,7 +380,7 @@ def _shrunk(release: Release, terms: Terms, wanted: bool | None) -> bool:
     plain = release.plan.family is not None and release.plan.family.plain
     if wanted is not None:
         if not isinstance(wanted, bool):
-            raise PlanError(f"shrink={wanted!r} is not True, False or None; leave it out if in doubt.")
+            raise PlanError(f"shrink={named(wanted)} is not True, False or None; leave it out if in doubt.")
         if wanted and not (plain and terms.nonnegative):
             raise PlanError("shrink=True is for releases of marginals, projected to non-negative tables; leave it out.")
         return wanted

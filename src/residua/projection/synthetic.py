@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from residua.domain import Domain, impossible_cells
-from residua.errors import PlanError, ResiduaError
+from residua.errors import PlanError, ResiduaError, named
 from residua.linalg.arrays import Floats
 from residua.plans.estimator import Clique
 from residua.release.base import Release
@@ -95,7 +95,9 @@ def for_mbi(release: Release) -> MbiProblem:
         PlanError: there is no way to hand over this release.
     """
     if not isinstance(release, Release):
-        raise PlanError(f"release={release!r} cannot be handed over to mbi; measure one, or load it with Release.load.")
+        raise PlanError(
+            f"release={named(release)} cannot be handed over to mbi; measure one, or load it with Release.load."
+        )
     try:
         import mbi
     except ImportError:

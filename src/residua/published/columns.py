@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.domain.words import names_of, plain
-from residua.errors import PlanError, ResiduaError
+from residua.errors import PlanError, ResiduaError, named
 from residua.files import write_atomically
 from residua.language import mark, numeral, say
 from residua.linalg.arrays import Floats
@@ -78,7 +78,7 @@ class Columns(Shown, ABC):
         if isinstance(wanted, slice):
             return [self._row(i) for i in range(*wanted.indices(len(self)))]
         if isinstance(wanted, bool) or not isinstance(wanted, int | np.integer):
-            raise PlanError(f"{wanted!r} is no column, row or set of labels; write table['estimate'] or table[0].")
+            raise PlanError(f"{named(wanted)} is no column, row or set of labels; write table['estimate'] or table[0].")
         if not -len(self) <= wanted < len(self):
             raise IndexError(f"there is no row {wanted}; the table has {len(self):,}.")
         return self._row(int(wanted) % len(self))

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from residua.errors import PlanError
+from residua.errors import PlanError, named
 from residua.language import mark, say
 from residua.linalg.arrays import Floats
 
@@ -76,7 +76,7 @@ def check_flag(flag: str) -> None:
         PlanError: it is none.
     """
     if flag not in FLAGS[1:]:
-        raise PlanError(f"suppress={flag!r} is not {FLAGS[1]!r} or {FLAGS[2]!r}; use one of them.")
+        raise PlanError(f"suppress={named(flag)} is not {FLAGS[1]!r} or {FLAGS[2]!r}; use one of them.")
 
 
 def sizes_for(stddev: float) -> tuple[float, float]:
@@ -107,7 +107,7 @@ def checked(thresholds: Sequence[float]) -> tuple[float, float]:
         first, second = np.nan, np.nan
     if not 0 < first < second < np.inf:
         raise PlanError(
-            f"thresholds={thresholds!r} are not two increasing positive numbers; give them as shares, such as "
+            f"thresholds={named(thresholds)} are not two increasing positive numbers; give them as shares, such as "
             f"{THRESHOLDS}."
         )
     return first, second

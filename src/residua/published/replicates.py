@@ -14,7 +14,7 @@ from typing import Generic, TypeVar, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from residua.errors import PlanError
+from residua.errors import PlanError, named
 from residua.files import whole_file
 from residua.linalg.arrays import Floats
 from residua.machine import pyarrow as pa
@@ -56,7 +56,7 @@ class Replicates(Sequence[T], Generic[T]):
     def __post_init__(self) -> None:
         for name in self.attributes:
             if name in _OWN:
-                raise PlanError(f"the attribute {name!r} would be taken for a column of its own; rename it.")
+                raise PlanError(f"the attribute {named(name)} would be taken for a column of its own; rename it.")
 
     def __len__(self) -> int:
         return len(self.drawn)
@@ -121,7 +121,7 @@ class Replicates(Sequence[T], Generic[T]):
         from scipy.special import stdtrit
 
         if isinstance(confidence, bool) or not 0 < confidence < 1:
-            raise PlanError(f"confidence={confidence!r} is not a probability between 0 and 1, such as 0.95.")
+            raise PlanError(f"confidence={named(confidence)} is not a probability between 0 and 1, such as 0.95.")
         own = np.asarray(statistic(published), dtype=np.float64)
         variance = np.asarray(within, dtype=np.float64)
         for drawn in (self.drawn, self.redrawn() if self.redrawn is not None else ()):
@@ -160,5 +160,5 @@ def check_count(n: object) -> int:
         PlanError: it is none.
     """
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-        raise PlanError(f"n={n!r} is not a positive whole number of replicates; 50 is a good one.")
+        raise PlanError(f"n={named(n)} is not a positive whole number of replicates; 50 is a good one.")
     return n

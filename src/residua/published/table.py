@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.domain import Anonymous, Domain, Label
-from residua.errors import PlanError
+from residua.errors import PlanError, named
 from residua.language import mark, say, say_many
 from residua.linalg.arrays import Floats
 from residua.machine import pyarrow as pa
@@ -93,7 +93,7 @@ class Table(Columns):
         for each in (self.estimates, *self.ends.values()):
             each.setflags(write=False)
         if taken := [name for name in self.attributes if name in self.beside]:
-            raise PlanError(f"the attribute {taken[0]!r} is also a column of this table; rename the attribute.")
+            raise PlanError(f"the attribute {named(taken[0])} is also a column of this table; rename the attribute.")
 
     def __len__(self) -> int:
         return int(self.estimates.size)

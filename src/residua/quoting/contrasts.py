@@ -28,7 +28,7 @@ import numpy as np
 
 from residua.domain import Domain, Label
 from residua.domain.words import heading
-from residua.errors import PlanError
+from residua.errors import PlanError, named
 from residua.language import say
 from residua.linalg.arrays import Booleans, Floats
 from residua.quoting.intervals import Figures, Moments, Pair, divided, fieller, unknown, widened
@@ -75,17 +75,17 @@ def relative_difference(question: Question, between: str, first: Label, second: 
     attribute = question.domain[between]
     codes = [place_of(between, attribute, label, "first and second") for label in (first, second)]
     if codes[0] == codes[1]:
-        raise PlanError(f"first and second are both {first!r}; name two labels of {between!r}.")
-    named = {"first": str(first), "second": str(second)}
+        raise PlanError(f"first and second are both {named(first)}; name two labels of {between!r}.")
+    both = {"first": str(first), "second": str(second)}
     if of is None:
         one, other = (groups.term({position: row[None, :]}) for row in np.eye(attribute.size)[codes])
-        what = say("relative difference of {first} from {second}, counts", **named)
+        what = say("relative difference of {first} from {second}, counts", **both)
         return question.quoted(what, question.ratio(one, other, 0.0, np.inf).shifted(-1.0))
     rate = rate_rows(question, groups.holding(position), of)
     figures = compared(rates_of(question, position, codes, rate), rate)
     if rate.edges:
         figures = _quotient_over_bins(figures, enclosed(question, position, codes, rate), rate)
-    what = say("relative difference of {first} from {second}, {rate}", rate=rate.what, **named)
+    what = say("relative difference of {first} from {second}, {rate}", rate=rate.what, **both)
     return question.quoted(what, figures.shifted(-1.0), rate.remark, of=of)
 
 
@@ -241,7 +241,7 @@ def _coefficients(domain: Domain, name: str, given: Any, argument: str) -> dict[
         return {0: 1.0, 1: -1.0}
     if not isinstance(given, Mapping) or not given:
         example = f"{{{attribute.labels[0]!r}: 1, {attribute.labels[-1]!r}: -1}}"
-        raise PlanError(f"{argument}={given!r} is not a number per label of {name!r}; write {example}.")
+        raise PlanError(f"{argument}={named(given)} is not a number per label of {named(name)}; write {example}.")
     numbers = by_label(domain, [name], given, argument)
     if not np.nan_to_num(numbers).any():
         raise PlanError(f"{argument}: all coefficients are 0; give at least one that is not.")

@@ -41,7 +41,7 @@ from typing import Any
 import numpy as np
 
 from residua.domain.words import heading
-from residua.errors import PlanError
+from residua.errors import PlanError, named
 from residua.language import mark, say
 from residua.linalg.arrays import Booleans, Floats
 from residua.quoting.intervals import Confidence, Figures, Moments, divided, fieller, linear, stacked, unknown, widened
@@ -158,7 +158,7 @@ def _shares(q: object) -> list[float]:
     listed = [q] if isinstance(q, int | float | np.number) else list(q) if isinstance(q, Sequence | np.ndarray) else []
     good = [isinstance(each, int | float | np.number) and not isinstance(each, bool) for each in listed]
     if not listed or not all(good) or not all(0 < each < 1 for each in listed) or len(set(listed)) < len(listed):
-        raise PlanError(f"q={q!r} is not a share between 0 and 1, or a list of different ones; 0.5 is the median.")
+        raise PlanError(f"q={named(q)} is not a share between 0 and 1, or a list of different ones; 0.5 is the median.")
     return [float(each) for each in listed]
 
 

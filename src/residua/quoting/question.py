@@ -20,7 +20,7 @@ import numpy as np
 
 from residua.domain import Amount, Between, Bins, Categories, Dates, Domain, Integers, Label
 from residua.domain.words import heading
-from residua.errors import PlanError
+from residua.errors import PlanError, named
 from residua.language import mark, say
 from residua.linalg.arrays import Booleans, Floats
 from residua.quoting.intervals import Confidence, Figures, Pair, linear, widened
@@ -76,9 +76,9 @@ class Question:
     def __post_init__(self) -> None:
         given = self.confidence
         if given is not None and (isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given < 1):
-            raise PlanError(f"confidence={given!r} is not a probability between 0 and 1, such as 0.95.")
+            raise PlanError(f"confidence={named(given)} is not a probability between 0 and 1, such as 0.95.")
         if self.simultaneous not in (None, "table"):
-            raise PlanError(f"simultaneous={self.simultaneous!r} is not 'table' or None.")
+            raise PlanError(f"simultaneous={named(self.simultaneous)} is not 'table' or None.")
 
     @property
     def domain(self) -> Domain:
@@ -363,8 +363,8 @@ def numbers_of(domain: Domain, name: str, values: Values | None = None, *, endle
     if len(lost):
         label = attribute.labels[int(lost[0])]
         raise PlanError(
-            f"the value {label!r} of {name!r} has no number (an endless bin has no midpoint); give one, such as "
-            f"values={{{label!r}: …}} (of the command: --values '{label}=…')."
+            f"the value {named(label)} of {name!r} has no number (an endless bin has no midpoint); give one, such as "
+            f"values={{{named(label)}: …}} (of the command: --values '{label}=…')."
         )
     counted = np.arange(n) < declared
     middle, lowest, highest = (np.where(counted, part, 0.0) for part in (middle, lowest, highest))
@@ -385,7 +385,7 @@ def _given(domain: Domain, name: str, values: Any) -> Floats:
         listed = list(values) if isinstance(values, Sequence | np.ndarray) and not isinstance(values, str) else []
         if len(listed) != attribute.declared:
             raise PlanError(
-                f"values={values!r} is not a number per value of {name!r}; give {attribute.declared}, or a dictionary "
+                f"values={named(values)} is not a number per value of {name!r}; give {attribute.declared}, or "
                 "{label: number}."
             )
         values = dict(zip(attribute.labels, listed, strict=False))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from residua.domain import Domain
-from residua.errors import PlanError
+from residua.errors import PlanError, named
 from residua.language import mark, say
 from residua.linalg.arrays import Booleans, Floats
 from residua.published.columns import Columns
@@ -60,7 +60,9 @@ class Quoted(Columns):
         names = [*self.keys, *self.extra, *_NUMBERS]
         twice = [name for name in names if names.count(name) > 1]
         if twice:
-            raise PlanError(f"the attribute {twice[0]!r} is also a column of what is quoted; rename the attribute.")
+            raise PlanError(
+                f"the attribute {named(twice[0])} is also a column of what is quoted; rename the attribute."
+            )
         for name in _NUMBERS:
             getattr(self.figures, name).setflags(write=False)
 
@@ -150,10 +152,14 @@ class Quoted(Columns):
         at: list[Any] = [slice(None)] * len(self.axes)
         for name, label in labels.items():
             if name not in self.keys:
-                raise PlanError(f"{name!r} is not a key of these numbers; there are {', '.join(self.keys) or 'none'}.")
+                raise PlanError(
+                    f"{named(name)} is not a key of these numbers; there are {', '.join(self.keys) or 'none'}."
+                )
             axis = self.keys.index(name)
             if label not in self.axes[axis][1]:
-                raise PlanError(f"{label!r} is not a label of {name!r}; there are {self.axes[axis][1][:8]!r}.")
+                raise PlanError(
+                    f"{named(label)} is not a label of {named(name)}; there are {named(self.axes[axis][1][:8])}."
+                )
             at[axis] = self.axes[axis][1].index(label)
         if self.given:
             raise PlanError("a list in an order has no rows to pick by label; read its columns.")

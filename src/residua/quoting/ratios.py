@@ -10,7 +10,7 @@ import numpy as np
 
 from residua.domain import Amount, Domain
 from residua.domain.words import heading
-from residua.errors import PlanError
+from residua.errors import PlanError, named
 from residua.language import mark, say
 from residua.linalg.arrays import Floats, Integers
 from residua.published.streaming import of_one_type
@@ -55,7 +55,9 @@ def ratio(question: Question, numerator: Rate, denominator: Rate) -> Quoted:
             continue
         position, numbers = question.numbers(of, spread=False)
         if numbers.dates or numbers.edges:
-            raise PlanError(f"{argument}: no sum of {of!r} is exact; name an amount, whole numbers or a condition.")
+            raise PlanError(
+                f"{argument}: no sum of {named(of)} is exact; name an amount, whole numbers or a condition."
+            )
         parts.append({position: numbers.values[None, :]})
         sums.append(heading(domain, of))
         remarks.append(numbers.remark)
@@ -185,14 +187,14 @@ def known_total(total: object, domain: Domain, axes: Sequence[Axis], term: Term)
     [(name, labels)] = axes
     given = {label: _positive(each) for label, each in total.items()}
     if set(given) != set(labels):
-        raise PlanError(f"total: give a number for each value of {name!r}, {{{labels[0]!r}: …}}.")
+        raise PlanError(f"total: give a number for each value of {named(name)}, {{{named(labels[0])}: …}}.")
     shape = [len(labels) if i == domain.position(name) else 1 for i in term.rows]
     return np.array([given[label] for label in labels]).reshape(shape)
 
 
 def _positive(total: object) -> float:
     if isinstance(total, bool) or not isinstance(total, int | float | np.number) or not 0 < float(total) < np.inf:
-        raise PlanError(f"total={total!r} is not a positive number; give the public number of records.")
+        raise PlanError(f"total={named(total)} is not a positive number; give the public number of records.")
     return float(total)
 
 
@@ -212,7 +214,7 @@ def top(question: Question, attributes: By, k: int) -> Quoted:
     groups = groups_of(answering.domain, attributes, question.where, argument="attributes")
     count = groups.count
     if isinstance(k, bool) or not isinstance(k, int) or not k >= 1:
-        raise PlanError(f"k={k!r} is not a positive whole number; say how many places the list has.")
+        raise PlanError(f"k={named(k)} is not a positive whole number; say how many places the list has.")
     if not groups.axes or count > _MOST_LISTED:
         raise PlanError(
             f"attributes: there are {count:,} counts to compare; a list is made of 2 to {_MOST_LISTED:,}, so name "

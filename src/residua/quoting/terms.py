@@ -22,7 +22,7 @@ import numpy as np
 from residua.domain import Attribute, Domain, Label
 from residua.domain.conditions import code_of
 from residua.domain.words import heading
-from residua.errors import DomainError, PlanError
+from residua.errors import DomainError, PlanError, kind_of, listing, named
 from residua.language import say
 from residua.linalg.arrays import Floats, along
 from residua.workload import AttributeQueries, Identity, MatrixRows, Where, Workload, product, selected
@@ -231,13 +231,13 @@ def groups_of(domain: Domain, by: By = (), where: Where | None = None, *, argume
     """
     by = (by,) if isinstance(by, str) else by
     if not isinstance(by, Iterable):
-        raise PlanError(f"{argument}={by!r} is not a list of attributes; write {argument}=[{str(by)!r}].")
+        raise PlanError(f"{argument}={named(by)} is not a list of attributes; write {argument}=['sex'].")
     axes: list[Axis] = []
     rows: dict[int, Floats | None] = {}
     for name in by:
         position = position_of(domain, name, argument)
         if position in rows:
-            raise PlanError(f"{argument} names {name!r} twice; name each attribute once.")
+            raise PlanError(f"{argument} names {named(name)} twice; name each attribute once.")
         labels, matrix = _axis(name, domain[name], by[name] if isinstance(by, Mapping) else None, argument)
         axes.append((name, labels))
         rows[position] = matrix
@@ -258,7 +258,7 @@ def condition(domain: Domain, where: Where | None, argument: str) -> dict[int, F
         return {}
     if not isinstance(where, Mapping):
         raise PlanError(
-            f"{argument}={where!r} is not a dictionary; write {{attribute: label, labels or rs.between(…)}}."
+            f"{argument}={named(where)} is not a dictionary; write {{attribute: label, labels or rs.between(…)}}."
         )
     for name in where:
         position_of(domain, name, argument)
@@ -287,9 +287,9 @@ def by_label(domain: Domain, names: Sequence[str], given: Mapping[Any, Any], arg
     for label, number in given.items():
         labels = label if len(names) > 1 and isinstance(label, tuple) else (label,)
         if len(labels) != len(names):
-            raise PlanError(f"{argument}: {label!r} is not a label for each of {tuple(names)!r}; write ('a', 'b'): 1.")
+            raise PlanError(f"{argument}: a key is not a label for each of {listing(names)}; write ('a', 'b'): 1.")
         if isinstance(number, bool) or not isinstance(number, int | float | np.number) or not math.isfinite(number):
-            raise PlanError(f"{argument}: {number!r} is not a finite number; give numbers by label.")
+            raise PlanError(f"{argument}: {kind_of(number)} is not a finite number; give numbers by label.")
         pairs = zip(names, labels, strict=True)
         array[tuple(place_of(name, domain[name], each, argument) for name, each in pairs)] = float(number)
     return array
@@ -321,5 +321,5 @@ def _axis(name: str, attribute: Attribute, level: Any, argument: str) -> tuple[t
     try:
         grouping = attribute.level(level)
     except DomainError as problem:
-        raise PlanError(f"{argument}: {name!r}: {problem}") from None
+        raise PlanError(f"{argument}: {named(name)}: {problem}") from None
     return tuple(grouping.labels), grouping.matrix()

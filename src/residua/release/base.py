@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from residua.domain.facts import Facts
-from residua.errors import PlanError
+from residua.errors import PlanError, named
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import Group
 from residua.plans.contract import Plan, Uncertainty
@@ -190,7 +190,7 @@ class Answered(Exported, Tabled):
         Coefficients are by label, `{("sex",): {"Female": 1, "Male": -1}}`, or an array over the cells.
         """
         if not isinstance(combination, Mapping):
-            raise PlanError(f"combination={combination!r} is not a mapping; write {{('sex',): [1, -1], …}}.")
+            raise PlanError(f"combination={named(combination)} is not a mapping; write {{('sex',): [1, -1], …}}.")
         combination = tables.by_position(self.domain, combination)
         value, variance = self.estimator.combination(combination)
         stddev = float(np.sqrt(variance))

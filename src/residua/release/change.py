@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from residua.errors import PlanError
+from residua.errors import PlanError, named
 from residua.language import mark, say
 from residua.plans.tails import mixed_reach, width
 from residua.quoting import Quoted
@@ -49,14 +49,14 @@ def change(
     """
     for argument, release in (("this", this), ("last", last)):
         if not isinstance(release, Answered) or release.planned.bias:
-            raise PlanError(f"{argument}={release!r} has no intervals that a change could have; give releases.")
+            raise PlanError(f"{argument}={named(release)} has no intervals that a change could have; give releases.")
     if this is last or this.debits & last.debits:
         raise PlanError("this and last are the same release, or share one; their noise must be independent.")
     later, earlier = (Question(each._answering(), by, where, confidence, simultaneous) for each in (this, last))
     for (name, labels), (_, before) in zip(later.groups.axes, earlier.groups.axes, strict=True):
         if tuple(labels) != tuple(before):
             raise PlanError(
-                f"by: the values of {name!r} are not the same in both releases; group by a level they share."
+                f"by: the values of {named(name)} are not the same in both releases; group by a level they share."
             )
     numbers = [each.linear(each.groups.term()) for each in (later, earlier)]
     (a, b), (v, w) = ([each.estimate for each in numbers], [each.stddev**2 for each in numbers])

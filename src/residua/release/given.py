@@ -13,7 +13,7 @@ import numpy as np
 
 from residua.domain import Domain, Label, impossible_cells
 from residua.domain.facts import Fact, Facts, fact_cells, require_agreement, require_counts
-from residua.errors import PlanError
+from residua.errors import PlanError, kind_of, named
 from residua.files import MOST_PLAN, read_document, write_document
 from residua.folders import refusing_damage
 from residua.language import say, say_many
@@ -120,10 +120,10 @@ def _given(release: Release, equalities: Sequence[Equality]) -> Given:
 def _pairs(facts: Facts) -> Iterator[tuple[Any, Any]]:
     pairs = facts.items() if isinstance(facts, Mapping) else facts
     if isinstance(facts, str) or not isinstance(pairs, Iterable):
-        raise PlanError(f"facts={facts!r} is not a dictionary of facts; write {{('county',): counts, …}}.")
+        raise PlanError(f"facts={named(facts)} is not a dictionary of facts; write {{('county',): counts, …}}.")
     for pair in pairs:
         if not isinstance(pair, tuple) or len(pair) != 2:
-            raise PlanError(f"facts holds {pair!r}; give pairs (what is known, how many).")
+            raise PlanError(f"facts holds {kind_of(pair)}; give pairs (what is known, how many).")
         yield pair
 
 
@@ -138,13 +138,13 @@ def _equality(domain: Domain, what: Any, number: Any) -> Equality:
         return Equality(repr(what), domain, None, _numbers(number, (), what).reshape(1), queries(domain, [what]))
     names = [what] if isinstance(what, str) else what
     if not isinstance(names, Sequence):
-        raise PlanError(f"facts: {what!r} is not a set of attributes, a condition, or a workload.")
+        raise PlanError(f"facts: {kind_of(what)} is not a set of attributes, a condition, or a workload.")
     axes = []
     for name in names:
         axis = _axis(domain, name)
         if axis is None:
             domain.positions([name] if isinstance(name, str) else name)  # says what is wrong with it
-            raise PlanError(f"facts: {name!r} is not an attribute, or ATTRIBUTE.LEVEL.")
+            raise PlanError("facts: a name is no attribute, and not ATTRIBUTE.LEVEL; correct it.")
         axes.append(axis)
     positions = [position for position, _, _ in axes]
     require_counts(domain, [domain.names[i] for i in positions])
@@ -164,7 +164,9 @@ def _numbers(given: Any, shape: tuple[int, ...], what: Any) -> Floats:
     except (TypeError, ValueError):
         values = np.full(1, np.nan)
     if values.shape != shape or not np.isfinite(values).all():
-        raise PlanError(f"facts: {given!r} is not what {what!r} can be; give {'a number' if not shape else 'numbers'}.")
+        raise PlanError(
+            f"facts: {kind_of(given)} is not what a fact can be; give {'a number' if not shape else 'numbers'}."
+        )
     return values
 
 

@@ -21,7 +21,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from residua.errors import PlanError, WorkloadError
+from residua.errors import PlanError, WorkloadError, kind_of
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import batches
 from residua.plans.blockwise import plan as blockwise
@@ -176,7 +176,7 @@ def require_alike(releases: Sequence[Release], done: str) -> list[Release]:
         raise PlanError("releases is empty; give at least one release.")
     for part in parts:
         if not isinstance(part, Release):
-            raise PlanError(f"{part!r} cannot be {done}; give releases.")
+            raise PlanError(f"{kind_of(part)} cannot be {done}; give releases.")
         if part.planned.noise.gaussian != parts[0].planned.noise.gaussian:
             raise PlanError(f"releases with normal and with Laplace noise cannot be {done}; give those of one noise.")
         if part.domain != parts[0].domain:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from residua.domain import Domain
-from residua.errors import PlanError
+from residua.errors import PlanError, named
 from residua.linalg.arrays import Floats
 from residua.plans.contract import Plan
 from residua.plans.targets import USUAL_CONFIDENCE
@@ -238,7 +238,7 @@ class Tabled(Quotable, ABC):
         """How many intervals of a table must hold at once."""
         _, simultaneous = sure
         if simultaneous not in (None, "table", "release"):
-            raise PlanError(f"simultaneous={simultaneous!r} is not 'table', 'release' or None.")
+            raise PlanError(f"simultaneous={named(simultaneous)} is not 'table', 'release' or None.")
         if simultaneous is None:
             return 1.0
         return float(cells) if simultaneous == "table" else max(self.asked_cells, float(cells))

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.domain import Domain, Label
-from residua.errors import PlanError
+from residua.errors import PlanError, nearest
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import closure
 from residua.plans.product.set_estimator import FamilyEstimator
@@ -68,7 +68,8 @@ def term_of(domain: Domain, attributes: Sequence[str], queries: Mapping[str, Ask
     """
     stray = [name for name in queries if name not in attributes]
     if stray:
-        raise PlanError(f"queries: {stray[0]!r} is not an attribute of the table {tuple(attributes)!r}; add it there.")
+        shown, _ = nearest(stray[0], domain.names)
+        raise PlanError(f"queries: a name{shown} is not among the table's attributes; add it there.")
     usual = {name: "sum" if domain[name].summed else "identity" for name in attributes}
     asked = {name: attribute_queries(name, domain[name], queries.get(name, usual[name])) for name in attributes}
     return product(domain, asked, sets=[tuple(attributes)])

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from residua.domain import Label
-from residua.errors import PlanError
+from residua.errors import PlanError, kind_of, named
 from residua.linalg.arrays import Floats
 from residua.plans.tails import width
 from residua.published.table import Table
@@ -205,11 +205,15 @@ def weighted(
     for name, value, largest in (("ratio", ratio, most), ("design_effect", design_effect, math.inf)):
         number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
         if not number or not 0 < value <= largest:
-            raise PlanError(f"{name}={value!r} is not a positive number up to {largest:g}; leave it out if not known.")
+            raise PlanError(
+                f"{name}={named(value)} is not a positive number up to {largest:g}; leave it out if not known."
+            )
     if squares is not None:
         _require_squares(release, squares)
     if clusters is not None and (clusters not in release.domain or release.domain[clusters].size < 2):
-        raise PlanError(f"clusters={clusters!r} is no attribute of two or more clusters; declare them in the domain.")
+        raise PlanError(
+            f"clusters={named(clusters)} is no attribute of two or more clusters; declare them in the domain."
+        )
     return Weighted(release, float(ratio), float(design_effect), squares, *_strata(release, strata), clusters)
 
 
@@ -232,7 +236,7 @@ def _strata(release: Release, strata: Any) -> tuple[str | None, tuple[int, ...]]
     if strata is None:
         return None, ()
     if not isinstance(strata, Mapping) or len(strata) != 1 or not set(strata) <= set(release.domain.names):
-        raise PlanError(f"strata={strata!r} names no attribute; say strata={{'region': {{'north': 400, …}}}}.")
+        raise PlanError(f"strata={named(strata)} names no attribute; say strata={{'region': {{'north': 400, …}}}}.")
     [(name, drawn)] = strata.items()
     labels = release.domain[name].labels
     if not isinstance(drawn, Mapping) or set(drawn) != set(labels):
@@ -240,7 +244,7 @@ def _strata(release: Release, strata: Any) -> tuple[str | None, tuple[int, ...]]
     for label in labels:
         if isinstance(drawn[label], bool) or not isinstance(drawn[label], int) or drawn[label] < 2:
             raise PlanError(
-                f"strata: {drawn[label]!r} is not a number of respondents above 1, without which a stratum has no "
-                "variance; merge it with another."
+                f"strata: {kind_of(drawn[label])} is not a number of respondents above 1, without which there is no "
+                "variance in a stratum; merge it with another."
             )
     return name, tuple(drawn[label] for label in labels)

@@ -7,7 +7,7 @@ from functools import singledispatch
 from pathlib import Path
 from typing import Any
 
-from residua.errors import PlanError
+from residua.errors import PlanError, named
 from residua.estimation import Estimated
 from residua.estimation.statement import WARNING as MODEL_WARNING
 from residua.language import mark, say, spoken
@@ -75,7 +75,7 @@ def page_of(
     if beside is not None and not (isinstance(thing, Plan) and isinstance(beside, Plan)):
         raise PlanError("beside: two plans stand side by side; give a plan beside a plan.")
     if title is not None and not isinstance(title, str):
-        raise PlanError(f"title={title!r} is not a text; give one.")
+        raise PlanError(f"title={named(title)} is not a text; give one.")
     look = Theme() if theme is None else read_theme(theme)
     geography = None if map is None else read_map(map, thing.domain)
     page = _page(thing, title, AlsoShown(beside, geography))

@@ -24,7 +24,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from residua.errors import PlanError, SessionError
+from residua.errors import PlanError, SessionError, named
 from residua.estimation import Estimated, estimate
 from residua.estimation.observed import Observed, observed_of
 from residua.estimation.planning import planned, require_estimable
@@ -276,7 +276,7 @@ def _check(workload: Workload, budget: Guarantee, look: float, scores: float) ->
     require_estimable(workload, budget, "budget")
     for name, share in (("look", look), ("scores", scores)):
         if isinstance(share, bool) or not isinstance(share, int | float) or not 0 <= share < 1:
-            raise PlanError(f"{name}={share!r} is not a share of the budget below 1; say 0.5, for example.")
+            raise PlanError(f"{name}={named(share)} is not a share of the budget below 1; say 0.5, for example.")
     if not 0 < look < 1 - scores:
         raise PlanError(f"look={look!r} and scores={scores!r} leave nothing for the look, or for the rest; give less.")
 

@@ -14,7 +14,7 @@ from functools import reduce
 from operator import add
 from typing import Any, cast
 
-from residua.errors import PlanError, SessionError
+from residua.errors import PlanError, SessionError, named
 from residua.measurement.job import Job, Progress
 from residua.measurement.measure import carry_out
 from residua.plans.algebra import common, top_up
@@ -246,12 +246,12 @@ def by_name(candidates: Sequence[Plan] | Mapping[str, Plan], unit: Unit) -> dict
         raise PlanError("candidates must be at least two plans; to measure one, use session.release.")
     if not isinstance(candidates, Mapping):
         candidates = {f"plan {i}": plan for i, plan in enumerate(candidates, 1)}
-    named: dict[str, Plan] = {str(name): poolable(plan, unit) for name, plan in candidates.items()}
-    first = next(iter(named.values()))
-    for name, plan in named.items():
+    plans: dict[str, Plan] = {str(name): poolable(plan, unit) for name, plan in candidates.items()}
+    first = next(iter(plans.values()))
+    for name, plan in plans.items():
         if plan.domain != first.domain:
-            raise PlanError(f"the candidate {name!r} is over another domain; plan all candidates over one domain.")
-    return named
+            raise PlanError(f"the candidate {named(name)} is over another domain; plan all candidates over one domain.")
+    return plans
 
 
 def require_domain(plan: Plan, held: Sequence[Plan]) -> None:
@@ -268,11 +268,11 @@ def name_of(candidate: str | Plan, candidates: Mapping[str, Plan]) -> str:
     if isinstance(candidate, str):
         if candidate in candidates:
             return candidate
-        raise PlanError(f"there is no candidate {candidate!r}; there are {', '.join(map(repr, candidates))}.")
+        raise PlanError(f"there is no candidate {named(candidate)}; there are {', '.join(map(repr, candidates))}.")
     for name, plan in candidates.items():
         if plan is candidate or same_plan(plan, candidate):
             return name
-    raise PlanError(f"{candidate!r} is not one of the candidates; name one of {', '.join(map(repr, candidates))}.")
+    raise PlanError(f"{named(candidate)} is not one of the candidates; name one of {', '.join(map(repr, candidates))}.")
 
 
 def same_plan(first: Plan, second: Plan) -> bool:

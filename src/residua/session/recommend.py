@@ -22,7 +22,7 @@ from typing import Any, Literal, cast, get_args
 
 import numpy as np
 
-from residua.errors import PlanError
+from residua.errors import PlanError, named
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.machine import pyarrow
 from residua.plans.contract import Plan
@@ -81,7 +81,7 @@ def check_rule(share: float, snr: float, by: By) -> None:
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if not number or not 0 < value <= most or value == math.inf:
             limit = f" up to {most:g}" if most < math.inf else ""
-            raise PlanError(f"{name}={value!r} is not a positive number{limit}; correct it.")
+            raise PlanError(f"{name}={named(value)} is not a positive number{limit}; correct it.")
     judged_by(by)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, overload
 
-from residua.errors import SessionError
+from residua.errors import SessionError, named
 from residua.files import require_path
 from residua.measurement import Ledger
 from residua.measurement.job import Progress, require_agreement
@@ -109,7 +109,7 @@ class Session(Adaptive, Reported, Quotable):
                 )
             check_place(path)
         elif unit is not None and unit != given.unit:
-            raise SessionError(f"the ledger protects against {given.unit}, not {unit}; leave unit out.")
+            raise SessionError(f"the ledger protects against {given.unit}, not {named(unit)}; leave unit out.")
         require_agreement(data.options, unit or AddRemove() if there is None else there.unit)
         fingerprint = data.fingerprint()
         own = given or Ledger(place, budget, unit=unit, dataset=fingerprint)

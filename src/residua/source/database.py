@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
-from residua.errors import SourceError
+from residua.errors import SourceError, named
 from residua.machine import duckdb, pyarrow as pa
 from residua.source.frames import LazySource
 from residua.source.options import NO_OPTIONS, Options, explained
@@ -118,7 +118,7 @@ class DatabaseSource(QueriedSource):
             if not Path(database).is_file():
                 raise SourceError(f"there is no database {shown_value(str(database))}; check the path.")
         elif not hasattr(database, "cursor"):
-            raise SourceError(f"database={database!r} is no database; pass a path or a DuckDB connection.")
+            raise SourceError(f"database={named(database)} is no database; pass a path or a DuckDB connection.")
         super().__init__(query, options)
         self._database = database
 

@@ -20,7 +20,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, TypedDict
 
-from residua.errors import SourceError
+from residua.errors import SourceError, named
 from residua.libraries import load
 from residua.machine import compute as pc, pyarrow as pa
 
@@ -103,19 +103,19 @@ class Dialect:
     def __post_init__(self) -> None:
         one = self.delimiter
         if not isinstance(one, str) or len(one) != 1 or not one.isascii() or one in '"\r\n\0':
-            raise SourceError(f"delimiter={one!r} is not one character; use ',' or '\\t', for example.")
+            raise SourceError(f"delimiter={named(one)} is not one character; use ',' or '\\t', for example.")
         try:
             codecs.getincrementaldecoder(self.encoding)
             "a".encode(self.encoding)
         except (LookupError, TypeError, ValueError):
             raise SourceError(
-                f"encoding={self.encoding!r} is not known; write 'cp1252', 'utf-8' or 'utf-16', for example."
+                f"encoding={named(self.encoding)} is not known; write 'cp1252', 'utf-8' or 'utf-16', for example."
             ) from None
         if self.decimal not in (".", ","):
-            raise SourceError(f"decimal={self.decimal!r} is not a decimal mark; use ',' or '.'.")
+            raise SourceError(f"decimal={named(self.decimal)} is not a decimal mark; use ',' or '.'.")
         given = (self.date_format,) if isinstance(self.date_format, str) else self.date_format
         if not isinstance(given, Sequence) or not all(isinstance(each, str) for each in given):
-            raise SourceError(f"date_format={given!r} is not a form of dates; write '%d.%m.%Y', for example.")
+            raise SourceError(f"date_format={named(given)} is not a form of dates; write '%d.%m.%Y', for example.")
         object.__setattr__(self, "date_format", tuple(given))
         if len({_shape(each) for each in given}) < len(given):
             raise SourceError("date_format lists two forms that the same text may have; give one of them.")

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 from urllib.parse import unquote
 
-from residua.errors import SourceError
+from residua.errors import SourceError, kind_of
 from residua.files import is_uri
 from residua.machine import pyarrow as pa
 from residua.source.digest import Digest, plain_batch
-from residua.source.options import NO_OPTIONS, Options, explained
+from residua.source.options import NO_OPTIONS, Options, explained, is_like_a_path
 from residua.source.records import BATCH_ROWS, Records, distinct, require_columns
 from residua.source.remote import RemoteFile, matched, members_of, remote_files, require_source_path
 
@@ -40,13 +40,16 @@ def expand(paths: Paths, folder_suffixes: tuple[str, ...] = ()) -> tuple[File, .
     if not given:
         raise SourceError("paths is empty; name at least one file.")
     files: list[File] = []
-    for path in given:
+    for number, path in enumerate(given, 1):
         if not isinstance(path, str | Path):
-            raise SourceError(f"paths holds {path!r}, which is no path; pass text or pathlib paths.")
-        if isinstance(path, str) and is_uri(path):
-            files += remote_files(path, folder_suffixes)
-        else:
-            files += _local(str(path), folder_suffixes)
+            raise SourceError(f"paths holds {kind_of(path)}, which is no path; pass text or pathlib paths.")
+        try:
+            uri = isinstance(path, str) and is_uri(path)
+            files += remote_files(str(path), folder_suffixes) if uri else _local(str(path), folder_suffixes)
+        except SourceError:
+            if isinstance(paths, str | Path) or is_like_a_path(path):
+                raise
+            raise SourceError(f"paths: number {number} is no file that can be read; check the path.") from None
     seen: set[object] = set()
     for file in files:
         if (identity := _identity(file)) in seen:

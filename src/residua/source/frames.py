@@ -13,12 +13,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
-from residua.errors import SourceError
+from residua.errors import SourceError, kind_of, named
 from residua.files import is_uri
 from residua.machine import pyarrow as pa
 from residua.source.options import NO_OPTIONS, Options, explained
 from residua.source.records import BATCH_ROWS, Records, distinct
-from residua.source.remote import parse_uri, shown_value
+from residua.source.remote import parse_uri
 
 _UNREADABLE = (TypeError, ValueError, OverflowError, NotImplementedError)  # Arrow's own errors are such as well
 
@@ -190,7 +190,7 @@ def delta_source(path: object, version: object = None, options: Options = NO_OPT
     """
     deltalake = needed("deltalake", "Delta tables", "deltalake", "delta")
     if not isinstance(path, str | Path) or not str(path):
-        raise SourceError(f"path={shown_value(path)} is no path of a Delta table; give its folder or its URI.")
+        raise SourceError(f"path is {kind_of(path)}, no path of a Delta table; give its folder or its URI.")
     _check_whole("version", version)
     given = str(path)
     shown = str(parse_uri(given)) if is_uri(given) else given
@@ -223,7 +223,7 @@ def iceberg_source(table: Any, snapshot: object = None, options: Options = NO_OP
         opened, shown = table, "the Iceberg table " + repr(".".join(table.name()))
     elif not isinstance(table, str | Path) or str(table).count(".") < 1:
         raise SourceError(
-            f"table={shown_value(table)} is no Iceberg table; write CATALOGUE.NAMESPACE.TABLE, or the path of its "
+            f"table is {named(table)}, no Iceberg table; write CATALOGUE.NAMESPACE.TABLE, or the path of its "
             "metadata file."
         )
     else:
@@ -262,7 +262,9 @@ def _pinned(table: Any, snapshot: object, shown: str, options: Options) -> LakeS
 
 def _check_whole(name: str, value: object) -> None:
     if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
-        raise SourceError(f"{name}={value!r} is not a number of a {name}; give one, or leave it out for the latest.")
+        raise SourceError(
+            f"{name}={named(value)} is not a number of a {name}; give one, or leave it out for the latest."
+        )
 
 
 def needed(module: str, what: str, library: str, extra: str) -> Any:

@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
 
-from residua.errors import SourceError
+from residua.errors import SourceError, named
 from residua.machine import pyarrow as pa
 from residua.source.dialect import kind_of
 from residua.source.files import File, FilesSource, Paths, opened
@@ -32,7 +32,7 @@ class ExcelSource(FilesSource):
     def __init__(self, paths: Paths, options: Options = NO_OPTIONS, *, sheet: str | None = None) -> None:
         super().__init__(paths, options)
         if not isinstance(sheet, str | None):
-            raise SourceError(f"sheet={sheet!r} is not the name of a sheet; write it as text.")
+            raise SourceError(f"sheet={named(sheet)} is not the name of a sheet; write it as text.")
         self.sheet = sheet
 
     def _rows(self, path: File) -> Iterator[list[Any]]:

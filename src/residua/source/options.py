@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from itertools import chain
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, TypedDict, get_args
 
@@ -21,7 +23,7 @@ from numpy.typing import NDArray
 from residua.domain import Attribute, Domain
 from residua.domain.codec import examples
 from residua.domain.values import MISSING, UNKNOWN
-from residua.errors import SourceError
+from residua.errors import SourceError, named
 from residua.source.bound import Loss
 from residua.source.digest import Digest
 from residua.source.weights import Weights
@@ -29,6 +31,17 @@ from residua.source.weights import Weights
 MOST_RECORDS = 2**62
 _LISTED = 12
 NoPerson = Literal["refuse", "drop", "apart"]
+SUFFIXES: dict[str, tuple[str, ...]] = {
+    "parquet": (".parquet", ".pq"),
+    "csv": (".csv", ".txt"),
+    "tsv": (".tsv",),
+    "feather": (".feather", ".arrow", ".ipc"),
+    "jsonl": (".jsonl", ".ndjson"),
+    "excel": (".xlsx", ".xlsb", ".xlsm", ".xls", ".ods"),
+    "spss": (".sav", ".zsav", ".por", ".dta", ".sas7bdat", ".xpt"),
+}
+PACKED = (".gz", ".bz2", ".zst")
+_ENDINGS = (*PACKED, *chain.from_iterable(SUFFIXES.values()))
 
 
 class SourceOptions(TypedDict, total=False):
@@ -41,13 +54,18 @@ class SourceOptions(TypedDict, total=False):
     show_values: bool
 
 
+def is_like_a_path(path: str | Path) -> bool:
+    """Whether a text has a folder or the ending of a file of data: whatever else stands in a list may be data."""
+    return "/" in str(path) or "\\" in str(path) or str(path).lower().endswith(_ENDINGS)
+
+
 def _columns(person: object) -> tuple[str, ...]:
-    named = (person,) if isinstance(person, str) else person
-    if not isinstance(named, Sequence) or not all(isinstance(name, str) and name for name in named):
-        raise SourceError(f"person={person!r} is no column; name the column, or a list of columns.")
-    if len(set(named)) < len(named):
+    columns = (person,) if isinstance(person, str) else person
+    if not isinstance(columns, Sequence) or not all(isinstance(name, str) and name for name in columns):
+        raise SourceError(f"person={named(person)} is no column; name the column, or a list of columns.")
+    if len(set(columns)) < len(columns):
         raise SourceError("person names a column twice; name each once.")
-    return tuple(named)
+    return tuple(columns)
 
 
 @dataclass(frozen=True)
@@ -78,23 +96,25 @@ class Options:
 
     def __post_init__(self) -> None:
         if self.weights is not None and not isinstance(self.weights, Weights):
-            raise SourceError(f"weights={self.weights!r} is not known; say weights=rs.Weights(column, most=…, step=…).")
+            raise SourceError(
+                f"weights={named(self.weights)} is not known; say weights=rs.Weights(column, most=…, step=…)."
+            )
         if self.weights is not None and (self.counts is not None or self.person):
             raise SourceError(
                 "survey weights go with neither counts nor person: a respondent is one row, with a weight; make one "
                 "row of each respondent, or leave weights out."
             )
         if self.counts is not None and (not isinstance(self.counts, str) or not self.counts):
-            raise SourceError(f"counts={self.counts!r} is not a column name; name the column of counts.")
+            raise SourceError(f"counts={named(self.counts)} is not a column name; name the column of counts.")
         if not isinstance(self.show_values, bool):
-            raise SourceError(f"show_values={self.show_values!r} is not True or False; pass one of them.")
+            raise SourceError(f"show_values={named(self.show_values)} is not True or False; pass one of them.")
         object.__setattr__(self, "person", _columns(self.person))
         if self.no_person not in get_args(NoPerson):
-            raise SourceError(f'no_person={self.no_person!r} is not known; say "refuse", "drop" or "apart".')
+            raise SourceError(f'no_person={named(self.no_person)} is not known; say "refuse", "drop" or "apart".')
         if self.no_person != "refuse" and not self.person:
             raise SourceError("no_person says what happens to records without a person; name the column with person=.")
         if self.counts in self.person:
-            raise SourceError(f"column {self.counts!r} is both counts and person; drop one of the two.")
+            raise SourceError(f"column {named(self.counts)} is both counts and person; drop one of the two.")
 
     @property
     def multiple(self) -> str | None:
@@ -130,7 +150,7 @@ def options_of(given: SourceOptions | Mapping[str, Any]) -> Options:
             near = get_close_matches(name, SourceOptions.__annotations__, n=1)
             meant = f" (is it {near[0]!r}?)" if near else ""
             raise SourceError(
-                f"a source has no option {name!r}{meant}; it has {', '.join(SourceOptions.__annotations__)}."
+                f"a source has no option {named(name)}{meant}; it has {', '.join(SourceOptions.__annotations__)}."
             )
     return Options(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
 
@@ -285,7 +305,7 @@ class Tally:
         """
         if self.too_many:
             parts = "" if self.domain.parts == 1 else f", in {self.domain.parts:,} parts for the units of amounts"
-            raise SourceError(f"the counts in column {counts!r} add up to 2^62 or more{parts}; correct them.")
+            raise SourceError(f"the counts in column {named(counts)} add up to 2^62 or more{parts}; correct them.")
         self.problems.stop()
 
     @property

@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Self
 
-from residua.errors import SourceError
+from residua.errors import SourceError, named
 from residua.machine import duckdb, pyarrow as pa
 from residua.source.digest import Digest, plain_batch
 from residua.source.options import NO_OPTIONS, Options
@@ -335,11 +335,11 @@ def parsed_expression(name: str, text: object) -> Expression:
         SourceError: it is not one expression over the columns of one record.
     """
     if not isinstance(text, str) or not text.strip():
-        raise SourceError(f"the expression of {name!r} is {text!r}; write SQL over the columns of one record.")
+        raise SourceError(f"the expression of {name!r} is {named(text)}; write SQL over the columns of one record.")
     try:
         return row_expression(text)
     except SqlError as problem:
-        raise SourceError(f"the expression of {name!r}, {text[:60]!r}, is refused: {problem}.") from None
+        raise SourceError(f"the expression of {name!r}, {named(text[:60])}, is refused: {problem}.") from None
 
 
 def _arrow(engine: Any, texts: Any) -> Any:

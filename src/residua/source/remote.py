@@ -14,7 +14,7 @@ from pathlib import Path, PurePath, PurePosixPath
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlsplit
 
-from residua.errors import FileError, SourceError
+from residua.errors import FileError, SourceError, named
 from residua.files import is_uri, require_path
 from residua.machine import pyarrow
 from residua.source.options import explained
@@ -282,7 +282,7 @@ def matched(shown: str, matching: list[T], pattern: bool, remedy: str) -> list[T
         SourceError: there are none, or it is no pattern.
     """
     if not pattern:
-        raise SourceError(f"there is no file {shown!r}; {remedy}")
+        raise SourceError(f"there is no file {named(shown)}; {remedy}")
     if not matching:
         raise SourceError(f"no file matches {shown!r}; check the pattern and the folder.")
     return sorted(matching)

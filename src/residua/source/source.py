@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Unpack, cast
 
-from residua.errors import SourceError
+from residua.errors import SourceError, kind_of
 from residua.files import is_uri
 from residua.source.adbc import AdbcSource, Address
 from residua.source.database import DatabaseSource, QuerySource, ibis_source, relation_source
@@ -17,21 +17,11 @@ from residua.source.dialect import Notation
 from residua.source.files import FeatherSource, ParquetSource, Paths
 from residua.source.frames import delta_source, frame_source, iceberg_source
 from residua.source.office_files import DictionarySource, ExcelSource
-from residua.source.options import NO_OPTIONS, SourceOptions, options_of
+from residua.source.options import NO_OPTIONS, PACKED, SUFFIXES, SourceOptions, is_like_a_path, options_of
 from residua.source.records import Records
-from residua.source.remote import parse_uri, require_source_path, shown_value
+from residua.source.remote import parse_uri, require_source_path
 from residua.source.text_files import DelimitedSource, JsonLinesSource
 
-_SUFFIXES: dict[str, tuple[str, ...]] = {
-    "parquet": (".parquet", ".pq"),
-    "csv": (".csv", ".txt"),
-    "tsv": (".tsv",),
-    "feather": (".feather", ".arrow", ".ipc"),
-    "jsonl": (".jsonl", ".ndjson"),
-    "excel": (".xlsx", ".xlsb", ".xlsm", ".xls", ".ods"),
-    "spss": (".sav", ".zsav", ".por", ".dta", ".sas7bdat", ".xpt"),
-}
-_PACKED = (".gz", ".bz2", ".zst")
 _DATABASES = (".duckdb", ".db", ".ddb")
 
 
@@ -240,7 +230,7 @@ def source_of(data: Any, **options: Unpack[SourceOptions]) -> Source:
             raise SourceError(f"{option} is given for a source that was made without it; say it where it is made.")
         return _source(data)
     if isinstance(data, str | Path):
-        return _file_source([data], options)
+        return _file_source([data], options, typed=True)
     if isinstance(data, tuple) and len(data) == 2 and _is_query(data):
         return Source.duckdb(data[0], data[1], **options)
     if isinstance(data, Sequence):
@@ -267,14 +257,18 @@ def _named_tables(tables: Mapping[str, Any], show_values: bool) -> dict[str, Rec
     sources: dict[str, Records] = {}
     for name, data in tables.items():
         if not isinstance(name, str) or not name.strip():
-            raise SourceError(f"the table {name!r} has no name; name it as the query does.")
+            raise SourceError("a table has no name; name it as the query does.")
         if isinstance(data, Records) and data.options.person:
             raise SourceError(
                 f"table {name!r} names a person column, which a query does not pass on; name the query's own: "
                 "Source.sql(…, person=…)."
             )
-        sources[name] = data if isinstance(data, Records) else source_of(data, show_values=show_values)
+        sources[name] = data if isinstance(data, Records) else source_of(_listed(data), show_values=show_values)
     return sources
+
+
+def _listed(data: Any) -> Any:
+    return [data] if isinstance(data, str | Path) else data  # of a list, errors show what is like a path
 
 
 def _is_query(pair: tuple[Any, Any]) -> bool:
@@ -285,12 +279,12 @@ def _is_query(pair: tuple[Any, Any]) -> bool:
     return not isinstance(database, str | Path) or Path(database).suffix in _DATABASES
 
 
-def _file_source(paths: Sequence[Any], options: SourceOptions) -> Source:
+def _file_source(paths: Sequence[Any], options: SourceOptions, *, typed: bool = False) -> Source:
     if not paths or not all(isinstance(path, str | Path) for path in paths):
         raise SourceError(
-            f"source {shown_value(paths)} is no list of paths; pass paths, a frame, or rs.Source.duckdb(…)."
+            f"source is {kind_of(paths)} that holds no paths; pass paths, a frame, or rs.Source.duckdb(…)."
         )
-    kinds = {_kind(str(path)) for path in paths}
+    kinds = {_kind(str(path), typed or is_like_a_path(path)) for path in paths}
     if len(kinds) > 1:
         raise SourceError("source mixes files of different kinds; pass files of one kind.")
     named = {"tsv": "csv"}
@@ -298,13 +292,13 @@ def _file_source(paths: Sequence[Any], options: SourceOptions) -> Source:
     return cast("Source", reader(paths, **options))
 
 
-def _kind(path: str) -> str:
+def _kind(path: str, shown: bool) -> str:
     uri = parse_uri(path) if is_uri(path) else None
     path = path if uri is None else str(uri)  # without what messages must not hold
     lowered = path.lower()
-    for packed in _PACKED:
+    for packed in PACKED:
         lowered = lowered.removesuffix(packed)
-    if kind := next((kind for kind, suffixes in _SUFFIXES.items() if lowered.endswith(suffixes)), None):
+    if kind := next((kind for kind, suffixes in SUFFIXES.items() if lowered.endswith(suffixes)), None):
         return kind
     if path.lower().endswith(_DATABASES):
         raise SourceError(f"{path!r} is a database; say which table with rs.Source.duckdb({path!r}, query).")
@@ -312,6 +306,7 @@ def _kind(path: str) -> str:
         require_source_path(path)
     if uri.is_store if uri is not None else Path(path).is_dir():
         return "parquet"
+    what = repr(path) if shown else "a file"
     raise SourceError(
-        f"cannot tell what {path!r} holds from its suffix; use rs.Source.csv(…), rs.Source.parquet(…) or another."
+        f"cannot tell what {what} holds from its suffix; use rs.Source.csv(…), rs.Source.parquet(…) or another."
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from residua.errors import SourceError
+from residua.errors import SourceError, named
 from residua.linalg.arrays import Integers
 from residua.machine import pyarrow as pa
 from residua.privacy import AddRemove
@@ -48,14 +48,16 @@ class Weights:
 
     def __post_init__(self) -> None:
         if not isinstance(self.column, str) or not self.column:
-            raise SourceError(f"Weights({self.column!r}, …) names no column; name the column of survey weights.")
+            raise SourceError(f"Weights({named(self.column)}, …) names no column; name the column of survey weights.")
         for name in ("most", "step"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 2.0**40:
-                raise SourceError(f"{name}={value!r} is not a positive number; say most=50, step=0.1, for example.")
+                raise SourceError(
+                    f"{name}={named(value)} is not a positive number; say most=50, step=0.1, for example."
+                )
         if self._steps.denominator != 1 or not 1 <= self._steps <= _MOST_STEPS:
             raise SourceError(
-                f"most={self.most!r} is not 1 to {_MOST_STEPS:,} whole steps of {self.step!r}; choose another step."
+                f"most={named(self.most)} is not 1 to {_MOST_STEPS:,} whole steps of {self.step}; choose another step."
             )
 
     @property

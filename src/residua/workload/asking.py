@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from residua.domain import Amount, Attribute, Between, Bins, Label
-from residua.errors import DomainError, WorkloadError
+from residua.errors import DomainError, WorkloadError, kind_of, nearest
 from residua.linalg.arrays import Floats
 from residua.linalg.intervals import Intervals
 from residua.machine import csr_array
@@ -278,7 +278,10 @@ def attribute_queries(name: str, attribute: Attribute, asked: str | ArrayLike | 
         return _inside(name, attribute, asked)
     words = [kind for kind in KINDS if kind != MatrixRows.kind]
     known = ", ".join(repr(kind) for kind in (*words, *(level.name for level in attribute.hierarchy)))
-    raise WorkloadError(f"{name!r} is asked for {asked!r}; use {known}, or a matrix (levels are declared).")
+    shown, _ = nearest(asked, (*words, *(level.name for level in attribute.hierarchy)))
+    raise WorkloadError(
+        f"{name!r} is asked for an unknown kind{shown}; use {known}, or a matrix (levels are declared)."
+    )
 
 
 def _inside(name: str, attribute: Attribute, asked: str) -> Inside:
@@ -312,11 +315,11 @@ def listed_ranges(name: str, attribute: Attribute, listed: Sequence[tuple[Label,
     rows, names, label = [], [], range_labels(attribute)
     for ends in listed:
         if not isinstance(ends, tuple | list) or len(ends) != 2:
-            raise WorkloadError(f"{ends!r} is not a range of {name!r}; give its first and its last value.")
+            raise WorkloadError(f"{kind_of(ends)} is not a range of {name!r}; give its first and its last value.")
         try:
             inside = Between(*ends).codes(name, attribute)
         except DomainError as problem:
-            raise WorkloadError(f"the range {ends!r} of {name!r} leaves the attribute: {problem}") from None
+            raise WorkloadError(f"a range of {name!r} leaves the attribute: {problem}") from None
         rows.append(np.zeros(attribute.size))
         rows[-1][inside] = 1.0
         names.append(label(inside.start, inside.stop - 1))

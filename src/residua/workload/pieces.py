@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from residua.domain import Domain
-from residua.errors import WorkloadError
+from residua.errors import WorkloadError, named
 from residua.linalg.arrays import Booleans, Floats, Integers, Positions, sparse_kronecker
 from residua.linalg.lattice import SetFamily, closure_of
 from residua.machine import csr_array, vstack
@@ -129,9 +129,9 @@ def check_cells(domain: Domain, attributes: Sequence[int]) -> None:
 def checked_weight(weight: float) -> float:
     """A weight that is a positive finite number, or an error."""
     if isinstance(weight, bool) or not isinstance(weight, int | float | np.number) or not 0 < weight < math.inf:
-        raise WorkloadError(f"weight={weight!r} is not a positive number; leave out what does not matter.")
+        raise WorkloadError(f"weight={named(weight)} is not a positive number; leave out what does not matter.")
     if not LEAST_WEIGHT <= weight <= _LARGEST_WEIGHT:  # products with it must stay numbers
-        raise WorkloadError(f"weight={weight!r} is beyond what can be computed with; give weights nearer to 1.")
+        raise WorkloadError(f"weight={named(weight)} is beyond what can be computed with; give weights nearer to 1.")
     return float(weight)
 
 

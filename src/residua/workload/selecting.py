@@ -29,7 +29,7 @@ import numpy as np
 from residua.domain import OTHER, Attribute, Between, Bins, Dates, Domain, Label
 from residua.domain.conditions import codes_of
 from residua.domain.words import names_of
-from residua.errors import DomainError, PlanError, WorkloadError
+from residua.errors import DomainError, PlanError, WorkloadError, named
 from residua.linalg.arrays import Array, Booleans, Floats
 from residua.sql import Expression, literal, nodes, quoted, sql_of, tree_of
 from residua.workload.pieces import MOST_CELLS
@@ -51,7 +51,9 @@ def selected(domain: Domain, where: Where, *, argument: str = "where") -> dict[s
         DomainError: an unknown attribute.
     """
     if not isinstance(where, Mapping):
-        raise PlanError(f"{argument}={where!r} is not a dictionary; give {{attribute: label, labels or rs.between}}.")
+        raise PlanError(
+            f"{argument}={named(where)} is not a dictionary; give {{attribute: label, labels or rs.between}}."
+        )
     return {name: coefficients(domain, name, chosen, argument=argument) for name, chosen in where.items()}
 
 

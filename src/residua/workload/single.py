@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from residua.domain import OTHER, Attribute, Dates, Domain, Integers
-from residua.errors import WorkloadError
+from residua.errors import WorkloadError, kind_of, listing, named, nearest
 from residua.machine import csr_array, duckdb, pyarrow as pa, vstack
 from residua.sql import Expression, SqlError, engine_words, expression_sandbox, row_expression, within_time
 from residua.workload.pieces import ListedQueries, check_cells, checked_weight
@@ -90,6 +91,7 @@ def _sparse(matrix: Any) -> csr_array:
 
 
 _CELL = "residua cell"
+_MOST_READ = 10_000  # characters of a query that are searched for names
 
 
 def queries(domain: Domain, expressions: Sequence[str] | Mapping[str, str], *, weight: float = 1.0) -> Workload:
@@ -122,51 +124,59 @@ def queries(domain: Domain, expressions: Sequence[str] | Mapping[str, str], *, w
     if isinstance(expressions, str):
         raise WorkloadError('expressions is one text; list them: ["age >= 18", …].')
     if not isinstance(expressions, Iterable):
-        raise WorkloadError(f'expressions={expressions!r} is not a list of texts; list them: ["age >= 18", …].')
+        raise WorkloadError(f'expressions={named(expressions)} is not a list of texts; list them: ["age >= 18", …].')
     asked = expressions if isinstance(expressions, Mapping) else list(expressions)  # errors look at what was given
     for text in [*asked, *(asked.values() if isinstance(asked, Mapping) else ())]:
         if not isinstance(text, str):
-            raise WorkloadError(f'expressions holds {text!r}, which is not SQL; write predicates such as "age >= 18".')
-    named = dict(asked) if isinstance(asked, Mapping) else {text: text for text in asked}
-    if not named:
+            raise WorkloadError(f'expressions holds {kind_of(text)}, not SQL; write predicates such as "age >= 18".')
+    texts = dict(asked) if isinstance(asked, Mapping) else {text: text for text in asked}
+    if not texts:
         raise WorkloadError("expressions is empty; ask for at least one query.")
-    if not isinstance(asked, Mapping) and len(named) < len(asked):
+    if not isinstance(asked, Mapping) and len(texts) < len(asked):
         raise WorkloadError("a query is listed twice; list it once and give it a weight instead.")
-    parsed = {label: _parsed(domain, text) for label, text in named.items()}
+    parsed = {label: _parsed(domain, text, n) for n, (label, text) in enumerate(texts.items(), 1)}
     mentioned = {label: tuple(sorted(domain.positions(one.names))) for label, one in parsed.items()}
     columns = _columns(domain)
-    sql = {label: _under(columns, named[label], one) for label, one in parsed.items()}
+    sql = {label: _under(columns, texts[label], one) for label, one in parsed.items()}
     engine = expression_sandbox()
-    numbers = {label: at for at, label in enumerate(named)}
+    numbers = {label: at for at, label in enumerate(texts)}
     each = checked_weight(weight)
     parts, places = [], []
     for attributes in dict.fromkeys(mentioned.values()):
         check_cells(domain, attributes)
         labels = [label for label, own in mentioned.items() if own == attributes]
-        texts = [(named[label], sql[label]) for label in labels]
-        matrix = csr_array(vstack(list(_evaluated(engine, domain, attributes, texts)), format="csr"))
+        pairs = [(texts[label], sql[label]) for label in labels]
+        matrix = csr_array(vstack(list(_evaluated(engine, domain, attributes, pairs)), format="csr"))
         parts.append(ListedQueries(domain, attributes, matrix, tuple(labels), np.full(len(labels), each)))
         places += [numbers[label] for label in labels]
     return Workload(domain, tuple(parts), np.array(places, dtype=np.int64) if len(parts) > 1 else None)
 
 
-def _parsed(domain: Domain, text: str) -> Expression:
-    """An expression over the attributes, from the engine's own parse of it; names are compared as they are written."""
-    if not isinstance(text, str) or not text.strip():
-        raise WorkloadError(f'query {text!r} is not SQL text; write one such as "age >= 18".')
+def _parsed(domain: Domain, text: str, number: int) -> Expression:
+    """An expression over the attributes, from the engine's own parse of it; names are compared as they are written.
+
+    A text of which no word is near to an attribute may be data: it is named by its number, and the engine's words,
+    which quote it, are left out.
+    """
+    related = any(nearest(word, domain.names)[0] for word in re.findall(r"\w+", text[:_MOST_READ]))
+    query = f"query {text!r}" if related else f"query number {number}"
+    if not text.strip():
+        raise WorkloadError(f'{query} is not SQL text; write one such as "age >= 18".')
     try:
         parsed = resolved(domain, row_expression(text))
     except SqlError as problem:
-        raise WorkloadError(f"query {text!r}: {problem}.") from None
+        hidden = f"a syntax error; write a condition on {listing(domain.names)}"
+        words = hidden if not related and "syntax error" in str(problem) else problem
+        raise WorkloadError(f"{query}: {words}.") from None
     except WorkloadError as problem:
-        raise WorkloadError(f"query {text!r}: {problem}") from None
+        raise WorkloadError(f"{query}: {problem}") from None
     unknown = [name for name in parsed.names if name not in domain]
     if unknown:
-        alike = [name for name in domain.names if name.lower() == unknown[0].lower()]
-        there = f"did you mean {alike[0]!r}?" if alike else f"there are {', '.join(domain.names[:8])}"
+        shown, remedy = nearest(unknown[0], domain.names)
+        shown = f" {unknown[0]!r}" if related else shown
         raise WorkloadError(
-            f"query {text!r} names the unknown attribute {unknown[0]!r}; {there} "
-            "(names are compared as written; one that is not a plain word is written in double quotes)."
+            f"{query} names the unknown attribute{shown}; {remedy} "
+            "(Names are compared as written; one that is not a plain word is written in double quotes.)"
         )
     return parsed
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from residua.domain import Domain, Label
-from residua.errors import WorkloadError, named
+from residua.errors import WorkloadError, kind_of, named
 from residua.linalg.arrays import Integers, Positions
 from residua.linalg.lattice import all_sets, closure, extensions
 from residua.workload.asking import attribute_queries, listed_ranges
@@ -57,7 +57,7 @@ def marginals(
         raise WorkloadError("say which marginals: either sets=[(…), …], or ways=… and/or max_cells=….")
     power = _POWERS.get(weight) if isinstance(weight, str) else 0.0
     if power is None:
-        raise WorkloadError(f"weight={weight!r} is not a number, nor {' nor '.join(map(repr, _POWERS))}.")
+        raise WorkloadError(f"weight={named(weight)} is not a number, nor {' nor '.join(map(repr, _POWERS))}.")
     each = checked_weight(1.0 if isinstance(weight, str) else weight)
     if sets is not None:
         families, order = _listed(domain, sets)
@@ -72,7 +72,7 @@ def marginals(
     cells = lattice.products(domain.sizes.astype(np.float64))[numbers] if power else np.ones(len(numbers))
     weights = each * cells**power
     if not (weights >= LEAST_WEIGHT).all():
-        raise WorkloadError(f"weight={weight!r} is beyond what can be computed with; ask for smaller marginals.")
+        raise WorkloadError(f"weight={named(weight)} is beyond what can be computed with; ask for smaller marginals.")
     return Workload.of_families(domain, lattice, (Family(lattice, numbers, weights, identities(domain)),))
 
 
@@ -81,11 +81,9 @@ def _listed(domain: Domain, sets: Iterable[Sequence[str]]) -> tuple[list[Positio
     if isinstance(sets, str):
         raise WorkloadError(f"sets={sets!r} is one name; list attribute sets, such as [({sets!r},)].")
     if not isinstance(sets, Iterable):
-        raise WorkloadError(f"sets={sets!r} is not a list of attribute sets, such as [('age', 'sex')].")
+        raise WorkloadError(f"sets={named(sets)} is not a list of attribute sets, such as [('age', 'sex')].")
     places: dict[tuple[int, ...], int] = {}
     for names in sets:
-        if isinstance(names, str):  # two names could be two tables, or one of both
-            raise WorkloadError(f"sets: {names!r} is a name, not a set of attributes; write ({names!r},).")
         row = tuple(sorted(positions_of(domain, names, "sets")))
         if len(set(names) & set(domain.amounts)) > 1:
             raise WorkloadError(f"the set {tuple(names)!r} holds two amounts; ask for a table of each.")
@@ -118,7 +116,7 @@ def _enumerated(domain: Domain, ways: int | Iterable[int] | None, max_cells: int
             )
         return [all_sets(d, size) for size in sizes]
     if isinstance(max_cells, bool) or not isinstance(max_cells, int | np.integer) or max_cells < 1:
-        raise WorkloadError(f"max_cells={max_cells!r} is not a positive whole number.")
+        raise WorkloadError(f"max_cells={named(max_cells)} is not a positive whole number.")
     small = _sets_with_at_most(domain.sizes, min(int(max_cells), 2**62), max(sizes))
     return [rows for rows in small if rows.shape[1] in sizes]
 
@@ -145,12 +143,12 @@ def _ways(ways: int | Iterable[int], attributes: int) -> list[int]:
     try:
         listed = [ways] if isinstance(ways, int | np.integer) else list(ways)
     except TypeError:
-        raise WorkloadError(f"ways={ways!r} is not a list of sizes, such as [1, 2].") from None
+        raise WorkloadError(f"ways={named(ways)} is not a list of sizes, such as [1, 2].") from None
     for size in listed:
         if isinstance(size, bool) or not isinstance(size, int | np.integer) or not 0 <= size <= attributes:
-            raise WorkloadError(f"ways holds {named(size)}; sizes are whole numbers from 0 to {attributes}.")
+            raise WorkloadError(f"ways holds {kind_of(size)}; sizes are whole numbers from 0 to {attributes}.")
     if len(set(listed)) < len(listed):
-        raise WorkloadError(f"ways={listed} lists a size twice; list each once.")
+        raise WorkloadError("ways lists a size twice; list each once.")
     if not listed:
         raise WorkloadError("ways is empty; ask for at least one size, such as ways=[1, 2].")
     return sorted(int(size) for size in listed)
@@ -194,7 +192,7 @@ def product(
     require_domain(domain)
     if not isinstance(asked, Mapping):
         raise WorkloadError(
-            f"asked={asked!r} is not a mapping from attributes to queries, such as {{'age': 'ranges'}}."
+            f"asked={named(asked)} is not a mapping from attributes to queries, such as {{'age': 'ranges'}}."
         )
     queries = list(identities(domain))
     for name, kind in asked.items():
@@ -272,9 +270,9 @@ def _each(domain: Any, attribute: str | Sequence[str], by: Sequence[str], kind: 
     by = (by,) if isinstance(by, str) else by
     for argument, given in (("attribute", attribute), ("by", by)):
         if not isinstance(given, Iterable):
-            raise WorkloadError(f"{argument}={given!r} is not a name or a list of names; name attributes.")
-    named = [attribute] if isinstance(attribute, str) else list(attribute)
-    positions_of(domain, [*named, *by], "attribute and by")
-    if not named:
+            raise WorkloadError(f"{argument}={named(given)} is not a name or a list of names; name attributes.")
+    asked = [attribute] if isinstance(attribute, str) else list(attribute)
+    positions_of(domain, [*asked, *by], "attribute and by")
+    if not asked:
         raise WorkloadError(f"attribute is empty; name the attribute whose {kind} are asked.")
-    return {**dict.fromkeys(named, kind), **dict.fromkeys(by, "identity")}
+    return {**dict.fromkeys(asked, kind), **dict.fromkeys(by, "identity")}

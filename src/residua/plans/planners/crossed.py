@@ -27,7 +27,7 @@ from functools import partial
 import numpy as np
 
 from residua.domain import Domain, Integers
-from residua.errors import PlanError
+from residua.errors import PlanError, named
 from residua.linalg.arrays import Floats
 from residua.linalg.lattice import Set, subsets
 from residua.plans.objectives import MaxVariance, TotalVariance, check_objective, of_queries
@@ -132,7 +132,7 @@ def crossed_by_request(task: Task, names: Sequence[str] = (), *, apart: bool = F
         for i in axes:
             if i not in possible:
                 raise PlanError(
-                    f"attributes: {domain.names[i]!r} is not asked by prefixes, ranges, values and levels of "
+                    f"attributes: {named(domain.names[i])} is not asked by prefixes, ranges, values and levels of "
                     "neighbours alone, or has a cell for other values; leave it out."
                 )
     elif not possible or not isinstance(task.objective, TotalVariance | MaxVariance):

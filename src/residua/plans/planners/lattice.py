@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from residua.errors import GapWarning, PlanError
+from residua.errors import GapWarning, PlanError, named
 from residua.linalg.arrays import Floats
 from residua.linalg.lattice import closure
 from residua.plans.cells import MOST_COLUMNS
@@ -72,7 +72,7 @@ class Lattice(offers.Planner[Plan]):
 
     def __post_init__(self) -> None:
         if isinstance(self.limit, bool) or not isinstance(self.limit, int) or self.limit < 1:
-            raise PlanError(f"limit={self.limit!r} is not a positive whole number of rounds.")
+            raise PlanError(f"limit={named(self.limit)} is not a positive whole number of rounds.")
 
     def offer(self, task: offers.Task) -> offers.Offer | None:
         """For marginals and products; with Laplace noise, for marginals."""

@@ -15,7 +15,7 @@ from enum import IntEnum
 from typing import Any, ClassVar, Generic, TypeVar
 
 from residua.domain import Domain
-from residua.errors import PlanError
+from residua.errors import PlanError, named
 from residua.linalg.arrays import Floats, Integers
 from residua.machine import free_bytes
 from residua.plans.contract import Plan
@@ -269,7 +269,7 @@ def checked_like(like: Any, shared: str, form: str, domain: Domain) -> Any:
         PlanError: it does not share what the form takes from it, or is a plan over another domain.
     """
     if getattr(like, "shared", "") != shared:
-        raise PlanError(f"like={like!r} is not {form}, whose {shared} another plan could share; plan one first.")
+        raise PlanError(f"like={named(like)} is not {form}, whose {shared} another plan could share; plan one first.")
     if like.domain != domain:
         raise PlanError("like is a plan over another domain; plan over one domain.")
     return like

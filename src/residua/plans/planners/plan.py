@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Literal, TypedDict, TypeVar, Unpack, overload
 
 from residua.domain import Domain
-from residua.errors import PlanError
+from residua.errors import PlanError, named
 from residua.machine import threads_for
 from residua.plans.contract import Plan
 from residua.plans.estimator import require_workload
@@ -143,7 +143,7 @@ def plan(
     """
     require_workload(workload)
     if form is not None and not isinstance(form, Planner):
-        raise PlanError(f"form={form!r} is not a form of plan; use one such as rs.Lattice() or rs.Matrix().")
+        raise PlanError(f"form={named(form)} is not a form of plan; use one such as rs.Lattice() or rs.Matrix().")
     laplace = _is_laplace(guarantee, noise)
     accuracy = (targets, stddev, margin, confidence)
     if any(each is not None for each in accuracy):
@@ -205,7 +205,7 @@ def _beside(make: Callable[[Task], Plan | None], task: Task, ahead: Forecast) ->
 
 def _is_laplace(guarantee: Guarantee | None, noise: NoiseName | None) -> bool:
     if noise not in (None, *NOISES):
-        raise PlanError(f"noise={noise!r} is not 'normal' or 'laplace'.")
+        raise PlanError(f"noise={named(noise)} is not 'normal' or 'laplace'.")
     if guarantee is not None and noise is not None and (noise == "laplace") != isinstance(guarantee, PureDP):
         raise PlanError(
             f"noise={noise!r} cannot be priced as {guarantee!r}; normal noise goes with ZCDP, GDP and ApproxDP, "
@@ -250,7 +250,7 @@ def _objective(minimise: Objective | str | None, targets: Targets | None) -> Obj
     if isinstance(minimise, str) and minimise in _BY_NAME:
         minimise = _BY_NAME[minimise]()
     if minimise is not None and (isinstance(minimise, type) or not isinstance(minimise, Objective)):
-        raise PlanError(f"minimise={minimise!r} is not an objective; use one such as rs.MaxVariance() or 'max'.")
+        raise PlanError(f"minimise={named(minimise)} is not an objective; use one such as rs.MaxVariance() or 'max'.")
     if targets is None:
         return TotalVariance() if minimise is None else minimise
     if minimise is not None and not isinstance(minimise, MaxVariance):
@@ -272,14 +272,14 @@ def _accuracy(guarantee: Guarantee | None, targets: Targets | None, at_most: flo
     if at_most is None:
         return 1.0
     if isinstance(at_most, bool) or not isinstance(at_most, int | float) or not 0 < at_most <= sys.float_info.max:
-        raise PlanError(f"at_most={at_most!r} is not a positive finite loss; correct it.")
+        raise PlanError(f"at_most={named(at_most)} is not a positive finite loss; correct it.")
     return float(at_most)
 
 
 def _check_budget(guarantee: Guarantee) -> None:
     if isinstance(guarantee, type) or not isinstance(guarantee, Guarantee):
         raise PlanError(
-            f"guarantee={guarantee!r} is not a guarantee; use ZCDP(rho=…), GDP(mu=…) or ApproxDP(epsilon=…, delta=…)."
+            f"guarantee={named(guarantee)} is no guarantee; use ZCDP(rho=…), GDP(mu=…) or ApproxDP(epsilon=…, delta=…)."
         )
     if isinstance(guarantee, PureDP):
         sensible = _LEAST_EPSILON <= guarantee.epsilon <= 1 / _LEAST_EPSILON
@@ -291,7 +291,7 @@ def _check_budget(guarantee: Guarantee) -> None:
 
 def _check_unit(unit: Unit, domain: Domain) -> None:
     if isinstance(unit, type) or not isinstance(unit, Unit):
-        raise PlanError(f"unit={unit!r} is not a unit of protection; use rs.AddRemove() or rs.ReplaceOne().")
+        raise PlanError(f"unit={named(unit)} is not a unit of protection; use rs.AddRemove() or rs.ReplaceOne().")
     reach_of(unit, domain.names, domain.sizes)  # refuses limits on attributes that the domain lacks
 
 

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from residua.domain import Domain
-from residua.errors import PrivacyError, VerificationError
+from residua.errors import PrivacyError, VerificationError, named
 from residua.linalg.arrays import Array, Booleans, Floats, Integers
 from residua.linalg.lattice import Group, Layout, SetFamily, batches, centre, layout_of
 from residua.plans.cells import MOST_COLUMNS, Grouping
@@ -331,7 +331,7 @@ def compile_residuals(
         worst = lattice.members(int(measured[int(scales.argmax())]))
         names = tuple(domain.names[i] for i in worst)
         raise VerificationError(
-            f"the noise on {names!r} is too large to sample exactly; raise the budget or leave the table out."
+            f"the noise on {named(names)} is too large to sample exactly; raise the budget or leave the table out."
         )
     whole = grids.astype(np.int64)
     return ResidualMeasurements(lattice, domain.sizes, measured, whole, scales, strategies, domain.drops, domain.names)

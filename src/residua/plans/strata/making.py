@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from residua.domain import Domain
-from residua.errors import PlanError
+from residua.errors import PlanError, named, nearest
 from residua.linalg.arrays import Integers
 from residua.plans.combining import Progress, algebra_of, register_closed
 from residua.plans.contract import Plan
@@ -57,23 +57,23 @@ def by_group(
         >>> round(plan.pcost, 6), round(plan.variance({"state": "AL", "sex": "F", "age": 3}), 3)
         (1.0, 1.0)
     """
-    named = {"plan": plan} if isinstance(plan, Plan) else dict(plan) if isinstance(plan, Mapping) else {}
-    if not named or not all(isinstance(each, Plan) for each in named.values()):
-        raise PlanError(f"plan={plan!r} is neither a plan nor plans by name; make them with rs.plan.")
-    first = next(iter(named.values()))
+    plans = {"plan": plan} if isinstance(plan, Plan) else dict(plan) if isinstance(plan, Mapping) else {}
+    if not plans or not all(isinstance(each, Plan) for each in plans.values()):
+        raise PlanError(f"plan={named(plan)} is neither a plan nor plans by name; make them with rs.plan.")
+    first = next(iter(plans.values()))
     positions = _positions(first.domain, by)
-    for name, each in named.items():
+    for name, each in plans.items():
         require_member(each, first, positions, name)
     groups = math.prod(int(first.domain.sizes[i]) for i in positions)
     if groups > _MOST_GROUPS:
-        raise PlanError(f"by={by!r} makes {groups:,} groups, more than {_MOST_GROUPS:,}; make fewer.")
+        raise PlanError(f"by={named(by)} makes {groups:,} groups, more than {_MOST_GROUPS:,}; make fewer.")
     if chosen is None:
-        if len(named) > 1:
+        if len(plans) > 1:
             raise PlanError("there are several plans; say with chosen which group has which.")
         which = np.zeros(groups, dtype=np.int64)
     else:
-        which = chosen_of(first.domain, by, list(named), chosen)
-    return grouped(list(named.values()), positions, which)
+        which = chosen_of(first.domain, by, list(plans), chosen)
+    return grouped(list(plans.values()), positions, which)
 
 
 def grouped(plans: Sequence[Plan], by: tuple[int, ...], chosen: Integers, objective: str = "") -> StrataPlan:
@@ -144,7 +144,7 @@ def chosen_of(
         for group, name in chosen.items():
             labels = group if isinstance(group, tuple) else (group,)
             if len(labels) != len(by) or any(label not in known for label, known in zip(labels, codes, strict=True)):
-                raise PlanError(f"{group!r} is no group of {', '.join(by)}; give a label for each, as a tuple.")
+                raise PlanError(f"{named(group)} is no group of {', '.join(by)}; give a label for each, as a tuple.")
             place = tuple(known[label] for label, known in zip(labels, codes, strict=True))
             numbers[np.ravel_multi_index(place, shape)] = _number(name, number)
     else:
@@ -166,13 +166,14 @@ def _number(name: object, numbers: Mapping[str, int]) -> int:
     if name is None:
         return -1
     if not isinstance(name, str) or name not in numbers:
-        raise PlanError(f"there is no plan {name!r}; there are {', '.join(map(repr, numbers))}.")
+        shown, remedy = nearest(name, numbers)
+        raise PlanError(f"there is no plan{shown}; {remedy}")
     return numbers[name]
 
 
 def _positions(domain: Domain, by: object) -> tuple[int, ...]:
     if isinstance(by, str) or not isinstance(by, Sequence) or not by:
-        raise PlanError(f"by={by!r} names no attributes; give a list, such as ['state'].")
+        raise PlanError(f"by={named(by)} names no attributes; give a list, such as ['state'].")
     try:
         positions = sorted({domain.position(name) for name in by})
     except (TypeError, ValueError) as problem:
