@@ -13,6 +13,7 @@ import numpy as np
 import openpyxl
 import pyarrow as pa
 import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
 import pytest
 
 import residua as rs
@@ -246,6 +247,37 @@ def test_sums_tell_how_many_records_were_clipped(tmp_path):
     assert "% of the records (" in release.mean("pay").note
     with pytest.raises(DomainError, match="clipped='nobody' is no attribute"):
         rs.Domain(CELLS | {"pay": rs.Amount(0, 30, unit=10, clipped="nobody")})
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet", "frame", "dictionary", "decimal", "computed"])
+def test_every_source_tells_which_amounts_were_clipped_without_a_column_for_it(tmp_path, kind):
+    """By name and number alone: `clipped` and the bounds, whatever the records are kept in."""
+    pay = ["-1", "0", "12.5", "30", "30.01", "1e3", "-0.5", "29.99", "", "x"] * 20
+    rows = {"sex": ["F", "M"] * 100, "pay": pay}
+    numbers = [float(each) if each not in ("", "x") else None for each in pay]
+    if kind == "csv":
+        lines = [f"{sex};{each.replace('.', ',')}" for sex, each in zip(*rows.values(), strict=True)]
+        (tmp_path / "pay.csv").write_text("\n".join(["sex;pay", *lines]), encoding="utf-8")
+        source = rs.Source.csv(tmp_path / "pay.csv", delimiter=";", decimal=",")
+    elif kind == "jsonl":
+        lines = [json.dumps({"sex": sex, "pay": each}) for sex, each in zip(rows["sex"], numbers, strict=True)]
+        (tmp_path / "pay.jsonl").write_text("\n".join(lines), encoding="utf-8")
+        source = rs.Source.jsonl(tmp_path / "pay.jsonl")
+    else:
+        column = {"dictionary": pa.array(pay).dictionary_encode(), "frame": pa.array(pay), "computed": pa.array(pay)}
+        column |= {"parquet": pa.array(numbers), "decimal": pa.array(numbers).cast(pa.decimal128(12, 2))}
+        table = pa.table({"sex": rows["sex"], "pay": column[kind]})
+        pq.write_table(table, tmp_path / "pay.parquet")
+        source = rs.Source.parquet(tmp_path / "pay.parquet") if kind == "parquet" else rs.Source.frame(table)
+        source = source.with_columns({"other": "1"}) if kind == "computed" else source
+    amount = rs.Amount(0, 30, unit=10, clipped="beyond", unknown="drop", missing="drop")
+    domain = rs.Domain({"sex": ["F", "M"], "beyond": ["false", "true"], "pay": amount})
+    plan = rs.plan(rs.marginals(domain, [("sex", "beyond"), ("pay",)]), rs.ZCDP(1e6))
+    release = rs.measure(plan, source, ledger=rs.Ledger(tmp_path / "l", rs.ZCDP(1e6)))
+    found = release.table(["sex", "beyond"]).estimates
+    outside = [sum(n is not None and not 0 <= n <= 30 for n in numbers[start::2]) for start in (0, 1)]
+    known = [sum(n is not None for n in numbers[start::2]) for start in (0, 1)]
+    np.testing.assert_allclose(found, [[n - o, o] for n, o in zip(known, outside, strict=True)], atol=0.1)
 
 
 def _heavy(tmp_path, largest, *, by_sex=True, spent=0.2):

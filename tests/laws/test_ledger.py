@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -144,6 +145,25 @@ def test_detail_that_is_not_json_is_refused(ledger: Ledger, detail: object) -> N
     with pytest.raises(LedgerError, match="detail must hold JSON values only"):
         ledger.debit(Fraction(1, 4), purpose="tables", dataset=DATA, detail=detail)  # type: ignore[arg-type]
     assert ledger.entries == ()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"detail": {"whose": 3}},
+        {"detail": {"delta": "x"}},
+        {"detail": {"pure_epsilon": "1/3"}},
+        {"detail": {"allotted": "part.ledger"}},
+        {"detail": {"allotted": None}, "dataset": None},
+        {"whose": {"person": ["id"]}},
+        {"whose": "id"},
+    ],
+)
+def test_nothing_is_debited_that_the_ledger_could_not_read_again(ledger: Ledger, given: dict[str, Any]) -> None:
+    """What entries say of persons, deltas and parts is written by the ledger: written by hand it would end it."""
+    with pytest.raises(LedgerError, match="leave it out"):
+        ledger.debit(**{"cost": Fraction(1, 100), "purpose": "tables", "dataset": "data", **given})
+    assert not Ledger(ledger.path).entries
 
 
 def test_a_debit_after_a_head_that_moved_on_is_refused(ledger: Ledger) -> None:

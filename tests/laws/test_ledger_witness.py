@@ -203,3 +203,13 @@ def test_whoever_makes_a_ledger_at_once_with_others_leaves_it_its_own_witness(tm
     assert len(debits) == creators
     assert len(opened(tmp_path).entries) == creators
     assert sorted(path.name for path in tmp_path.iterdir()) == ["elsewhere", "people.ledger"]
+
+
+def test_two_new_ledgers_share_no_witness(folder: Path) -> None:
+    """The second is refused before the first would be, which would look as if it had been set back."""
+    first = opened(folder)
+    with pytest.raises(files.FileError, match=r"is there already, the witness of '.*people\.ledger'; name another"):
+        Ledger(folder / "second.ledger", ZCDP(0.5), witness="elsewhere/people.witness")
+    assert not (folder / "second.ledger").exists()
+    debit(first)
+    assert opened(folder).spent == first.spent

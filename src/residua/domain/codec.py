@@ -166,6 +166,13 @@ def _codes_of_amounts(attribute: Amount, column: Any) -> Codes:
     return codes
 
 
+def codes_of_clipped(amount: Amount, column: Any) -> Codes:
+    """1 where an amount lies outside its range, else 0; what is no number follows the amount's own policies."""
+    column = _viewless(_one_array(column))
+    numbers, _ = floats(column.dictionary_decode() if pa.types.is_dictionary(column.type) else column)
+    return ((numbers < amount.low) | (numbers > amount.high)).astype(np.int32)
+
+
 def _codes_of_bins(edges: NDArray[np.float64], column: Any) -> Codes:
     numbers, codes = floats(column)
     place = np.searchsorted(edges, numbers, side="right") - 1

@@ -25,6 +25,8 @@ from residua.source import source_of
 
 __all__ = ["Acceptance", "Entry", "Ledger"]
 
+_OWN = {"whose", "delta", "pure_epsilon"}  # what entries say beside the detail that is given
+
 
 class Ledger(LedgerFacts, Shown):
     """The budget of one population and what was spent of it, in a file that only grows; created, or opened.
@@ -117,8 +119,8 @@ class Ledger(LedgerFacts, Shown):
                 )
             name = self._path.stem if population is None else population
             _require_text("population", name, "say who the people are")
-            if whose is not None and not (isinstance(whose, Mapping) and {*whose} == {"person", "no_person", "counts"}):
-                raise LedgerError("whose does not say who a person is, as Options.whose does; leave it out.")
+            if whose is not None:
+                amounts.require_whose(whose)
             allowed, salt = amounts.allowance(budget), secrets.token_hex(16)
             bound = None if dataset is None else _salted(salt, dataset)
             beside = None if place is None else Witness.beside(self._path, place)
@@ -227,6 +229,10 @@ class Ledger(LedgerFacts, Shown):
         """
         if not isinstance(detail, Mapping):
             raise LedgerError(f"detail must hold JSON values only, by their names, not {named(detail)}; leave it out.")
+        if own := sorted(_OWN & set(detail)):
+            raise LedgerError(f"detail holds {own[0]!r}, which the ledger writes itself; leave it out.")
+        if "allotted" in detail and (dataset is not None or not isinstance(detail["allotted"], str)):
+            raise LedgerError("detail says 'allotted', which is what rs.allot writes; allot with it, or leave it out.")
         given = amounts.exact_cost(cost, zero=bool(detail))
         amount = amounts.converted(self._header.budget, given, currency)
         if currency != amounts.currency_of(self._header.budget):

@@ -35,6 +35,7 @@ class Witness:
     """
 
     path: Path
+    ledger: Path
 
     @classmethod
     def beside(cls, ledger: Path, place: str) -> Witness:
@@ -43,14 +44,19 @@ class Witness:
         require_path(path)
         if path == ledger.resolve():
             raise LedgerError(f"witness={place!r} is the ledger itself; name another file, best on another disk.")
-        return cls(path)
+        return cls(path, ledger)
 
     def require_new(self, ledger: Path) -> None:
         """Refuses to make a ledger where an earlier one was: it is lost, or not mounted.
 
         A witness of a first line alone is no such sign: nothing was spent, or the making was interrupted.
         """
-        if self.path.exists() and not ledger.exists() and self._stated()[1] > 0:
+        if not self.path.exists():
+            return
+        place = read_document(self.path, _KIND, _VERSION).get("place", str(ledger))
+        if place != str(ledger):
+            raise FileError(f"{str(self.path)!r} is there already, the witness of {place!r}; name another file.")
+        if not ledger.exists() and self._stated()[1] > 0:
             raise LedgerError(
                 f"there is a witness {str(self.path)!r} of a ledger that is not at {str(ledger)!r}: it was deleted, or "
                 f"is not mounted; {_RESTORE} For other people, name another witness."
@@ -105,7 +111,7 @@ class Witness:
 
     def _state(self, identity: str, number: int, head: str, outcome: str) -> None:
         try:
-            body = {"ledger": identity, "sequence": number, "head": head}
+            body = {"ledger": identity, "sequence": number, "head": head, "place": str(self.ledger)}
             write_document(self.path, _KIND, _VERSION, body, confidential=True)
         except FileError as problem:
             raise LedgerError(

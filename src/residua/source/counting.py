@@ -82,8 +82,8 @@ def count(
         tally = Tally(domain, source.show_values, Digest(counting.pool))
 
         def read() -> Iterator[Any]:
-            for batch in source.digested(columns, tally.digest):
-                yield batch
+            for batch in source.digested([*dict.fromkeys(columns)], tally.digest):
+                yield batch.select(columns)
                 if progress is not None:
                     progress(tally.digest.rows, hint if bound is None or hint is None else 2 * hint)
 
@@ -131,10 +131,16 @@ def require_fitting(source: Records, domain: Domain, layout: Layout) -> None:
 
 
 def columns_needed(source: Records, domain: Domain, bounded: bool) -> list[str]:
-    """The columns that counting reads: the attributes, the counts, and the person where that is bounded."""
+    """The columns that counting reads: the attributes, the counts, and the person where that is bounded.
+
+    Which amounts were clipped is read off the amounts, where no column of the source says it.
+    """
+    amounts = {str(domain[name].settings().get("clipped", "")): name for name in domain.amounts}
+    there = source.columns() if any(amounts) else ()
+    own = [amounts.get(name, name) if name not in there else name for name in domain.names]
     counts = [source.options.multiple] if source.options.multiple is not None else []
     named = source.options.person if bounded else ()
-    return [*domain.names, *counts, *(name for name in named if name not in domain)]
+    return [*own, *counts, *(name for name in named if name not in domain)]
 
 
 class Counting:
@@ -303,11 +309,15 @@ class CountedTables:
 
 def encoded(batch: Any, domain: Domain, pool: Executor, problems: Problems) -> list[NDArray[np.int32]]:
     """The codes of a batch, a column per attribute, policies applied; what is refused goes into the problems."""
+    from residua.domain.codec import codes_of_clipped  # loads Arrow, which planning does not need
 
     def column(i: int) -> NDArray[np.int32]:
-        name = domain.names[i]
+        name, given = domain.names[i], batch.schema.names[i]
         attribute, values = domain.attributes[name], batch.column(i)
+        amount = domain.attributes[given]
         try:
+            if given != name and isinstance(amount, Amount):
+                return codes_of_clipped(amount, values)
             codes = encode(attribute, values, name)
         except SourceError as problem:  # a type that holds no values we know
             problems.say(str(problem))

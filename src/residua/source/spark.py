@@ -21,7 +21,7 @@ from residua.linalg.lattice import Layout
 from residua.source import spark_tasks as tasks
 from residua.source.accumulate import FlatTables, tables_of_layout
 from residua.source.bound import PersonBound
-from residua.source.counting import Counted, require_fitting
+from residua.source.counting import Counted, columns_needed, require_fitting
 from residua.source.options import NO_OPTIONS, Options, Tally
 from residua.source.records import Records, distinct, needed_columns, parsed_expression, require_columns
 from residua.source.remote import refuse_keys
@@ -158,8 +158,7 @@ class SparkSource(Records):
 
     def task(self, domain: Domain, layout: Layout, bound: PersonBound | None = None) -> tasks.SparkTask:
         """What executors are told to count: what the records may hold, the tables, how many records of each person."""
-        named = self.options.person if bound is not None else ()
-        wanted = [*domain.names, *([self.options.multiple] if self.options.multiple is not None else []), *named]
+        wanted = columns_needed(self, domain, bound is not None)
         self.check(wanted)
         used = tuple((name, text) for name, text in self._expressions.items() if name in wanted)
         common = (tasks.own_version(), json.dumps(settings_of_domain(domain)), self._own, used, self.options)

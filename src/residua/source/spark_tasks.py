@@ -217,7 +217,8 @@ def coded_partition(task: SparkTask, batches: Iterator[Any], tally: Tally, pool:
     source = Partition(digested(), task.names, task.options).with_columns(dict(task.expressions))
     bounded = task.bound is not None
     columns = columns_needed(source, tally.domain, bounded)
-    yield from coded(source.batches(columns), source.options, tally, pool, bounded=bounded)
+    read = (batch.select(columns) for batch in source.batches([*dict.fromkeys(columns)]))
+    yield from coded(read, source.options, tally, pool, bounded=bounded)
 
 
 @contextmanager
