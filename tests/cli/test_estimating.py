@@ -141,7 +141,7 @@ def test_rows_by_the_command_and_its_mistakes(tmp_path):
         (("out", "--out", "rows.csv"), "run residua estimate on the release first"),
         (("nowhere", "--out", "rows.csv"), "nowhere"),
         (("estimates", "--out", "rows.csv", "-n", "0"), "number of rows"),
-        (("estimates", "--out", "rows.csv", "--attribute", "height"), "height"),
+        (("estimates", "--out", "rows.csv", "--attribute", "height"), "unknown attribute; there are 'sex'"),
         (("estimates", "--out", "absent/rows.csv"), "cannot write"),
     ):
         refused = inside("rows", *words, cwd=tmp_path)

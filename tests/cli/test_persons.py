@@ -118,7 +118,7 @@ def test_a_look_with_noise_is_paid_for_and_recommends_a_bound(folder: Path) -> N
         (("records = 2", "records = 2\nreplace = true"), "[privacy] replace is about one record"),
         (("records = 2", "records = 0"), "[privacy] records must be an integer of at least 1"),
         (('one_per = "month"', 'one_per = "year"'), "'year', which is no attribute of the domain"),
-        (('one_per = "month"', "per = { month = 0 }"), "per['month'] must be an integer of at least 1"),
+        (('one_per = "month"', "per = { month = 0 }"), "a number of per must be an integer of at least 1"),
         (('person = "who"', 'person = "whose"'), "has no column 'whose' (is it 'who'?)"),
         (('person = "who"', 'person = "sex"'), "'sex' says who the person is and cannot be counted as well"),
         (('person = "who"', 'person = "who"\nno_person = "skip"'), "no_person='skip' is not known"),

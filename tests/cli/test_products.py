@@ -149,12 +149,12 @@ stddev = 9.0
         ('prefixes = "age"', 'prefixes = "agee"', ("'agee'", "did you mean 'age'")),
         ('prefixes = "age"', 'ranges = "age"\nlisted = [[2, 9]]', ("9", "'age'", "leaves the attribute")),
         ('prefixes = "age"', 'product = { age = "halves" }', ("by", "product beside by")),
-        ('hierarchy = "county"', 'product = { county = "province" }', ("'county'", "'province'")),
+        ('hierarchy = "county"', 'product = { county = "province" }', ("'county'", "an unknown kind; use 'identity'")),
         ('hierarchy = "county"', "product = { county = [[1, 0]] }", ("2 columns", "3 values")),
         ('hierarchy = "county"', 'hierarchy = "county"\nprefixes = "age"', ("prefixes beside hierarchy",)),
         ('sets = [["sex"]]', 'sets = [["sex"]]\nby = ["age"]', ("by", "neither prefixes")),
         ('NY = ["Erie"]', 'NY = ["Erie", "Napa"]', ("'county'", "'state'", "'Napa'", "two groups")),
-        ("NY = [", "NY = []\nTX = [", ("'state'", "'NY'", "empty")),
+        ("NY = [", "NY = []\nTX = [", ("'state'", "group number 2 is empty")),
     ],
 )
 def test_mistakes_are_one_sentence(folder: Path, old: str, new: str, named: tuple[str, ...]) -> None:
@@ -168,9 +168,9 @@ def test_mistakes_are_one_sentence(folder: Path, old: str, new: str, named: tupl
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (("county=province",), ("'county'", "'province'")),
+        (("county=province",), ("'county'", "an unknown kind; use 'identity'")),
         (("sex=hierarchy",), ("'sex'", "no levels")),
-        (("colour=prefixes",), ("unknown attribute 'colour'",)),
+        (("colour=prefixes",), ("unknown attribute; there are",)),
         (("sex", "county"), ("does not answer", "('sex', 'county')")),
     ],
 )

@@ -117,7 +117,7 @@ def test_before_any_data(place: Path) -> None:
         ("mean out agee", "did you mean 'age'"),
         ("mean out sex", "are not numbers"),
         ("mean out age --where sex", "not attribute=label"),
-        ("mean out age --where sex=G", "'G' is not a value of 'sex'"),
+        ("mean out age --where sex=G", "is not a value of 'sex'; there are 'F', 'M'"),
         ("mean out age --values 3", "not label=number"),
         ("mean out age --people 5", "--people is for plans"),
         ("mean spec.toml age", "say how many to assume: --people"),
