@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.domain import Domain
-from residua.domain.codec import encode, settle, whole_numbers
+from residua.domain import Amount, Domain
+from residua.domain.codec import codes_of_clipped, encode, settle, whole_numbers
 from residua.errors import SourceError
 from residua.linalg.lattice import Layout
 from residua.machine import processors
@@ -309,7 +309,6 @@ class CountedTables:
 
 def encoded(batch: Any, domain: Domain, pool: Executor, problems: Problems) -> list[NDArray[np.int32]]:
     """The codes of a batch, a column per attribute, policies applied; what is refused goes into the problems."""
-    from residua.domain.codec import codes_of_clipped  # loads Arrow, which planning does not need
 
     def column(i: int) -> NDArray[np.int32]:
         name, given = domain.names[i], batch.schema.names[i]
