@@ -222,7 +222,7 @@ CASES = {
         lambda: planned(targets={("age",): None, ("sex",): 1}), PlanError, "targets.*\\('age',\\)",
     ),
     "target text": (
-        lambda: planned(targets={("age",): "x", ("sex",): 1}), PlanError, "targets: 'x' for \\('age',\\) is not",
+        lambda: planned(targets={("age",): "x", ("sex",): 1}), PlanError, "targets: a text for \\('age',\\) is not",
     ),
     "reserved name": (lambda: rs.Domain({"upper": ["a", "b"]}), DomainError, "'upper' is a column.*rename"),
     "absurd budget": (lambda: planned(guarantee=rs.ZCDP(1e-320)), PlanError, "beyond what can be computed"),
@@ -250,7 +250,7 @@ CASES = {
     ),
     "targets with a NaN": (lambda: planned(targets=[1.0] * 74 + [NAN] * 2), PlanError, "\\('sex',\\) is not a pos"),
     "targets with one NaN": (lambda: planned(targets=[1.0] * 75 + [NAN]), PlanError, "\\('sex',\\)"),
-    "target not a variance": (lambda: planned(targets=-1), PlanError, "finite variance; .*give stddev or mar"),
+    "target not a variance": (lambda: planned(targets=-1), PlanError, "finite variance; give stddev or mar"),
     "targets and stddev": (lambda: planned(targets=25.0, stddev=5.0), PlanError, "targets and stddev both.*give one"),
     "stddev and margin": (lambda: planned(stddev=5.0, margin=5.0), PlanError, "stddev and margin both say.*give one"),
     "stddev negative": (lambda: planned(stddev=-5.0), PlanError, "stddev: -5.0 is not a positive number"),

@@ -120,7 +120,7 @@ class Ledger(LedgerFacts, Shown):
             name = self._path.stem if population is None else population
             _require_text("population", name, "say who the people are")
             if whose is not None:
-                amounts.require_whose(whose)
+                _require_whose(whose)
             allowed, salt = amounts.allowance(budget), secrets.token_hex(16)
             bound = None if dataset is None else _salted(salt, dataset)
             beside = None if place is None else Witness.beside(self._path, place)
@@ -229,6 +229,8 @@ class Ledger(LedgerFacts, Shown):
         """
         if not isinstance(detail, Mapping):
             raise LedgerError(f"detail must hold JSON values only, by their names, not {named(detail)}; leave it out.")
+        if whose is not None:
+            _require_whose(whose)
         if own := sorted(_OWN & set(detail)):
             raise LedgerError(f"detail holds {own[0]!r}, which the ledger writes itself; leave it out.")
         if "allotted" in detail and (dataset is not None or not isinstance(detail["allotted"], str)):
@@ -361,6 +363,12 @@ class Ledger(LedgerFacts, Shown):
                 "they are promised would no longer hold."
             )
         return salted
+
+
+def _require_whose(whose: object) -> None:
+    """Refuses what does not say who a person is: a ledger that holds it could not be read."""
+    if not isinstance(whose, Mapping) or {*whose} != {"person", "no_person", "counts"}:
+        raise LedgerError("whose does not say who a person is, as Options.whose does; leave it out.")
 
 
 def _require_text(name: str, given: object, remedy: str) -> None:

@@ -127,19 +127,12 @@ class Contents:
         return digest in self.digests
 
 
-def require_whose(whose: object) -> None:
-    """Refuses what does not say who a person is: a ledger that holds it could not be read."""
-    if not isinstance(whose, Mapping) or {*whose} != {"person", "no_person", "counts"}:
-        raise LedgerError("whose does not say who a person is, as Options.whose does; leave it out.")
-
-
 def agreed(contents: Contents, whose: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Who a person is, if whoever said so first says the same.
 
     Raises:
         LedgerError: it says something else. Nothing is spent.
     """
-    require_whose(whose)
     earlier = contents.whose
     if earlier is not None and dict(earlier) != dict(whose):
         columns = ", ".join(map(repr, earlier["person"]))

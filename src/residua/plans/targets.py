@@ -162,7 +162,8 @@ def _key(name: Any) -> frozenset[str]:
 
 
 def _no_variance(value: Any, name: Any) -> PlanError:
-    return PlanError(f"targets: {kind_of(value)} for {name!r} is not a positive finite variance; correct it.")
+    shown = kind_of(value)
+    return PlanError(f"targets: {shown} for {name!r} is not a positive finite variance; give stddev or margin instead.")
 
 
 def _by_queries(targets: Any, count: int, names: Callable[[], Sequence[Sequence[Names]]], numbers: Integers) -> Floats:

@@ -19,7 +19,7 @@ import numpy as np
 
 from residua.domain import Domain
 from residua.domain.domain import settings_of_domain
-from residua.errors import PlanError
+from residua.errors import PlanError, named
 from residua.machine import linalg
 from residua.plans.cells import MOST_COLUMNS, refine
 from residua.plans.contract import Plan
@@ -105,7 +105,7 @@ def _require_populations(parts: Sequence[Release], by: object, disjoint: object)
     if len(parts) < 2:
         raise PlanError("releases has one release; give those of two or more populations.")
     if not isinstance(by, str) or by in parts[0].domain:
-        raise PlanError(f"by={by!r} is not the name of a new attribute; the domain has {parts[0].domain.names!r}.")
+        raise PlanError(f"by={named(by)} is not the name of a new attribute; the domain has {parts[0].domain.names!r}.")
     if disjoint is not True:
         raise PlanError(
             "nothing says that the populations are disjoint: whoever is in two would be counted twice. If nobody is, "
