@@ -268,7 +268,6 @@ CHECKED = {
     "plans/strata/making.py": {"by"},
     "privacy/costs.py": {"lacking[0]"},
     "projection/alternating.py": {"members"},
-    "projection/project.py": {"names"},
     "projection/rounded.py": {"members"},
     "quoting/terms.py": {"domain.names[position]"},
     "release/given.py": {"tuple(names)"},
@@ -342,4 +341,6 @@ def test_no_error_writes_an_argument_as_it_is() -> None:
         for file in root.rglob("*.py")
         if file.relative_to(root).parts[0] not in ("cli", "ui", "testing")  # whose arguments were typed
     }
-    assert {file: names for file, names in found.items() if names} == CHECKED
+    assert not {
+        file: names - CHECKED.get(file, set()) for file, names in found.items() if names - CHECKED.get(file, set())
+    }
