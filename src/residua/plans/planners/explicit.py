@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from residua.errors import GapWarning, PlanError
+from residua.errors import GapWarning, PlanError, named
 from residua.linalg.arrays import Floats, Integers
 from residua.machine import csr_array, linalg
 from residua.plans.cells import Grouping
@@ -288,10 +288,10 @@ def plan_biased(task: Task, bias: float, records: int | None, unbiased: Callable
         if not bias:
             return unbiased(task)
     if isinstance(bias, bool) or not isinstance(bias, int | float) or not 0 < bias < math.inf:
-        raise PlanError(f"bias={bias!r} is not a positive number; leave it out for unbiased answers.")
+        raise PlanError(f"bias={named(bias)} is not a positive number; leave it out for unbiased answers.")
     solution = approximate(workload.matrix, float(bias), DENSE_TOLERANCE if task.tolerance is None else task.tolerance)
     if not solution.strategy.any():
-        raise PlanError(f"bias={bias!r} is so large that nothing needs to be measured; lower it.")
+        raise PlanError(f"bias={named(bias)} is so large that nothing needs to be measured; lower it.")
     allowed = None if task.laplace else task.allowed
     if allowed is not None and isinstance(task.objective, TotalVariance):
         columns = prepare(workload.matrix, np.ones(workload.queries)).columns
@@ -329,7 +329,7 @@ def _nearby(workload: Workload, answered: Floats, columns: Integers) -> Workload
 def _best_bias(task: Task, bias: float, records: int) -> float:
     """The α with the least `γ_α²/pcost + (records · α)²`, which is convex in α; 0 where none saves a hundredth."""
     if isinstance(records, bool) or not isinstance(records, int) or records < 1:
-        raise PlanError(f"records={records!r} is not a whole number of records; say about how many there are.")
+        raise PlanError(f"records={named(records)} is not a whole number of records; say about how many there are.")
     if bias or task.guarantee is None:
         raise PlanError("records chooses the bias within a budget; give a guarantee, and leave bias and targets out.")
     from scipy.optimize import minimize_scalar  # takes long to load
