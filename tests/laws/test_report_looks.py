@@ -159,6 +159,24 @@ def test_of_a_table_that_is_too_large_the_largest_counts_are_shown():
     assert "<code>residua tables DIR --out TABLES</code>" in text
 
 
+def test_every_value_of_a_long_attribute_is_found_by_the_search_of_a_browser(tmp_path: Path):
+    """Folded, a line each, up to so many per page; what is beyond has its ten largest, and the command."""
+    domain = rs.Domain({"job": [f"j{i}" for i in range(5_000)], "town": [f"t{i}" for i in range(16_000)]})
+    plan = rs.plan(rs.marginals(domain, ways=[1]), rs.ZCDP(1.0))
+    data = pa.table({"job": ["j7"] * 90 + ["j4999"], "town": ["t3"] * 91})
+    release = rs.measure(plan, data, ledger=rs.Ledger(tmp_path / "l", rs.ZCDP(1.0)))
+    job, town = every_table(release)
+    lines = re.search(r'<details class="lines"><summary>(.*?)</summary><pre>(.*?)</pre>', str(job.drawn), re.S)
+    assert lines is not None and lines[1].startswith("All 5,000 values, line by line")
+    told = [line.partition(": ") for line in lines[2].split("\n")]
+    assert [label for label, _, _ in told] == list(domain["job"].labels)
+    numbers = [float(number.replace(",", "").replace("−", "-")) for _, _, number in told]
+    assert numbers == pytest.approx(release.table(["job"])["estimate"], abs=0.5 + 1e-9)
+    assert job.note.startswith("± "), "every number has an interval"
+    assert "lines" not in str(town.drawn) and "The 10 largest of 16,000 counts." in str(town.drawn)
+    assert len(report_html(release)) < 300_000
+
+
 def test_the_largest_counts_of_a_projection_have_neither_ranks_nor_intervals():
     drawn = str(every_table(rs.project(journeys()))[0].drawn)
     assert "The 10 largest of 90,000 counts." in drawn

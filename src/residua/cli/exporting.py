@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from residua.cli.show import out, print_written, progress_bar
 from residua.cli.tables import opened
+from residua.domain.words import title_in_words
 from residua.errors import PlanError
 from residua.folders import require_free
 from residua.formats.cube import Cube
 from residua.formats.export import export
 from residua.formats.long import NAMES, numbered
+from residua.language import current, numeral, say, speaking
 from residua.machine import pyarrow, there
 from residua.release.tables import MOST_ROWS, too_long
 from residua.screen import PlainTable
@@ -50,7 +53,8 @@ def write_tables(
     published, sure = opened(folder, confidence=confidence, known=known, rounded=rounded)
     described = {"full": full, **words, **sure}
     if target is None:
-        _list_tables(published, sure)
+        with speaking(words["language"], published.domain):
+            _list_tables(published, sure)
     elif on_executors:
         from residua.source.spark import session_at_hand
 
@@ -87,11 +91,11 @@ def _write_tables(published: object, target: Path, format: str, **described: Any
 
 def _list_tables(published: Any, sure: dict[str, Any]) -> None:
     """Lists all tables that were asked for; last those that are too long to be written."""
-    shown, seen = PlainTable(["table"], ["rows"]), Counter[str]()
-    for table in published.tables(most=MOST_ROWS, **sure):
-        shown.add_row(numbered(table.title, seen), f"{len(table):,}")
-    for title, numbers in too_long(published.plan.workload):
-        shown.add_row(numbered(title, seen), f"{numbers:,}")
+    shown, seen = PlainTable([say("Table")], [say("Rows")]), Counter[str]()
+    short = ((table.title, len(table)) for table in published.tables(most=MOST_ROWS, **sure))
+    for title, rows in chain(short, too_long(published.plan.workload)):
+        named = title_in_words(published.domain, title) if current() else title
+        shown.add_row(numbered(named, seen), numeral(f"{rows:,}"))
     out.print(shown)
 
 

@@ -31,7 +31,8 @@ from residua.language import speaking
 from residua.showing import Shown
 
 _MOST_PARTS = 2**24
-_RESERVED = ("estimate", "stddev", "lower", "upper")
+_RESERVED = ("estimate", "stddev", "lower", "upper", "left_out", "left_out_lower", "left_out_upper")
+_OF_SURVEYS = ("noise", "sampling", "protection")
 _DECLARATIONS = "rs.Categories, rs.Integers, rs.Bins, rs.Dates, rs.Amount, or a list of labels"
 
 
@@ -82,7 +83,7 @@ class Domain(Shown):
         for name, attribute in attributes.items():
             if not isinstance(name, str) or not name.strip():
                 raise DomainError(f"attribute name {kind_of(name)} is not a name; use non-empty text.")
-            if name in _RESERVED:
+            if name in (*_RESERVED, *_OF_SURVEYS):
                 raise DomainError(
                     f"attribute name {named(name)} is a column of every published table; rename the attribute."
                 )

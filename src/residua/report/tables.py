@@ -27,6 +27,7 @@ _BARS = 20  # values of one attribute that are drawn
 _CELLS = 1_000  # numbers of a table that is written out
 _PAGE = 14_000  # numbers of all tables that are written out: about 300 kB
 _LARGEST = 2**16  # cells of a table that is made to be drawn
+_LINES = 20_000  # values of attributes that are written line by line: some 500 kB
 _LEAST, _COMPARED = 4096, 4_000_000  # cells beyond which the largest of a table are shown, and of all such tables
 _TEAL = bytes((31, 138, 156))  # to be seen on light and on dark paper
 
@@ -56,16 +57,20 @@ class Listed:
 
 def every_table(published: Any) -> list[Listed]:
     """The tables of a release or a projection that a report names, each with its numbers or how to get them."""
-    room, compared, rows = _PAGE, _COMPARED, []
+    room, compared, lines, rows = _PAGE, _COMPARED, _LINES, []
     for names, size, make in islice(_tables(published), LISTED):
         table = make() if size <= _LARGEST else None
         shown = table is not None and size <= min(room, _CELLS)
         room -= size if shown else 0
         listed = _listed(published, names, size, table, shown=shown)
         by_value = table is None or table.title in ("", " × ".join(names))  # not running sums, or groups of a level
-        if by_value and _LEAST < size <= compared:
+        alone = len(names) == 1 and not shown
+        if by_value and (_CELLS if alone else _LEAST) < size <= compared:
             compared -= max(size, _LARGEST)  # a page of many tables stays short
             listed = replace(listed, drawn=(listed.drawn or Markup()) + _largest(published, names, listed))
+        if alone and table is not None and size <= lines:
+            lines -= size
+            listed = replace(listed, drawn=(listed.drawn or Markup()) + _by_lines(table_series(table)))
         rows.append(listed)
     return rows
 
@@ -86,6 +91,14 @@ def _largest(published: Any, names: Sequence[str], listed: Listed) -> Markup:
     series = series_of(top, ("",), (places,))
     said += "" if series.every is None else f" {every_interval(series.every)}"
     return Markup("<p>{}</p>").format(said) + draw_bars(series, listed.title)
+
+
+def _by_lines(series: Series) -> Markup:
+    """Every value of a long attribute, a line each, folded: a browser's search looks into it."""
+    lines = (f"{label}: {series.value(i)} {series.margin(i)}".rstrip() for i, label in enumerate(series.labels[0]))
+    summary = say("All {n} values, line by line; the browser's search finds them.", n=len(series.labels[0]))
+    written = Markup('<details class="lines"><summary>{}</summary><pre>{}</pre></details>')
+    return written.format(summary, "\n".join(lines))
 
 
 def _tables(published: Any) -> Iterator[tuple[tuple[str, ...], int, Any]]:
