@@ -5,6 +5,7 @@ from hypothesis import given, strategies as st
 
 import residua as rs
 from residua.domain import OTHER, domain_of_settings, settings_of_domain
+from residua.domain.domain import _OF_SURVEYS, _RESERVED
 
 policies = st.fixed_dictionaries(
     {"unknown": st.sampled_from(["error", "other", "drop"]), "missing": st.sampled_from(["error", "other", "drop"])}
@@ -33,7 +34,7 @@ def attributes(draw):
 
 
 names = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), min_size=1, max_size=6).filter(
-    lambda name: name.strip() and name not in ("estimate", "stddev", "lower", "upper")
+    lambda name: name.strip() and name not in (*_RESERVED, *_OF_SURVEYS)
 )
 random_domains = st.dictionaries(names, attributes(), min_size=1, max_size=4).map(rs.Domain)
 
@@ -118,3 +119,10 @@ def test_errors_about_long_domains_stay_short():
     with pytest.raises(rs.ResiduaError, match="and 92 more"):
         rs.Domain.of_sizes([2] * 100).position("zz")
     assert repr(rs.Domain.of_sizes([2] * 100)).endswith("…)")
+
+
+@pytest.mark.parametrize("name", ["estimate", "left_out", "left_out_upper", "noise", "protection"])
+def test_an_attribute_is_not_called_like_a_column_of_published_tables(name):
+    """The domain says it: a table would be refused only after it was measured."""
+    with pytest.raises(rs.ResiduaError, match="is a column of published tables; rename the attribute"):
+        rs.Domain({name: ["x", "y"]})

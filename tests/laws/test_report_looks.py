@@ -167,13 +167,15 @@ def test_every_value_of_a_long_attribute_is_found_by_the_search_of_a_browser(tmp
     release = rs.measure(plan, data, ledger=rs.Ledger(tmp_path / "l", rs.ZCDP(1.0)))
     job, town = every_table(release)
     lines = re.search(r'<details class="lines"><summary>(.*?)</summary><pre>(.*?)</pre>', str(job.drawn), re.S)
-    assert lines is not None and lines[1].startswith("All 5,000 values, line by line")
+    assert lines is not None
+    assert lines[1].startswith("All 5,000 values, line by line")
     told = [line.partition(": ") for line in lines[2].split("\n")]
     assert [label for label, _, _ in told] == list(domain["job"].labels)
     numbers = [float(number.replace(",", "").replace("−", "-")) for _, _, number in told]
     assert numbers == pytest.approx(release.table(["job"])["estimate"], abs=0.5 + 1e-9)
     assert job.note.startswith("± "), "every number has an interval"
-    assert "lines" not in str(town.drawn) and "The 10 largest of 16,000 counts." in str(town.drawn)
+    assert "lines" not in str(town.drawn)
+    assert "The 10 largest of 16,000 counts." in str(town.drawn)
     assert len(report_html(release)) < 300_000
 
 

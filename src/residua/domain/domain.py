@@ -85,7 +85,7 @@ class Domain(Shown):
                 raise DomainError(f"attribute name {kind_of(name)} is not a name; use non-empty text.")
             if name in (*_RESERVED, *_OF_SURVEYS):
                 raise DomainError(
-                    f"attribute name {named(name)} is a column of every published table; rename the attribute."
+                    f"attribute name {named(name)} is a column of published tables; rename the attribute."
                 )
             declared[name] = _attribute(name, attribute, f"number {len(declared) + 1}")
         object.__setattr__(self, "attributes", MappingProxyType(declared))
