@@ -2,7 +2,9 @@
 
 import gc
 import os
+import shutil
 import subprocess
+import sys
 from collections.abc import Generator
 from typing import Any
 
@@ -30,8 +32,8 @@ BEFORE, LEFT = set[str](), set[str]()  # files of the checkout that git does not
 
 
 def _unknown_files() -> set[str]:
-    """The files of the checkout that git neither keeps nor ignores; none where it is no checkout."""
-    if not (CHECKOUT / ".git").exists():
+    """The files of the checkout that git neither keeps nor ignores; none without a checkout or git."""
+    if not (CHECKOUT / ".git").exists() or shutil.which("git") is None:
         return set()
     asked = ["git", "-C", str(CHECKOUT), "status", "--porcelain", "--untracked-files=all"]
     told = subprocess.run(asked, capture_output=True, text=True, check=False)
@@ -41,6 +43,10 @@ def _unknown_files() -> set[str]:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "core: the laws that matter, in under a minute; listed in tests/core.py")
     alone = not getattr(config.option, "numprocesses", None)
+    if sys.platform == "linux" and (alone or hasattr(config, "workerinput")) and not config.option.usepdb:
+        from tests.hangs import Hangs  # Windows has no `resource`
+
+        config.pluginmanager.register(Hangs(), "hangs")
     if TRACED is not None and (alone or hasattr(config, "workerinput")):
         config.pluginmanager.register(TRACED, "traced lines")
     if config.option.markexpr == "core":

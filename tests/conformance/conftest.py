@@ -22,7 +22,7 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-WAIT = 300_000  # milliseconds, for whatever a page does: on a busy machine the 30 seconds of Playwright pass
+WAIT = 120_000  # milliseconds, for whatever a page does: on a busy machine the 30 seconds of Playwright pass
 
 
 def _patient(make: Callable[..., Any]) -> Callable[..., Any]:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Dialog, Page, expect
 
-expect.set_options(timeout=300_000)
+expect.set_options(timeout=120_000)
 SPEC = """\
 # A survey, for the tests.
 

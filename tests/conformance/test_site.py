@@ -32,7 +32,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "SITE_NOT_RUN": "gallery/*",
     }  # those of other libraries are not Sphinx's
     done = subprocess.run(
-        [*sphinx, str(DOCS), str(out / "html")], capture_output=True, text=True, env=quiet, timeout=3600
+        [*sphinx, str(DOCS), str(out / "html")], capture_output=True, text=True, env=quiet, timeout=900
     )
     assert done.returncode == 0, done.stderr[-4000:]
     return out / "html"

@@ -84,6 +84,8 @@ def play(response: Game, cut: Cut, mean: Mean, best: Solution, effort: Effort) -
 
 
 def _close(loss: float, bound: float, effort: Effort) -> bool:
+    if effort.wanted is not None and not bound <= effort.wanted < loss:  # reached, or ruled out
+        return True
     return math.isfinite(bound) and bool(loss - bound <= effort.tolerance * abs(bound))
 
 

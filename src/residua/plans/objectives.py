@@ -282,7 +282,7 @@ def least_cost(
 ) -> tuple[float, Solution, float]:
     """The cost, the noise at cost 1 and the gap in the cost, by bisection: one proven too small, one found enough."""
     too_little, unclear, enough, solution = 0.0, list[float](), 1.0, None
-    inner = replace(effort, tolerance=effort.tolerance / 4)
+    inner = replace(effort, tolerance=effort.tolerance / 4, wanted=loss)
     for _ in range(_MOST_DOUBLINGS):
         trial = enough if solution is None else enough / 2
         if solution is not None and too_little:

@@ -35,10 +35,11 @@ _FELL = 1e-12  # relative: a bound that is lower by less has not fallen
 
 @dataclass(frozen=True)
 class Effort:
-    """How long a planner may try: stop at this gap, or after so many rounds."""
+    """How long a planner may try: stop at this gap, after so many rounds, or once a loss is reached or ruled out."""
 
     tolerance: float = 1e-4
     limit: int = 10_000
+    wanted: float | None = None
     progress: Progress | None = None
 
 
