@@ -102,6 +102,15 @@ def test_the_manual_page_says_what_the_command_says() -> None:
     assert (ROOT / "packaging" / "man" / "residua.1").read_text() == page(), "run: bash scripts/docs"
 
 
+def test_who_publishes_is_said_in_one_place() -> None:
+    script = runpy.run_path(str(ROOT / "scripts" / "owner.py"))
+    for file in script["PLACES"]:
+        assert script["written"](file, script["owner"]()) == (ROOT / file).read_text("utf-8"), "run: scripts/owner.py"
+    other = {name: f"another {name}" for name in script["owner"]()}
+    told = "".join(script["written"](file, other) for file in script["PLACES"])
+    assert [told.count(value) for value in other.values()] == [4, 1, 1]
+
+
 def test_addresses_are_those_that_the_publisher_sets(monkeypatch: pytest.MonkeyPatch) -> None:
     hook = runpy.run_path(str(ROOT / "hatch_build.py"))["CustomMetadataHook"](str(ROOT), {})
     stated: dict[str, dict[str, str]] = {}
