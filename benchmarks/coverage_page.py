@@ -52,7 +52,7 @@ def page(rows: Sequence[dict[str, str]]) -> str:
 
 def _form(row: dict[str, str]) -> str:
     """Quoted numbers, of which there are many, are shown for all forms together."""
-    return f"{'all forms' if row['group'].startswith('quoted') else row['form']}, {row['noise']}"
+    return f"{'all forms' if row['group'].startswith(('quoted', 'lists')) else row['form']}, {row['noise']}"
 
 
 def _widths(rows: Sequence[dict[str, str]]) -> dict[tuple[str, ...], float]:
