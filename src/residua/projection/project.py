@@ -92,8 +92,9 @@ class Projected(Exported, MadeFrom):
             PlanError: the projection does not answer this marginal, or nothing tells it.
         """
         names = self.domain.listed(attributes)
+        table = self._nearest(names)
         self._require_told(marginals(self.domain, [names]))
-        return self._nearest(names)
+        return table
 
     def _nearest(self, names: tuple[str, ...]) -> Floats:
         positions = self.domain.positions(names)
@@ -122,8 +123,9 @@ class Projected(Exported, MadeFrom):
             )
 
     def _told(self, workload: Workload, confidence: float | None) -> tuple[Floats, Errors]:
+        told = super()._told(workload, confidence)
         self._require_told(workload)
-        return super()._told(workload, confidence)
+        return told
 
     def _of_term(self, term: Sequence[tuple[int, AttributeQueries]]) -> Floats:
         answers = self.fit.of_term(term)
