@@ -42,7 +42,8 @@ def lines(
     width = HEIGHT if square else WIDTH
     across = _Axis(every[:, 0], LEFT, LEFT + width, "x" in log)
     up = _Axis(every[:, 1], TOP + HEIGHT, TOP, "y" in log)
-    parts = [_frame(title, x, y, width)]
+    legend = max(LEGEND, 44 + 7 * max(map(len, drawn)))
+    parts = [_frame(title, x, y, width, legend)]
     for place, text in across.ticks():
         parts.append(f'<line x1="{place:.1f}" x2="{place:.1f}" y1="{TOP}" y2="{TOP + HEIGHT}" class="g"/>')
         parts.append(f'<text x="{place:.1f}" y="{TOP + HEIGHT + 16}" text-anchor="middle">{text}</text>')
@@ -76,7 +77,7 @@ def matrices(title: str, shown: Mapping[str, np.ndarray], digits: int = 2) -> st
             colour = f"rgba({'11,110,153' if value >= 0 else '192,80,77'},{0.75 * share:.2f})"
             left, top = x + j * cell, 52 + i * 26
             text = f"{value:.{digits}f}".rstrip("0").rstrip(".") if digits else f"{value:.0f}"
-            text = text or "0"
+            text = "0" if text in ("", "-", "-0") else text
             parts.append(f'<rect x="{left}" y="{top}" width="{cell}" height="26" fill="{colour}" class="c"/>'
                          f'<text x="{left + cell / 2}" y="{top + 17}" text-anchor="middle">{text}</text>')  # fmt: skip
         x += matrix.shape[1] * cell + gap
@@ -117,10 +118,10 @@ def _fits(value: float | None, log: bool) -> bool:
     return value is not None and math.isfinite(value) and (value > 0 or not log)
 
 
-def _frame(title: str, x: str, y: str, width: int) -> str:
+def _frame(title: str, x: str, y: str, width: int, legend: int) -> str:
     middle = TOP + HEIGHT / 2
     return (
-        _open(LEFT + width + LEGEND, TOP + HEIGHT + 50)
+        _open(LEFT + width + legend, TOP + HEIGHT + 50)
         + f'<text x="{LEFT}" y="20" class="t">{escape(title)}</text>'
         + f'<text x="{LEFT + width / 2}" y="{TOP + HEIGHT + 38}" text-anchor="middle">{escape(x)}</text>'
         + f'<text x="16" y="{middle}" text-anchor="middle" transform="rotate(-90 16 {middle})">{escape(y)}</text>'
