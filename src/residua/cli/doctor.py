@@ -22,6 +22,7 @@ from residua.machine import free_bytes, processors
 from residua.screen import PlainTable
 
 _FOR_DEVELOPERS = ("docs", "test", "bench")
+_MEASURE = "measure"  # which extras that read data bring
 _REQUIREMENT = re.compile(r"([A-Za-z0-9._-]+)[^;]*(?:;.*extra == ['\"]([\w-]+)['\"])?")
 
 
@@ -80,12 +81,13 @@ def _commit() -> str | None:
 def _libraries() -> Iterator[Part]:
     """Every library that is declared, and each extra as a whole."""
     extras: dict[str, list[str]] = {}
-    for requirement in requires("residua") or ():
+    declared = requires("residua") or ()
+    for requirement in sorted(declared, key=lambda line: _MEASURE not in line.partition("extra == ")[2]):
         name, extra = _REQUIREMENT.match(requirement).groups()  # type: ignore[union-attr]
         if extra is None:
             there = _installed(name)
             yield Part(name, there is not None, needed=True, detail=there or "pip install residua installs it")
-        elif extra not in _FOR_DEVELOPERS and name != "residua":  # which brings the extra `measure`
+        elif extra not in _FOR_DEVELOPERS and (extra == _MEASURE or name not in extras.get(_MEASURE, ())):
             extras.setdefault(extra, []).append(name)
     for extra, names in extras.items():
         own = [f"{name} {_installed(name)}" for name in names if _installed(name)]
