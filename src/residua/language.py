@@ -121,8 +121,7 @@ def say(sentence: str, **values: Any) -> str:
         >>> say("{n} of {all} tables, {share:.1f} %", n=1200, all="all", share=2.25)
         '1,200 of all tables, 2.2 %'
     """
-    words = _catalogue().sentences.get(sentence, [sentence])[0]
-    return _filled(words, values)
+    return _filled(_catalogue().sentences.get(sentence, [sentence])[0], values)
 
 
 def say_many(one: str, many: str, n: int, **values: Any) -> str:

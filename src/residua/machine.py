@@ -129,8 +129,7 @@ def compiled_inline(function: Any) -> Any:
 
 def free_bytes() -> int | None:
     """How many bytes of memory are free; None where that is unknown."""
-    known = [_available(), _container()]
-    return min((one for one in known if one is not None), default=None)
+    return min((one for one in [_available(), _container()] if one is not None), default=None)
 
 
 def _available() -> int | None:

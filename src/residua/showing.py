@@ -179,8 +179,7 @@ def inert(text: str) -> str:
         >>> inert("=1+1"), inert("-5 to 0"), inert("<800")
         ("'=1+1", "'-5 to 0", '<800')
     """
-    starts = text.lstrip()
-    risky = starts.startswith(_FORMULA) or (text != "" and text[0] in "\t\r\n")
+    risky = text.lstrip().startswith(_FORMULA) or (text != "" and text[0] in "\t\r\n")
     return f"'{text}" if risky else text
 
 

@@ -72,8 +72,7 @@ class Expression:
         for node in nodes(tree):
             if node.get("class") == "COLUMN_REF":
                 node["column_names"] = [names.get(node["column_names"][0], node["column_names"][0])]
-        text = _asked_parser("SELECT json_deserialize_sql(?::JSON)", json.dumps(tree))
-        return text.removeprefix("SELECT ")
+        return _asked_parser("SELECT json_deserialize_sql(?::JSON)", json.dumps(tree)).removeprefix("SELECT ")
 
 
 def sandbox(database: str | Path = ":memory:", *, memory: str | None = None) -> Any:

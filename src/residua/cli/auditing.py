@@ -40,8 +40,7 @@ def print_audit(path: Path, *, as_json: bool) -> bool:
 def audited(path: Path) -> dict[str, Any]:
     """The price of what a saved plan or release really measures, by residua's verifier, as plain values."""
     plan, measurements, release = _measured(path)
-    units = dict.fromkeys([plan.unit, AddRemove(), ReplaceOne()])
-    prices = {unit: measurements.price(unit) for unit in units}
+    prices = {unit: measurements.price(unit) for unit in dict.fromkeys([plan.unit, AddRemove(), ReplaceOne()])}
     try:
         covered = bool(measurements.noise.promised(prices[plan.unit], plan.guarantee))
         if release is not None and (left := release.left_out) is not None:  # measured and paid for beside the plan

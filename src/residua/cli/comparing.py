@@ -25,8 +25,7 @@ def print_comparison(spec: Spec, *, as_json: bool) -> None:
         raise SpecError('comparing is for Gaussian noise; leave [privacy] epsilon = "least" out.')
     budget = spec.guarantee or ZCDP(0.5)
     asked = spec.workload
-    workload = asked.listed() if asked.with_rows else asked
-    figures = compare(workload, budget, spec.targets, unit=spec.unit)
+    figures = compare(asked.listed() if asked.with_rows else asked, budget, spec.targets, unit=spec.unit)
     if as_json:
         names = ("name", "max_ratio", "rmse", "pcost_for_targets")
         print_json([{name: getattr(one, name) for name in names} for one in figures])

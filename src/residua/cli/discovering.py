@@ -42,8 +42,7 @@ def run_discovery(
     Raises:
         SpecError: no budget, or a specification whose section of the column cannot be replaced. Nothing is spent.
     """
-    given = {name: amount for name, amount in amounts.items() if amount is not None}
-    budget = budget_of("discover", given)
+    budget = budget_of("discover", {name: amount for name, amount in amounts.items() if amount is not None})
     if budget is None:
         raise SpecError("say how much to spend: --rho, --mu or --epsilon, and --delta.")
     content = read_content(path)

@@ -253,8 +253,7 @@ def _read_verdicts(choice: GroupChoice, path: Path) -> tuple[dict[Any, str | Non
     if unknown or len(set(rows)) < len(rows):
         what = f"{unknown[0]!r}, which is no group" if unknown else "a group twice"
         raise SpecError(f"--groups {str(path)!r} names {what}; give each group of {', '.join(choice.by)} once.")
-    names = read[_CANDIDATE].to_pylist()
-    chosen = {known[row]: name or None for row, name in zip(rows, names, strict=True)}
+    chosen = {known[row]: name or None for row, name in zip(rows, read[_CANDIDATE].to_pylist(), strict=True)}
     step = read["step"].to_pylist() if "step" in read.column_names else [False] * len(rows)
     return chosen, [known[row] for row, on in zip(rows, step, strict=True) if on]
 

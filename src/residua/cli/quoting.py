@@ -133,8 +133,7 @@ class Asking(QuotingOptions):
 
     def label(self, name: str, text: str) -> Label:
         """A label as it is declared: whole numbers as such."""
-        labels = self.domain[name].labels
-        return next((label for label in labels if str(label) == text), text)
+        return next((label for label in self.domain[name].labels if str(label) == text), text)
 
     def _by_label(self, name: str, given: Sequence[str] | None, option: str) -> dict[Label, float] | None:
         """Label → number, of texts such as high=150000; None if there are none."""

@@ -70,8 +70,7 @@ def _command(name: str, *without: str, **otherwise: Any) -> Callable[[Ask], Ask]
             asking = cli.quoting.Asking(**options)
             asked_for = {one.name: given.pop(one.name) for one in own}
             form = OutputForm(**{"everything": True} | given)
-            language = form.language or ("en" if form.json else None)
-            with speaking(language, asking.domain):
+            with speaking(form.language or ("en" if form.json else None), asking.domain):
                 quoted = ask(asking, **asked_for)
                 cli.show.print_published(quoted, form, {"quoted": quoted.what})
 

@@ -159,9 +159,7 @@ def _without_password(uri: Any) -> str:
 def _uri(folder: Path, given: Any) -> str:
     """A database's URI, which holds no secret; the path of an SQLite file is relative to the specification."""
     uri = _without_password(given)
-    if uri.lower().startswith("sqlite:///"):
-        return f"sqlite:///{folder / uri[len('sqlite:///') :]}"
-    return uri
+    return f"sqlite:///{folder / uri[len('sqlite:///') :]}" if uri.lower().startswith("sqlite:///") else uri
 
 
 def _files(folder: Path, key: str, paths: Any, notation: Mapping[str, Any], options: SourceOptions) -> Source:

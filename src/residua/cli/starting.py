@@ -138,9 +138,7 @@ def _written(data: str, path: Path) -> str:
     if is_uri(data):
         return data
     place = Path(data)
-    if place.parent == path.parent:
-        return place.name
-    return str(place.absolute())
+    return place.name if place.parent == path.parent else str(place.absolute())
 
 
 def _drafted(data: str) -> Draft:

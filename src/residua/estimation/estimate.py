@@ -123,8 +123,7 @@ class Estimated(Exported, MadeFrom):
             PlanError: too many cells or attributes.
         """
         members, positions = self._members(attributes)
-        table = self._tables.table(members)
-        return np.array(table.transpose(np.argsort(np.argsort(positions))), order="C")
+        return np.array(self._tables.table(members).transpose(np.argsort(np.argsort(positions))), order="C")
 
     def accuracy(self, attributes: Sequence[str]) -> TableAccuracy:
         """How accurate the table of these attributes is estimated to be, and what it rests on."""
@@ -309,8 +308,7 @@ def estimate(
         raise PlanError(
             f"total={named(total)} is not a count; give a public total, or leave it out to have it estimated."
         )
-    facts = facts_of(release.domain, total, known)
-    public = Public(release.domain, facts)
+    public = Public(release.domain, facts_of(release.domain, total, known))
     count, variance = total_of(release, public)
     observed = observed_of(release).telling(count)
     return Estimated(release, public, fitted_of(observed, public, count, variance, progress), variance == 0.0)

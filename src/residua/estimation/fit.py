@@ -38,8 +38,7 @@ _DIRECTIONS, _SIMULATIONS = 150, 4  # of singles that are looked at, in so many 
 
 def simulations(values: Values) -> int:
     """How many releases to simulate: few attributes of few values have few directions each time."""
-    directions = max(int((values.sizes - 1).sum()), 1)
-    return int(np.clip(math.ceil(_DIRECTIONS / directions), 1, _SIMULATIONS))
+    return int(np.clip(math.ceil(_DIRECTIONS / max(int((values.sizes - 1).sum()), 1)), 1, _SIMULATIONS))
 
 
 def absorbed_shares(truth: Supposed, fits: Sequence[tuple[Observed, Mixture]], total: float) -> Floats:
@@ -200,8 +199,7 @@ def above_floor(model: Floats, posterior: Posterior, cell_variance: float) -> Fl
     """Model and posterior deviation together, kept above a little of the model."""
     if posterior.decided:
         return np.maximum(model + posterior.mean, 0.0)
-    floor = np.minimum(_FLOOR * model, _FLOOR_NOISE * math.sqrt(cell_variance))
-    return np.maximum(model + posterior.mean, floor)
+    return np.maximum(model + posterior.mean, np.minimum(_FLOOR * model, _FLOOR_NOISE * math.sqrt(cell_variance)))
 
 
 def fitted(

@@ -66,8 +66,7 @@ class Public:
         for rule in self.domain.impossible:
             members = tuple(sorted(self.domain.positions(rule.names)))
             if attribute in members and len(members) == 2:
-                axis = 1 - members.index(attribute)
-                possible = possible & self.possible(members).any(axis=axis)
+                possible = possible & self.possible(members).any(axis=1 - members.index(attribute))
         return possible
 
 

@@ -182,8 +182,7 @@ def guarded(posterior: Posterior, deviation: Floats, variance: float, directions
     if back <= 0.0:
         return posterior
     mean = posterior.mean + back * (deviation - posterior.mean)
-    spread = max(posterior.variance, noise - own * own / apart)
-    return replace(posterior, mean=mean, variance=spread)
+    return replace(posterior, mean=mean, variance=max(posterior.variance, noise - own * own / apart))
 
 
 def expected(model: Floats, prior: Prior) -> float:

@@ -113,8 +113,7 @@ class EstimatedTables:
         own = judged(self.observed, members, model, _SURELY, prior)
         table = above_floor(model, own.posterior, self.observed.cell_variance(members))
         table, _ = raked(np.where(self.public.possible(members), table, 0.0), margins)
-        far = _apart(members, table, tables)
-        return table, Interaction(True, own.posterior.variance, own.kept, own.doubt, far)
+        return table, Interaction(True, own.posterior.variance, own.kept, own.doubt, _apart(members, table, tables))
 
     def model(self, members: Members, tables: dict[Members, tuple[Floats, Interaction]]) -> tuple[Floats, list[Floats]]:
         """What its margins say of a table, and those margins."""
@@ -237,8 +236,7 @@ def accuracy_of(
         if not subset:
             continue
         names = tuple(called.get(i, domain.names[i]) for i in subset)
-        empty = any(sizes[i] == 1 for i in subset)
-        if not empty:
+        if not any(sizes[i] == 1 for i in subset):
             named["measured" if one.measured else "unmeasured"].append(names)
         if math.isnan(one.error):
             named["unknown"].append(names)

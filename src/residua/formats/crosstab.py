@@ -96,8 +96,7 @@ def margins_of(published: Any, table: Any, changed: Callable[[Any], Any], **opti
             part = published.table([table.attributes[i] for i in kept], **options)
         except PlanError:
             return None
-        gone = tuple(i for i in range(table.estimates.ndim) if i not in kept)
-        sums = np.asarray(table.estimates.sum(axis=gone))
+        sums = np.asarray(table.estimates.sum(axis=tuple(i for i in range(table.estimates.ndim) if i not in kept)))
         if sums.shape != part.estimates.shape:  # of a level
             return None
         near = np.allclose(sums, part.estimates, rtol=1e-6, atol=1e-3 * math.sqrt(table.estimates.size))

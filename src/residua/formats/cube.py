@@ -165,8 +165,7 @@ class Cube:
                 own = slice(first, first := first + len(exact["estimate"]))
                 doubts = None if doubtful is None else doubtful[own]
                 graded = grades(exact["estimate"], exact["stddev"], doubtful=doubts)
-                flag = pa.array(graded, mask=_untold(exact["estimate"]))
-                columns.append(flags.take(flag))
+                columns.append(flags.take(pa.array(graded, mask=_untold(exact["estimate"]))))
             yield pa.RecordBatch.from_arrays(columns, names)
 
     def _unknown(self, name: str) -> bool:
@@ -211,8 +210,7 @@ def cube_of(
     )
     named = " × ".join(table.attributes) or "(total)"
     stem = table.title or named
-    title = printable(title_in_words(domain, stem))
-    return Cube(number, title, _distinct(dimensions), table, full, stem, margin)
+    return Cube(number, printable(title_in_words(domain, stem)), _distinct(dimensions), table, full, stem, margin)
 
 
 def _known(known: dict[str, Dimension] | None, attribute: Attribute, name: str, labels: Sequence[Any]) -> Dimension:
@@ -252,8 +250,7 @@ def plain(title: str) -> str:
 
 def _codes(attribute: Attribute, labels: Sequence[Any]) -> tuple[str, ...]:
     """A code per value: the declared one, else one made of its label alone, whatever other values there are."""
-    meanings = attribute.words.meanings
-    declared = {label: named.code for label, named in meanings.items() if named.code}
+    declared = {label: named.code for label, named in attribute.words.meanings.items() if named.code}
     taken = set(declared.values())
     codes: list[str] = []
     for label in map(str, labels):

@@ -164,8 +164,7 @@ class Beside:
             if name in cube.measure_names
         ]
         if cube.has_bars:
-            flagged = {"enum": FLAGS}
-            fields.append({"name": self._named(cube.flag_column), "type": "string", "constraints": flagged})
+            fields.append({"name": self._named(cube.flag_column), "type": "string", "constraints": {"enum": FLAGS}})
         return {
             "profile": "tabular-data-resource",
             "name": f"table-{cube.number:04d}",

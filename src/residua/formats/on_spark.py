@@ -82,8 +82,7 @@ class ExportBlocks:
         layout = layout_of(asked.lattice, self.release.domain.sizes, places >= 0)
         terms = places[np.concatenate([group.numbers for group in layout])]
         cells = asked.cells[terms]
-        edges = np.flatnonzero(np.diff((np.cumsum(cells) - cells) // self.block_cells)) + 1
-        return np.split(terms, edges)
+        return np.split(terms, np.flatnonzero(np.diff((np.cumsum(cells) - cells) // self.block_cells)) + 1)
 
     @property
     def ways(self) -> int:

@@ -21,8 +21,7 @@ class Parquet(Writer):
         path = self.folder / f"{cube.name}.parquet"
         batches = cube.batches()
         first = next(batches)
-        schema = first.schema.with_metadata(metadata)
-        with pyarrow.parquet.ParquetWriter(path, schema) as writer:
+        with pyarrow.parquet.ParquetWriter(path, first.schema.with_metadata(metadata)) as writer:
             for batch in chain([first], batches):
                 writer.write_batch(batch.replace_schema_metadata(metadata))
         return path

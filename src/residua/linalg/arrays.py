@@ -69,8 +69,7 @@ def integer_product(left: Integers, right: Integers) -> Integers:
     room = _EXACT_BITS - left.shape[-1].bit_length()  # a sum of n products needs log2 n bits more than each
     if x_bits + m_bits <= room:
         return np.asarray(np.matmul(left.astype(np.float64), right.astype(np.float64)).astype(np.int64))
-    step = max(room // 2, 1)
-    m_step = min(max(m_bits, 1), step)
+    m_step = min(max(m_bits, 1), max(room // 2, 1))
     x_step = room - m_step
     total = np.zeros((*left.shape[:-1], right.shape[1]), dtype=np.int64)
     for m_shift, m_piece in _pieces(right, m_bits, m_step):

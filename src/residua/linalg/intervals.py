@@ -59,8 +59,7 @@ class Intervals:
     def block(self, start: int, stop: int) -> Floats:
         """Rows `start` to `stop`, written out."""
         cell = np.arange(self.cells)
-        inside = (self.first[start:stop, None] <= cell) & (cell <= self.last[start:stop, None])
-        return inside.astype(np.float64)
+        return ((self.first[start:stop, None] <= cell) & (cell <= self.last[start:stop, None])).astype(np.float64)
 
     def summed(self, tables: Floats) -> Floats:
         """Sums over each range along the first axis of tables, (rows, …): differences of prefix sums."""

@@ -66,8 +66,7 @@ class SetFamily:
         # keys[k] of level k: parent's place in level k−1 times the number of attributes, plus the last member.
         keys: list[Integers] = [np.zeros(1, dtype=np.int64)]
         for level in self.levels[1:]:
-            place = _descend(keys, level[:, :-1], self.attributes)
-            keys.append(place * self.attributes + level[:, -1])
+            keys.append(_descend(keys, level[:, :-1], self.attributes) * self.attributes + level[:, -1])
         return tuple(keys)
 
     def find(self, rows: Rows) -> Integers:
@@ -181,8 +180,7 @@ def distinct_rows(rows: Rows, attributes: int) -> Rows:
     """The distinct rows, sorted lexicographically."""
     if rows.shape[1] == 0:
         return rows[:1]
-    keys = row_keys(rows, attributes)
-    return rows[np.unique(keys, return_index=True)[1]]
+    return rows[np.unique(row_keys(rows, attributes), return_index=True)[1]]
 
 
 def row_keys(rows: Rows, attributes: int) -> Integers:
@@ -373,8 +371,7 @@ def rebuild(integers: Array, steps: Floats, lower: Floats, facets: Integers, out
     for axis in range(out.ndim - 1, 0, -1):
         n = out.shape[axis]
         total = out.sum(axis=axis, keepdims=True)
-        cells = np.arange(out[0].size // n)
-        out += (lower[facets[:, axis - 1, None] + cells].reshape(total.shape) - total) / n
+        out += (lower[facets[:, axis - 1, None] + np.arange(out[0].size // n)].reshape(total.shape) - total) / n
 
 
 def _compiled(cells: int) -> bool:

@@ -106,8 +106,7 @@ class Path:
     @property
     def star(self) -> Star:
         """Resistances to the hub."""
-        grounds = np.append(self.links, self.right)
-        return Star(True, grounds, self.left or None, self.values, np.zeros((3, 0)))
+        return Star(True, np.append(self.links, self.right), self.left or None, self.values, np.zeros((3, 0)))
 
     @cached_property
     def gram_diagonal(self) -> Floats:
@@ -196,8 +195,7 @@ class NoiseAlong(ABC):
         They are the differences of two of C_{−1} = 0, C_0, …, C_{n−1}: `(n + 1) Σ Var C_i − Var Σ C_i`.
         """
         sums, _ = self.variances()
-        everything = csr_array(np.ones((1, self.size)))
-        return float((self.size + 1) * sums.sum() - self.row_variances(everything)[0])
+        return float((self.size + 1) * sums.sum() - self.row_variances(csr_array(np.ones((1, self.size))))[0])
 
     @abstractmethod
     def row_variances(self, rows: csr_array) -> Floats:

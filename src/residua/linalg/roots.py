@@ -84,8 +84,7 @@ def _zolotarev(ratio: float, terms: int) -> InverseRoot:
     poles, zeros = places[0::2], places[1::2]
     weights = np.empty(terms)
     for j in range(terms):
-        others = np.delete(poles, j)
-        weights[j] = np.prod((zeros - poles[j]) / (others - poles[j]))
+        weights[j] = np.prod((zeros - poles[j]) / (np.delete(poles, j) - poles[j]))
     x = np.exp(np.linspace(2 * math.log(ratio), 0.0, _PROBES * terms))
     ratios = InverseRoot(poles, weights, 0.0)(x) * np.sqrt(x)
     low, high = float(ratios.min()), float(ratios.max())

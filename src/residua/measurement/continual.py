@@ -128,8 +128,7 @@ class Continual:
 
     def cumulative(self, *, confidence: float = 0.95) -> Table:
         """How many records there were up to each period, with error bars."""
-        k = self.periods
-        return self._table(csr_array(np.eye(k, self.horizon)), "up to each period", confidence)
+        return self._table(csr_array(np.eye(self.periods, self.horizon)), "up to each period", confidence)
 
     def counts(self, *, confidence: float = 0.95) -> Table:
         """How many records there were in each period, with error bars."""
@@ -183,8 +182,7 @@ class Continual:
             with source_of(source).snapshot() as still:
                 value = self._released(still, at)
             self._folder.release(at.token, [*at.sums, value])
-        row = csr_array((np.ones(1), ([0], [k])), shape=(1, self.horizon))
-        return self._estimate(row, confidence)
+        return self._estimate(csr_array((np.ones(1), ([0], [k])), shape=(1, self.horizon)), confidence)
 
     def _released(self, data: Source, at: ContinualStanding) -> int:
         """The released running sum of the next period. The true count ends here."""
@@ -262,8 +260,7 @@ class Continual:
 
     def _answered(self, rows: csr_array) -> tuple[Floats, Floats]:
         sums = np.array(self._folder.released()[1], dtype=np.float64) / _grid(self._plan)
-        estimates = rows[:, : len(sums)] @ sums
-        return np.asarray(estimates), np.sqrt(self._plan.correlated.prefix_variances(rows))
+        return np.asarray(rows[:, : len(sums)] @ sums), np.sqrt(self._plan.correlated.prefix_variances(rows))
 
     def _estimate(self, rows: csr_array, confidence: float) -> Estimate:
         (estimate,), (stddev,) = self._answered(rows)

@@ -131,8 +131,7 @@ class ContinualFolder:
     def keep(self, secret: str, drawn: Sequence[Drawn]) -> None:
         """Keeps normals: those that the ledger names, and those that it is about to name."""
         body = {"secret": secret, "drawn": [_body_of(each) for each in drawn]}
-        path = self.path / _NOISE
-        write_document(path, _SECRET, _VERSION, body, confidential=True, most=_MOST_SECRET)
+        write_document(self.path / _NOISE, _SECRET, _VERSION, body, confidential=True, most=_MOST_SECRET)
 
     def noise(self) -> tuple[str, list[Drawn]]:
         """The secret, and the normals that were kept.

@@ -104,8 +104,7 @@ class Discovery:
         low, high = self.range
         if self.kind == "whole numbers" and high - low <= _MOST_INTEGERS:
             return Integers(int(np.ceil(low)), int(np.ceil(high)) - 1, unknown="other", missing="other")
-        edges = tuple(edge for edge in GRID if low <= edge <= high)
-        return Bins(edges, unknown="other", missing="other")
+        return Bins(tuple(edge for edge in GRID if low <= edge <= high), unknown="other", missing="other")
 
     @property
     def range(self) -> tuple[float, float]:

@@ -124,8 +124,7 @@ class Job:
             return counted.tables
 
         step = step_of("adding noise", self.progress)
-        noisy = noisy_in_portions(self.measurements, portions, count, step, self.domain.parts)
-        return noisy, self.told(*tallies)
+        return noisy_in_portions(self.measurements, portions, count, step, self.domain.parts), self.told(*tallies)
 
     def told(self, tallies: Tallies) -> Release | None:
         """Tells the curator what followed a policy, and measures what was left out."""
@@ -226,9 +225,7 @@ def checked_data(
 
 def step_of(name: str, progress: Progress | None) -> Callable[[int, int | None], None] | None:
     """What a step tells of its progress; None if nobody asks."""
-    if progress is None:
-        return None
-    return lambda done, total: progress(name, done, total)
+    return None if progress is None else lambda done, total: progress(name, done, total)
 
 
 T = TypeVar("T")

@@ -52,8 +52,7 @@ class LeftOut:
         if int(tables.max(initial=0)) > self.measurements.most_records:
             raise SourceError("there are more records than 64-bit measurements can hold; split the data.")
         noisy = with_noise(self.measurements, tables)
-        currency = self.measurements.currency
-        return Release(self.plan, self.measurements, noisy, {currency: round_up(self.cost)})
+        return Release(self.plan, self.measurements, noisy, {self.measurements.currency: round_up(self.cost)})
 
 
 def left_out_of(plan: Plan, cost: Fraction, share: float, most: int | None) -> LeftOut | None:

@@ -264,8 +264,7 @@ def rehearse(measurements: Measurements, rows: int | None) -> None:
 def _tried(measurements: Measurements) -> Batch:
     """The largest batch that is quickly done, or else the first."""
     sizes = np.diff([*(batch.start for batch in measurements.batches()), measurements.cells])
-    fitting = np.where(sizes <= _MOST_CELLS, sizes, -1)
-    return measurements.batches()[int(fitting.argmax())]
+    return measurements.batches()[int(np.where(sizes <= _MOST_CELLS, sizes, -1).argmax())]
 
 
 def _draw(measurements: Measurements, batch: Batch) -> None:
@@ -280,8 +279,7 @@ def _draw(measurements: Measurements, batch: Batch) -> None:
     if fresh.shape != (1, _DRAWS) or fresh.dtype != np.int64 or ((fresh == fresh[0, 0]).all() and scale > math.e):
         raise _wrong("noise")
     known = rounded(tail, scale, len(_WORDS), _Known())
-    exact = [refine(tail, Fraction(scale), int(word), _Known()) for word in _WORDS]
-    if known.tolist() != exact:
+    if known.tolist() != [refine(tail, Fraction(scale), int(word), _Known()) for word in _WORDS]:
         raise _wrong("noise")
 
 

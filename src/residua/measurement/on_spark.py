@@ -145,8 +145,7 @@ def _released(
         raise FileError(f"the release {str(place.final)!r} lacks a part; nothing of it is kept.")
     starts = [*task.block_starts, sets.cells]
     integers = cast("Integers", PartedIntegers(place.partial, starts, digests))
-    release = Release(plan, sets, integers, receipt, job.told(tally.tallies))
-    place.commit(release, (starts, digests))
+    place.commit(Release(plan, sets, integers, receipt, job.told(tally.tallies)), (starts, digests))
     return Release.load(place.final)
 
 

@@ -120,8 +120,7 @@ def score(
     account = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     data = source_of(source)
     measurements = scores_within(domain, models, budget, account.unit)
-    cost = NORMAL.promised(measurements.cost(account.unit), budget)
-    pay = paying(account, cost, purpose, data)
+    pay = paying(account, NORMAL.promised(measurements.cost(account.unit), budget), purpose, data)
     steps = None if isinstance(progress, bool) else progress
     return scored(Job(measurements, domain, account.unit, data, pay, steps))
 

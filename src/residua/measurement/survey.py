@@ -65,8 +65,7 @@ def measure_survey(
     assert isinstance(plan.unit, AddRemove)  # which is what agrees
     measurements, cost = priced(plan)
     squares = one_way_tables(plan, plan.unit, float(cost * Fraction(sampling) / (1 - Fraction(sampling))))
-    both = cost + priced(squares)[1]
-    if not account.can_spend(both, currency=measurements.currency):
+    if not account.can_spend(cost + priced(squares)[1], currency=measurements.currency):
         raise LedgerError(
             f"the ledger does not allow the tables and, for {100 * sampling:.3g} % of both, the squares of their "
             f"weights; nothing was spent: plan for {100 * (1 - sampling):.3g} % of what is left."

@@ -106,8 +106,7 @@ class Witness:
         Raises:
             LedgerError: the disk refuses.
         """
-        stands = "no data was read, but the debit stands"
-        self._state(contents.header.digest, len(contents.digests), head, stands)
+        self._state(contents.header.digest, len(contents.digests), head, "no data was read, but the debit stands")
 
     def _state(self, identity: str, number: int, head: str, outcome: str) -> None:
         try:

@@ -179,8 +179,7 @@ def priced(
     """What makes a plan like another with other precisions, and lets it promise what it costs."""
 
     def plan_of(like: P, precisions: Floats, objective: str, workload: Workload | None) -> P:
-        free = like.replaced(objective=objective, gap=np.inf, guarantee=None)
-        bare = with_precisions(free, precisions, workload)
+        bare = with_precisions(like.replaced(objective=objective, gap=np.inf, guarantee=None), precisions, workload)
         return bare.replaced(guarantee=guarantee_like(like.guarantee, bare.unit_pcost))
 
     return plan_of

@@ -77,8 +77,7 @@ class Equality:
         rows, at = {}, []
         for (i, each), place in zip(self.asked.items(), places, strict=True):
             used, inverse = np.unique(place, return_inverse=True)
-            some = len(used) < each.rows
-            rows[i] = MatrixRows(each.size, each.sparse()[used].toarray()) if some else each
+            rows[i] = MatrixRows(each.size, each.sparse()[used].toarray()) if len(used) < each.rows else each
             at.append(inverse)
         names = {self.domain.names[i]: each for i, each in rows.items()}
         shape = [each.rows for each in rows.values()]

@@ -124,8 +124,7 @@ class AttributeLevels:
         if self.starts[-1] == self.size:
             return np.take(rows, self.firsts, axis=axis), lost
         short = np.take(rows, self.firsts, axis=axis)
-        apart = np.take(short, self.finest, axis=axis) != rows
-        return short, apart.reshape(len(rows), -1).any(axis=1)
+        return short, (np.take(short, self.finest, axis=axis) != rows).reshape(len(rows), -1).any(axis=1)
 
     def coordinates(self, rows: Floats, axis: int) -> Floats:
         """Queries over the finest classes as coordinates along an axis, (queries, …, classes, …)."""
@@ -239,8 +238,7 @@ class LevelTable:
     def margin(self, block: Block, weights: Floats) -> Floats:
         """Weights on the table's cells added up over the cells of a block, flat."""
         levels = dict(block)
-        others = tuple(axis for axis, i in enumerate(self.attributes) if i not in levels)
-        sums = weights.sum(axis=others)
+        sums = weights.sum(axis=tuple(axis for axis, i in enumerate(self.attributes) if i not in levels))
         for axis, (i, level) in enumerate(block):
             sums = _by_class(sums, self.classes(i, level), self.axes[i].count(level), axis)
         return np.asarray(sums).ravel()
@@ -248,8 +246,7 @@ class LevelTable:
 
 def table_for(axes: Sequence[AttributeLevels], blocks: Sequence[Block]) -> LevelTable | None:
     """The cells of all attributes that blocks name; None if they are too many."""
-    used = sorted({i for block in blocks for i, _ in block})
-    table = LevelTable(tuple(axes), tuple(used))
+    table = LevelTable(tuple(axes), tuple(sorted({i for block in blocks for i, _ in block})))
     return table if math.prod(table.shape) <= MOST_CELLS else None
 
 

@@ -119,8 +119,7 @@ class PlanAnswers:
         scale = math.sqrt(above / below) if above > 0 and below > 0 else 1.0
         angles = np.arctan(factors / scale)
         low, high = float(angles.min()), float(angles.max())
-        points = np.linspace(low, high, _POINTS)
-        at = (np.tan(points) * scale).reshape(-1, *([1] * len(one.shape)))
+        at = (np.tan(np.linspace(low, high, _POINTS)) * scale).reshape(-1, *([1] * len(one.shape)))
         shape = factors.shape[factors.ndim - len(one.shape) :]
         known = np.broadcast_to(self._each(one, other, at, confidence, together), (_POINTS, *shape))
         steps = (angles - low) / max(high - low, 1e-300) * (_POINTS - 1)
@@ -218,8 +217,7 @@ def split(covariances: Floats, first: Term, second: Term, crossed: tuple[int, ..
         shape += [r, s] if i in crossed else [max(r, s)]
     order = [place[i] for i in first.rows if i not in crossed]
     moved = covariances.reshape(shape).transpose(*order, *(place[i] for i in crossed), *(place[i] + 1 for i in crossed))
-    rows = math.prod(shape[place[i]] for i in crossed)
-    return moved.reshape(*moved.shape[: len(order)], rows, -1)
+    return moved.reshape(*moved.shape[: len(order)], math.prod(shape[place[i]] for i in crossed), -1)
 
 
 # ---- before any data

@@ -113,8 +113,7 @@ class Arrangement:
         return closure([self._renamed(level) for level in self.given.levels], self.given.attributes)
 
     def _renamed(self, rows: NDArray[np.int32]) -> NDArray[np.int32]:
-        rank = np.argsort(self._order).astype(np.int32)
-        return np.sort(rank[rows], axis=1)
+        return np.sort(np.argsort(self._order).astype(np.int32)[rows], axis=1)
 
     @cached_property
     def numbers(self) -> Integers:

@@ -78,8 +78,7 @@ class MetricAlong:
         """What a strategy's spread and the noise of its rests count."""
         F = strategy.recovery * strategy.unit
         values = np.append(np.linalg.eigvalsh(F.T @ self.gram @ F), 0.0)  # there may be no rests
-        spread = float(strategy.spread @ self.gram @ strategy.spread)
-        return NoiseInMetric.of(spread, values)
+        return NoiseInMetric.of(float(strategy.spread @ self.gram @ strategy.spread), values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,8 +97,7 @@ class PrefixMetric:
             values = np.linalg.eigvalsh(np.cumsum(np.cumsum(strategy.inverse, axis=0), axis=1))
             return NoiseInMetric.of(float(sums @ sums), values)
         total = float(np.sum(strategy.sum_variances - sums**2 / strategy.tells))
-        ones = csr_array(np.ones((1, strategy.size)))
-        largest = min(float(strategy.noise.applied(ones).max()), total)
+        largest = min(float(strategy.noise.applied(csr_array(np.ones((1, strategy.size)))).max()), total)
         return NoiseInMetric(float(sums @ sums), total, math.sqrt(total * largest), largest)
 
 
@@ -199,5 +197,4 @@ def _kinds(
 ) -> list[AttributeQueries]:
     """The ways in which an attribute is asked by terms that count; its values if it is in none."""
     with_i = lattice.covers[i][0]
-    kinds = dict.fromkeys(queries[i] for sets, queries in families if sets[with_i].any())
-    return list(kinds) or [Identity(size)]
+    return list(dict.fromkeys(queries[i] for sets, queries in families if sets[with_i].any())) or [Identity(size)]

@@ -86,8 +86,7 @@ def axis_along(v: Floats, inverse: Floats) -> MatrixCoordinates:
     F = vectors * np.sqrt(lengths) / root[:, None]
     up = np.column_stack([v, F])
     total_length = float(v @ (d * v))
-    across = F.T @ (d * v) / np.sqrt(lengths * total_length)
-    crossing = 0.0 if even is v else float(np.linalg.norm(across))
+    crossing = 0.0 if even is v else float(np.linalg.norm(F.T @ (d * v) / np.sqrt(lengths * total_length)))
     return MatrixCoordinates(up, np.linalg.inv(up), d, lengths, total_length, crossing, even)
 
 
@@ -175,8 +174,7 @@ class PrefixSums(_Ordered):
 
     def own(self, values: Floats, axis: int) -> Floats:
         """From values to the coordinates beside the total, along one axis."""
-        moved = np.moveaxis(values, axis, 0)
-        return np.moveaxis(np.cumsum(moved[:-1], axis=0), 0, axis)
+        return np.moveaxis(np.cumsum(np.moveaxis(values, axis, 0)[:-1], axis=0), 0, axis)
 
 
 @dataclass(frozen=True, eq=False)

@@ -63,8 +63,7 @@ class BlockwiseTables(Fit):
 
     def of_term(self, term: Sequence[tuple[int, AttributeQueries]]) -> Floats:
         """What a product asks, from the table at the levels that it tells apart, (rows, …)."""
-        classes = [told_apart(rows.matrix()) for _, rows in term]
-        tensor, firsts = self._classes([i for i, _ in term], classes)
+        tensor, firsts = self._classes([i for i, _ in term], [told_apart(rows.matrix()) for _, rows in term])
         for axis, ((_, rows), first) in enumerate(zip(term, firsts, strict=True)):
             tensor = along(rows.matrix()[:, first], tensor, axis)
         return tensor

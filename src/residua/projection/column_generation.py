@@ -258,8 +258,7 @@ class _Held:
             h = h + steps.min() * (wanted - h)
             h[np.flatnonzero(falling)[steps <= steps.min()]] = 0.0
             self.h[kept] = np.maximum(h, 0.0)
-            places = np.flatnonzero(kept)
-            kept[places[(h <= 0) & falling]] = False
+            kept[np.flatnonzero(kept)[(h <= 0) & falling]] = False
         self.h = self.h[kept] * (self.total / self.h[kept].sum())
         self.F, self._gram, self._pull = self.F[:, kept], self._gram[np.ix_(kept, kept)], self._pull[kept]
         return kept

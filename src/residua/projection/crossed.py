@@ -167,8 +167,7 @@ class Crossed(Alternating[Alike]):
         total, floor = max(float(self.top[0]), 0.0), self._floor if self.nonnegative else 0.0
 
         def work(part: Alike) -> Floats:
-            tables = part.up(part.rows(self.top))
-            values, allowed = part.values(tables), self.allowed(part)
+            values, allowed = part.values(part.up(part.rows(self.top))), self.allowed(part)
             cut = part.rows(self.w) - allowed
             zeros = part.rows(self.zeros) if self.has_zeros else np.zeros((1, 1), dtype=bool)
             short = np.where(zeros, 0.0, np.maximum(-values, 0.0)) if self.nonnegative else np.zeros((1, 1))
@@ -180,11 +179,10 @@ class Crossed(Alternating[Alike]):
             self.below.collect(part, pull, p)
             weights, free = self.weights[part.numbers], ~self.is_fixed[part.numbers]
             bound = beside - float((free / weights) @ (part.own(pull) ** 2).sum(axis=1))
-            broken = float(np.abs(np.where(zeros, values, 0.0)).max())
             return np.array(
                 [
                     bound,
-                    max(float(short.max()), broken),
+                    max(float(short.max()), float(np.abs(np.where(zeros, values, 0.0)).max())),
                     total * slope,
                     _mixing_share(short, self.interior.evenness * total * part.even_values),
                 ]

@@ -337,8 +337,7 @@ def interior_of(fixed: Mapping[tuple[int, ...], Floats], even: Sequence[Floats])
     delta = min(float((share / e).min()) for share, e in zip(shares, even, strict=True))
     if not 1e-12 < delta < 1.0 - 1e-12:
         return Interior(float(delta > 0.5), even)
-    rests = [(share - delta * e) / (1.0 - delta) for share, e in zip(shares, even, strict=True)]
-    return Interior(delta, rests)
+    return Interior(delta, [(share - delta * e) / (1.0 - delta) for share, e in zip(shares, even, strict=True)])
 
 
 def _crossed(group: Group, vectors: Sequence[Floats]) -> Floats:

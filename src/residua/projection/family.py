@@ -241,8 +241,7 @@ class FamilyProblem(ProjectionProblem):
         directions on). A residual that noise explains becomes zero: its table is then what smaller tables say.
         """
         shrunk, k = np.array(observed), self._dimensions
-        c = k + 3.0 * np.sqrt(2.0 * k)
-        away = c * self._finite_variances
+        away = (k + 3.0 * np.sqrt(2.0 * k)) * self._finite_variances
         away[0] = 0.0  # the total stays
         for group in self.layout:
             rows = group.rows(shrunk)

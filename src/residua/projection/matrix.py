@@ -155,8 +155,7 @@ class MatrixProblem(ProjectionProblem):
         """F: the metric's coordinates of one record in each variable, (·, variables)."""
         _, first = self._groups
         columns = self.plan.columns[first]
-        F = self._root @ self.plan.factors[2]
-        return np.where(columns >= 0, F[:, np.maximum(columns, 0)], 0.0)
+        return np.where(columns >= 0, (self._root @ self.plan.factors[2])[:, np.maximum(columns, 0)], 0.0)
 
     def spread(self, h: Floats) -> Floats:
         """Counts of the variables shared out evenly among their cells, one axis per attribute."""
@@ -167,8 +166,7 @@ class MatrixProblem(ProjectionProblem):
     def unprojected(self, observed: Floats) -> Histogram:
         """Some histogram (with negative cells) whose answers are the unbiased estimates."""
         h = self.plan.factors[2].T @ observed
-        cells = np.bincount(self.plan.columns[self.plan.columns >= 0], minlength=len(h))
-        each = np.append(h / cells, 0.0)
+        each = np.append(h / np.bincount(self.plan.columns[self.plan.columns >= 0], minlength=len(h)), 0.0)
         return self.fit_of(each[self.plan.columns].reshape(self.plan.shape), 0.0, 0.0)
 
     def fit_of(self, array: Floats, gap: float, infeasibility: float) -> Histogram:
@@ -215,8 +213,7 @@ class AxisProblem(ProjectionProblem):
         open_ones = observed if total is None else observed[:-1]
         if self.terms.nonnegative and len(open_ones):
             open_ones = np.clip(isotonic_regression(open_ones).x, 0.0, total)
-        sums = open_ones if total is None else np.append(open_ones, total)
-        return self.unprojected(sums)
+        return self.unprojected(open_ones if total is None else np.append(open_ones, total))
 
     def unprojected(self, observed: Floats) -> Histogram:
         """The released counts."""

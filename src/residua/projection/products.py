@@ -48,8 +48,7 @@ class ProductProblem(FamilyProblem):
     @classmethod
     def posed(cls, plan: Any, terms: Terms) -> ProjectionProblem:
         """The problem in the metric of the terms."""
-        plain = terms.metric == "plain"
-        return PlainProblem(plan, terms, longest(plan)) if plain else cls(plan, terms)
+        return PlainProblem(plan, terms, longest(plan)) if terms.metric == "plain" else cls(plan, terms)
 
     @classmethod
     def metrics(cls, plan: Any) -> tuple[tuple[Metric, ...], str]:
@@ -252,8 +251,7 @@ class NoisePerSetProblem(PlainProblem):
             return table
         place = members.index(plan.attribute)
         starts, lengths = self._groups(short)
-        whole = np.moveaxis(table, place, -1)
-        sums = np.repeat(np.add.reduceat(whole, starts, axis=-1), lengths, axis=-1)
+        sums = np.repeat(np.add.reduceat(np.moveaxis(table, place, -1), starts, axis=-1), lengths, axis=-1)
         return np.moveaxis(sums * self._profile(members, short, starts, lengths, marginal), -1, place)
 
     def _profile(

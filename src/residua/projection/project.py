@@ -346,8 +346,7 @@ def project(
     problem = problem_of(plan, terms)
     observed = problem.observed(release)
     fit = problem.solve(observed, report)
-    size = max(1.0, abs(float(fit.marginal(()))))
-    if fit.infeasibility > _CONFLICT * size:
+    if fit.infeasibility > _CONFLICT * max(1.0, abs(float(fit.marginal(())))):
         raise PlanError(
             f"no tables meet all the facts: one is missed by {fit.infeasibility:,.3g} counts whatever the tables; "
             "some of total, known and the structural zeros contradict each other (or tolerance is too coarse)."

@@ -176,8 +176,7 @@ class Rounded(MadeFrom):
         names = self.domain.listed(attributes)
         own = self.published.table(names, queries=queries, **options)
         [term] = term_of(self.domain, names, queries or {}).terms()
-        order = np.argsort(np.argsort(self.domain.positions(names)))
-        return own.rounded_to(self._of_term(term).transpose(order))
+        return own.rounded_to(self._of_term(term).transpose(np.argsort(np.argsort(self.domain.positions(names)))))
 
     def tables(self, *, most: int | None = None, **options: Any) -> Iterator[Any]:
         """As of what was published, in whole numbers."""

@@ -117,8 +117,7 @@ def searched(tables: Mapping[Names, Floats], margins: Mapping[Names, Integers]) 
 
 
 def _split(tables: Mapping[Names, Floats], counts: Floats) -> dict[Names, Integers]:
-    ends = np.cumsum([table.size for table in tables.values()])[:-1]
-    parts = np.split(counts.astype(np.int64), ends)
+    parts = np.split(counts.astype(np.int64), np.cumsum([table.size for table in tables.values()])[:-1])
     return {names: part.reshape(tables[names].shape) for names, part in zip(tables, parts, strict=True)}
 
 

@@ -220,8 +220,7 @@ def _equality_least_squares(F: Floats, t: Floats, E: Floats, e: Floats) -> tuple
     free = Vt[rank:].T
     if free.shape[1]:
         h = h + free @ np.linalg.lstsq(F @ free, t - F @ h, rcond=None)[0]
-    gradient = 2.0 * (F.T @ (F @ h - t))
-    return h, np.linalg.lstsq(E.T, gradient, rcond=None)[0]
+    return h, np.linalg.lstsq(E.T, 2.0 * (F.T @ (F @ h - t)), rcond=None)[0]
 
 
 def _fit(F: Floats, t: Floats, E: Floats, e: Floats, h: Floats, gap: float, rounds: int) -> Nearest:
@@ -231,8 +230,7 @@ def _fit(F: Floats, t: Floats, E: Floats, e: Floats, h: Floats, gap: float, roun
 def _refuse_infeasible(E: Floats, e: Floats) -> None:
     from scipy.optimize import linprog
 
-    program = linprog(np.zeros(E.shape[1]), A_eq=E, b_eq=e, method="highs")
-    if program.status == 2:
+    if linprog(np.zeros(E.shape[1]), A_eq=E, b_eq=e, method="highs").status == 2:
         raise PlanError("no non-negative histogram meets the equations (proven by linear programming); leave one out.")
 
 

@@ -199,8 +199,7 @@ def nearest(rows: Floats, seen: Floats, possible: Booleans | None, tolerance: fl
             short = np.maximum(-s.min(axis=1), 0.0)
             # With a = short/2 and rows y, Lᵀy = 1: s + 2 a 1 ≥ 0 proves sᵀh + 2 a Σh + a² ‖y‖² (simplex.py).
             proven = (s * h).sum(axis=1) + short * h.sum(axis=1) + (short / 2.0) ** 2 * float(up @ up)
-            each = np.minimum(np.maximum(proven, 0.0), distance) if lifts else distance
-            gap = float(each.sum())
+            gap = float((np.minimum(np.maximum(proven, 0.0), distance) if lifts else distance).sum())
             if gap <= tolerance * max(float(distance.sum()), float(len(seen))):
                 break
     return h, gap

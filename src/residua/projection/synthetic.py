@@ -118,8 +118,7 @@ def _constraints(mbi: Any, declared: Domain, domain: Any) -> list[Any]:
     for rule in declared.impossible:
         if not set(rule.names) <= set(domain.attributes) or declared.cells(rule.names) > _MOST_CELLS:
             continue
-        alone = Domain({name: declared[name] for name in rule.names}, [rule])
-        mask = impossible_cells(alone, rule.names)
+        mask = impossible_cells(Domain({name: declared[name] for name in rule.names}, [rule]), rule.names)
         if mask is not None:
             constraints.append(mbi.Constraint(domain.project(rule.names), invalid=np.argwhere(mask)))
     return constraints

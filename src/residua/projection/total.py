@@ -65,8 +65,7 @@ def _evidence(squares: float, size: int, variance: float, totals: Floats) -> Flo
     """The log likelihood of a residual's squared length, for each total, up to a constant, (totals,)."""
     w = 1.0 / (size * (size * _SPREADS + 1.0))
     each = variance + totals[:, None] ** 2 * w  # (totals, spreads)
-    log = -0.5 * ((size - 1) * np.log(each / variance) + squares / each)
-    return np.asarray(logsumexp(log, axis=1))
+    return np.asarray(logsumexp(-0.5 * ((size - 1) * np.log(each / variance) + squares / each), axis=1))
 
 
 def met_total(release: Release, total: Any) -> tuple[float | None, float]:

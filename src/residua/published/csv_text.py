@@ -21,8 +21,7 @@ def csv_text(columns: Mapping[str, Any]) -> str:
         pyarrow.csv.write_csv(pyarrow.table(blank), buffer)
         return buffer.getvalue().decode()
     told = [values.tolist() if isinstance(values, np.ndarray) else values for values in columns.values()]
-    rows = chain([columns], zip(*told, strict=True))
-    return "".join(",".join(map(_field, row)) + "\n" for row in rows)
+    return "".join(",".join(map(_field, row)) + "\n" for row in chain([columns], zip(*told, strict=True)))
 
 
 def _field(value: Any) -> str:

@@ -150,8 +150,7 @@ def places_of(fractions: Mapping[str, NDArray[np.float64]]) -> int:
             return min(max(math.ceil(2 - math.log10(smallest)), 0), _MOST)
     # Without error bars (a projection): hundredths of a count, and six digits of numbers that are all small.
     judged = [fractions["estimate"]] if "estimate" in fractions else fractions.values()
-    sizes = [float(np.max(np.abs(v), initial=0.0, where=np.isfinite(v))) for v in judged]
-    largest = max(sizes, default=0.0)
+    largest = max([float(np.max(np.abs(v), initial=0.0, where=np.isfinite(v))) for v in judged], default=0.0)
     return min(max(5 - math.floor(math.log10(largest)), _FEWEST), _MOST) if largest > 0 else _FEWEST
 
 

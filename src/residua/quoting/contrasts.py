@@ -97,10 +97,8 @@ def standardised(question: Question, of: Rate, over: str, weights: Mapping[Label
     if (sizes < 0).any() or not sizes.sum() > 0:
         raise PlanError("weights must not be negative, and not all 0; give the standard population's counts or shares.")
     rate = rate_rows(question, question.groups.holding(position), of)
-    shares = dict(zip(given, (sizes / sizes.sum()).tolist(), strict=True))
-    figures = _combination(question, position, shares, rate)
-    declared = question.domain[over].declared
-    name, without = heading(question.domain, over), declared - len(given)
+    figures = _combination(question, position, dict(zip(given, (sizes / sizes.sum()).tolist(), strict=True)), rate)
+    name, without = heading(question.domain, over), question.domain[over].declared - len(given)
     left = say("{n} values of {name} have no weight", n=without, name=name) if without > 0 else ""
     what = say("{rate}, standardised by {name}", rate=rate.what, name=name)
     return question.quoted(what, figures, rate.remark, left, of=of)
@@ -230,8 +228,7 @@ def _lost(each: Figures) -> Booleans:
 
 def _length(parts: Floats, correlations: Floats) -> Floats:
     """`√(xᵀ ρ x)`."""
-    square = np.einsum("...k,...kl,...l->...", parts, correlations, parts)
-    return np.asarray(np.sqrt(np.maximum(square, 0.0)))
+    return np.asarray(np.sqrt(np.maximum(np.einsum("...k,...kl,...l->...", parts, correlations, parts), 0.0)))
 
 
 def _coefficients(domain: Domain, name: str, given: Any, argument: str) -> dict[int, float]:

@@ -97,8 +97,7 @@ def _along(question: Question, attribute: str, q: float, level: Confidence, alon
         )
     estimate, variance = running
     nothing = Term(answering.domain, {position: None})
-    width = answering.widths(nothing, None, np.zeros(()), level.probability, level.together)
-    reach = width * np.sqrt(variance)
+    reach = answering.widths(nothing, None, np.zeros(()), level.probability, level.together) * np.sqrt(variance)
     return Figures(estimate, np.sqrt(variance), estimate - reach, estimate + reach)
 
 
@@ -106,8 +105,7 @@ def _rows(numbers: Numbers, order: Any, q: float) -> Floats:
     """`D_j = C_j − q N` of every value, smallest first, (values, n)."""
     rank = np.full(len(numbers.values), len(order))
     rank[order] = np.arange(len(order))
-    below = (rank[None, :] <= np.arange(len(order))[:, None]).astype(np.float64)
-    return below - q * numbers.counted
+    return (rank[None, :] <= np.arange(len(order))[:, None]).astype(np.float64) - q * numbers.counted
 
 
 def _inverted(D: Figures, numbers: Numbers, order: Any, q: float) -> Figures:
@@ -115,8 +113,7 @@ def _inverted(D: Figures, numbers: Numbers, order: Any, q: float) -> Figures:
     lowest, highest, values = (part[order] for part in (numbers.lowest, numbers.highest, numbers.values))
     # Non-decreasing, between the running maximum and the running minimum from the end.
     up = np.maximum.accumulate(D.estimate, axis=-1)
-    down = np.minimum.accumulate(D.estimate[..., ::-1], axis=-1)[..., ::-1]
-    smooth = (up + down) / 2
+    smooth = (up + np.minimum.accumulate(D.estimate[..., ::-1], axis=-1)[..., ::-1]) / 2
     at = _first(smooth >= 0)
     none = -q / (1 - q) * smooth[..., -1]  # D before the first value, −q N: the last one is (1 − q) N
     estimate = _inside(smooth, at, none, lowest, highest, values)

@@ -102,8 +102,7 @@ class Question:
 
     def ratio(self, first: Term, second: Term, lowest: float, highest: float) -> Figures:
         """The ratio of two linear numbers for each group."""
-        pair = Pair(self.answering, first, second)
-        return pair.ratio(self.level(), lowest, highest).arranged(self.groups, first)
+        return Pair(self.answering, first, second).ratio(self.level(), lowest, highest).arranged(self.groups, first)
 
     def numbers(self, attribute: str, *, ordered: bool = False, spread: bool = True) -> tuple[int, Numbers]:
         """The position and the numbers of an attribute that the groups do not hold; see `numbers_of`.
@@ -249,9 +248,7 @@ def mean_rows(position: int, name: str, numbers: Numbers) -> RateRows:
 def _spelled(chosen: Any) -> str:
     if isinstance(chosen, Between):
         return f"{chosen.first}..{chosen.last}"
-    if isinstance(chosen, str | int):
-        return str(chosen)
-    return say("(several)")
+    return str(chosen) if isinstance(chosen, str | int) else say("(several)")
 
 
 @dataclass(frozen=True, eq=False)
@@ -351,8 +348,7 @@ def numbers_of(domain: Domain, name: str, values: Values | None = None, *, endle
         middle, lowest, highest = (np.where(known, given, part) for part in (middle, lowest, highest))
         dates = dates and not known.any()
         listed = [f"{attribute.labels[i]} = {given[i]:g}" for i in np.flatnonzero(known)[:_SHOWN]]
-        more = ", …" if known.sum() > _SHOWN else ""
-        shown = ", ".join(listed) + more
+        shown = ", ".join(listed) + (", …" if known.sum() > _SHOWN else "")
         assumed = say("assumes the given values of {name}: {listed}", name=heading(domain, name), listed=shown)
     lost = np.flatnonzero(np.isnan(middle[:declared]))
     if len(lost) == declared:

@@ -236,8 +236,7 @@ def top(question: Question, attributes: By, k: int) -> Quoted:
             in_top, order = _probabilities(flat, joint, chosen)
             places = {"in_top": in_top.tolist()}
             remarks.append(say("probability of this order: {order:.2f}", order=order))
-            pairs = max(count * (count - 1) / 2, 1.0)
-            width = answering.widths(term, None, np.zeros(()), level.probability, pairs)
+            width = answering.widths(term, None, np.zeros(()), level.probability, max(count * (count - 1) / 2, 1.0))
             if not np.ndim(width):
                 apart, words = covariances_apart(joint, float(width)), ""
         low, high = rank_intervals(flat, chosen, apart)
@@ -280,8 +279,7 @@ def _probabilities(estimates: Floats, covariance: Floats, chosen: Integers) -> t
     k = len(chosen)
     far = np.sqrt(np.maximum(np.diagonal(covariance), 0.0)).max() * 8
     near = np.flatnonzero(estimates >= estimates[chosen[-1]] - 2 * far)
-    rest = near[~np.isin(near, chosen)]
-    listed = np.concatenate([chosen, rest])
+    listed = np.concatenate([chosen, near[~np.isin(near, chosen)]])
     joint = covariance[np.ix_(listed, listed)]
     tiny = 1e-9 * max(float(np.diagonal(joint).max()), 1e-300)  # a covariance matrix need not have full rank
     root = np.linalg.cholesky(joint + tiny * np.eye(len(listed)))

@@ -136,8 +136,7 @@ class Points:
     def estimates(self, term: Term) -> Floats:
         """Rows along each axis of the marginal."""
         numbers = self.table(term.attributes)
-        shown = [rows for rows in term.rows.values() if rows is not None]
-        for axis, rows in enumerate(shown):
+        for axis, rows in enumerate([rows for rows in term.rows.values() if rows is not None]):
             numbers = along(rows, numbers, axis)
         return np.asarray(numbers).reshape(term.shape)
 

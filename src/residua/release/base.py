@@ -164,8 +164,7 @@ class Answered(Exported, Tabled):
         stddev = np.sqrt(self.plan.variance(names))
         if (stddev == stddev.flat[0]).all():  # one number, that takes no memory
             stddev = np.broadcast_to(stddev.flat[0], stddev.shape)
-        width = self._width(names, sure[0], self._together(sure, estimates.size))
-        errors = {"stddev": stddev, "width": width}
+        errors = {"stddev": stddev, "width": self._width(names, sure[0], self._together(sure, estimates.size))}
         return self._made(names, estimates, TermTable("", (), None), errors, names, sure)
 
     def _listed(self, workload: Workload, sure: Sure, most: int | None) -> Iterator[Table]:

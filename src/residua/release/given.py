@@ -82,8 +82,7 @@ class Given(Answered):
     def save(self, path: str | Path) -> None:
         """Writes the release as a folder, with the facts in it, whole or not at all; the folder must not exist."""
         with reserve(Path(path), self.planned, self.release.measurements) as place:
-            body = {"facts": [each.to_body() for each in self.facts]}
-            write_document(place.partial / _FACTS, *_KIND, body)
+            write_document(place.partial / _FACTS, *_KIND, {"facts": [each.to_body() for each in self.facts]})
             place.commit(self.release)
 
     @staticmethod

@@ -140,8 +140,7 @@ def require_poolable(releases: Sequence[Release], plan: Plan, measurements: Meas
     Raises:
         PlanError: they could not be pooled. Nothing is spent.
     """
-    plans = [*(part.planned for part in releases), plan]
-    if _closed_form(plans) not in (_pooled_matrix, _pooled_laplace):
+    if _closed_form([*(part.planned for part in releases), plan]) not in (_pooled_matrix, _pooled_laplace):
         return
     nothing: Integers = np.zeros(measurements.cells, dtype=np.int64)
     try:
@@ -220,8 +219,7 @@ def _matrix_pool(
     cells = refine(domain.sizes, [grouping for grouping, _, _ in seen])
     rows = [np.asarray(cells.lifted(own, which), dtype=np.float64) for which, (_, own, _) in enumerate(seen)]
     known = stack(rows)
-    together = np.concatenate([noisy for _, _, noisy in seen], axis=-1)
-    estimate = known.coordinates(together) @ known.space
+    estimate = known.coordinates(np.concatenate([noisy for _, _, noisy in seen], axis=-1)) @ known.space
     largest = float(
         np.clip(LARGEST / 2 / max(np.abs(estimate).sum(axis=-1).max(initial=0.0), 1.0), LARGEST_ENTRY, _FINEST_ENTRY)
     )
@@ -231,8 +229,7 @@ def _matrix_pool(
     own = refine(domain.sizes, [cells, Grouping(plan.attributes, plan.columns)])
     strategy = own.lifted(plan.strategy.astype(np.float64), 1)
     plan = _not_understated(plan, known, strategy)
-    receipt = {"overstated": _overstated(plan, known, strategy)}
-    return plan, whole_numbers(estimate @ strategy.T), receipt
+    return plan, whole_numbers(estimate @ strategy.T), {"overstated": _overstated(plan, known, strategy)}
 
 
 def _pooled_laplace(parts: Sequence[Release], workload: Workload | None) -> Release:
@@ -265,8 +262,7 @@ def laplace_pool(
     moved = strategy - rows * scale
     mixed = np.sqrt(((moved @ inverse) ** 2).sum(axis=1)) / scale
     spread = max(_CLEAR * float(mixed.max()), float(np.linalg.norm(mixed)))  # no direction is moved by more than that
-    least = min(float(own.min()) for own in scales)
-    raised = scale * (1.0 + math.sqrt(len(rows)) / least + spread)
+    raised = scale * (1.0 + math.sqrt(len(rows)) / min(float(own.min()) for own in scales) + spread)
     plan = MatrixPlan(
         like.domain, cells.attributes, cells.columns, strategy, raised, LAPLACE, unit=like.unit,
         workload=workload, guarantee=like.guarantee, objective="everything measured",
@@ -325,8 +321,7 @@ def _not_understated(plan: MatrixPlan, known: Stacked, strategy: Floats) -> Matr
 
 def _overstated(plan: MatrixPlan, known: Stacked, strategy: Floats) -> float:
     """By how much at most, relative, a variance that the plan states is above the least that there is."""
-    stated = standardise(strategy / np.sqrt(plan.noise_variance))
-    most = gain(stated, known.rows)
+    most = gain(standardise(strategy / np.sqrt(plan.noise_variance)), known.rows)
     return float(f"{1.01 * max(most - 1.0, 0.0) + 1e-9:.2e}")
 
 

@@ -104,8 +104,7 @@ def pool_of_sets(
     measured_plans: Sequence[ProductPlan], measured: Sequence[Measurements], workload: Workload | None
 ) -> tuple[ProductPlan, ResidualMeasurements]:
     """The plan that measures as precisely as all these together, and its grid."""
-    plans = [plan.replaced(workload=None) for plan in measured_plans]
-    plan = asking(reduce(PRODUCTS.compose, plans), workload)
+    plan = asking(reduce(PRODUCTS.compose, [plan.replaced(workload=None) for plan in measured_plans]), workload)
     precisions = _precisions(plan.lattice, cast("Sequence[ResidualMeasurements]", measured))
     numbers = np.flatnonzero(precisions > 0)
     units = plan.lattice.products(np.array([strategy.unit for strategy in plan.strategies]))[numbers]
@@ -113,8 +112,7 @@ def pool_of_sets(
     for place, (number, unit) in enumerate(zip(numbers.tolist(), units.tolist(), strict=True)) if plan.axes else ():
         axes = [one for i in plan.lattice.members(number) if isinstance(one := plan.strategies[i], Ordered)]
         if axes:
-            factor = unit**2 / precisions[number] / (1 + ROUNDING)
-            scales[place], grids[place] = on_grid(axes, factor, _FINENESS)
+            scales[place], grids[place] = on_grid(axes, unit**2 / precisions[number] / (1 + ROUNDING), _FINENESS)
     return plan, plan.saved_measurements({"measured": numbers, "grids": grids.astype(np.int64), "scales": scales})
 
 

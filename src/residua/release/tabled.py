@@ -149,8 +149,7 @@ class Tabled(Quotable, ABC):
         """The tables of a workload, without terms that are too long."""
         for term, alone in zip(workload.terms(), workload.each(), strict=True):
             if most is None or is_listable(term, most):
-                parts = parts_of(self.domain, term)
-                yield from self._tables_of(alone, term, parts, range(len(term)), sure)
+                yield from self._tables_of(alone, term, parts_of(self.domain, term), range(len(term)), sure)
 
     def asked_tables(self, *, confidence: float | None = USUAL_CONFIDENCE) -> Iterator[Table]:
         """Every table that was asked for and can be listed, then what was asked as single queries, as a table.
@@ -177,10 +176,9 @@ class Tabled(Quotable, ABC):
         estimates = answers.reshape(shape).transpose(order)
         for part in parts:
             cells = np.array(estimates[part.rows], order="C")
-            flat = errors(self._together(sure, cells.size))
             own = {
                 name: each if np.ndim(each) == 0 else np.reshape(each, shape).transpose(order)[part.rows]
-                for name, each in flat.items()
+                for name, each in errors(self._together(sure, cells.size)).items()
             }
             yield self._made(names, cells, part, own, by_value, sure)
 
@@ -204,8 +202,7 @@ class Tabled(Quotable, ABC):
         answers, errors = self._told(workload, confidence)
         own = errors(self._together(sure, len(answers)))
         part = TermTable("queries", (), (tuple(workload.query_labels()),))
-        made = self._made(QUERY, answers, part, own, None, sure)
-        return replace(made, domain=domain_of_queries(len(answers)))
+        return replace(self._made(QUERY, answers, part, own, None, sure), domain=domain_of_queries(len(answers)))
 
     def _made(
         self,

@@ -209,6 +209,5 @@ def rebuilt_batches(estimator: FamilyEstimator, workload: Workload, chosen: Inte
 def _batches(cells: Floats) -> Iterator[slice]:
     """Tables that follow each other, of about as many cells as are rebuilt at once."""
     places = ((np.cumsum(cells) - cells) // _BATCH_CELLS).astype(np.int64)
-    edges = [0, *(np.flatnonzero(np.diff(places)) + 1).tolist(), len(cells)]
-    for first, stop in pairwise(edges):
+    for first, stop in pairwise([0, *(np.flatnonzero(np.diff(places)) + 1).tolist(), len(cells)]):
         yield slice(first, stop)

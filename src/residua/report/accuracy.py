@@ -104,10 +104,9 @@ def accuracy(plan: Plan, limit: int = LISTED) -> Accuracy | None:
         return Accuracy(what, count, workload.queries, (), None)
     variances, known = _known(plan, workload)
     reach = LAPLACE_REACH if plan.noise.currency == "epsilon" else NORMAL_REACH
-    rows = zip(titles, workload.cells, np.sqrt(variances), known, strict=False)
     listed = tuple(
         ListedTable(title, int(numbers), float(stddev), *sizes_for(float(stddev)), reach, int(count))
-        for title, numbers, stddev, count in rows
+        for title, numbers, stddev, count in zip(titles, workload.cells, np.sqrt(variances), known, strict=False)
     )
     stddevs = np.sqrt(variances[np.isfinite(variances)])
     spread = (float(stddevs.min()), float(stddevs.max())) if len(stddevs) else None
@@ -137,5 +136,4 @@ def curves(accuracy: Accuracy, most: int = 4) -> list[ListedTable]:
     distinct = [one for i, one in enumerate(ordered) if i == 0 or one.stddev > 1.15 * ordered[i - 1].stddev]
     if len(distinct) <= most:
         return distinct
-    places = np.unique(np.linspace(0, len(distinct) - 1, most).round().astype(int))
-    return [distinct[i] for i in places]
+    return [distinct[i] for i in np.unique(np.linspace(0, len(distinct) - 1, most).round().astype(int))]

@@ -95,8 +95,7 @@ def _best(plan: Plan, workload: Workload, objective: Objective, guarantee: Guara
 def _quick(workload: Workload, pure: bool) -> bool:
     if workload.plain:
         return len(workload) <= (_MOST_SPLIT if pure else _MOST_TABLES)
-    ahead = forecast(workload, pure=pure, maximum=True)
-    return workload.queries <= _MOST_QUERIES and ahead.seconds <= _SECONDS
+    return workload.queries <= _MOST_QUERIES and forecast(workload, pure=pure, maximum=True).seconds <= _SECONDS
 
 
 def _figures(plan: Plan, workload: Workload) -> str:

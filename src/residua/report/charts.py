@@ -106,8 +106,7 @@ def draw_lines(series: Series, name: str, span: Span | None = None, height: floa
     )  # fmt: skip
     if not any(series.known(i) for i in range(len(labels))):
         back.append(svg.text("50%", height / 2, say(UNTOLD), "middle", "tick"))
-    below = _labels(labels, x, height, 8.0 * letters + _RIGHT + 12)
-    return _framed(name, letters, height, *back, inner, *below)
+    return _framed(name, letters, height, *back, inner, *_labels(labels, x, height, 8.0 * letters + _RIGHT + 12))
 
 
 def _framed(name: str, letters: int, height: float, *inside: Markup) -> Markup:

@@ -77,8 +77,7 @@ def page_of(
     if title is not None and not isinstance(title, str):
         raise PlanError(f"title={named(title)} is not a text; give one.")
     look = Theme() if theme is None else read_theme(theme)
-    geography = None if map is None else read_map(map, thing.domain)
-    page = _page(thing, title, AlsoShown(beside, geography))
+    page = _page(thing, title, AlsoShown(beside, None if map is None else read_map(map, thing.domain)))
     if since is not None:
         page.sections.insert(1, sections.since_section(thing, since))
     page.theme = look

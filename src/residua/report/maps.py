@@ -63,8 +63,7 @@ def read_map(path: str | Path, domain: Domain) -> Geography:
     except (ValueError, TypeError, KeyError, AttributeError, IndexError) as problem:
         raise SpecError(f"map: {Path(path).name} is no GeoJSON with a list of features that are regions.") from problem
     attribute, places = _matched(domain, names, Path(path).name)
-    chosen = {title: rings[place] for title, place in places.items()}
-    return _drawn(attribute, chosen)
+    return _drawn(attribute, {title: rings[place] for title, place in places.items()})
 
 
 def _names(feature: Mapping[str, Any]) -> set[str]:
@@ -139,8 +138,7 @@ def draw_map(series: Series, name: str, geography: Geography, span: Sequence[flo
     regions = list(_regions(series, geography, largest))
     svg = element("svg", *regions, viewBox=f"-2 -2 {width + 4:.0f} {height + 4:.0f}", role="img", aria_label=name)
     ramp = [element("span", class_=f"h{step}") for step in range(1, 9)]
-    legend = element("p", "0 ", *ramp, f" {number(largest)}", class_="ramp")
-    return element("div", svg, legend, class_="chart map")
+    return element("div", svg, element("p", "0 ", *ramp, f" {number(largest)}", class_="ramp"), class_="chart map")
 
 
 def _regions(series: Series, geography: Geography, largest: float) -> Iterator[Markup]:

@@ -70,8 +70,7 @@ def _mapped(published: Any, geography: Geography) -> list[Picture]:
 
 def picture(table: Any) -> Picture | None:
     """A table as a chart; None if it is too large to be read as one, or one number."""
-    attributes = table.attributes
-    if not 1 <= len(attributes) <= 3 or not 2 <= table.estimates.size <= _LARGEST:
+    if not 1 <= len(table.attributes) <= 3 or not 2 <= table.estimates.size <= _LARGEST:
         return None
     series, ordered = table_series(table), _orders(table)
     heading = heading_of(table)
@@ -181,8 +180,7 @@ def _spaced(series: Series) -> tuple[Series, str]:
 
 def _kept(series: Series, kept: Places) -> Series:
     """Some values of a series along one attribute."""
-    few = series.mapped(lambda array: array[kept])
-    return replace(few, labels=(tuple(series.labels[0][i] for i in kept),))
+    return replace(series.mapped(lambda array: array[kept]), labels=(tuple(series.labels[0][i] for i in kept),))
 
 
 def _main_tables(published: Any) -> Iterator[Any]:

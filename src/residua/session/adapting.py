@@ -289,8 +289,7 @@ def _within(budget: Guarantee, amount: Fraction) -> Guarantee:
 
 def _scored(workload: Workload) -> list[tuple[int, ...]]:
     """The tables asked for whose own interaction a look at pairs leaves open; none if they are too many."""
-    sizes = workload.lattice.set_sizes[workload.numbers]
-    numbers = workload.numbers[sizes > 2]
+    numbers = workload.numbers[workload.lattice.set_sizes[workload.numbers] > 2]
     return [workload.lattice.members(int(n)) for n in numbers] if len(numbers) <= _MOST_SCORED else []
 
 

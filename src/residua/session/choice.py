@@ -141,8 +141,7 @@ class Choice:
             raise PlanError(
                 "the looks of these candidates are not nested, so that a step would waste budget; finish a candidate."
             )
-        rest = dict(list(self.candidates.items())[1:])
-        return self._session.look_further(self.number, rest, blind=blind)
+        return self._session.look_further(self.number, dict(list(self.candidates.items())[1:]), blind=blind)
 
     def finish(self, candidate: str | Plan) -> Release:
         """Pays what is left of a candidate and returns the release, as if the candidate had been measured at once.
@@ -333,8 +332,7 @@ class GroupChoice(Choice):
             return np.ones(self._first.groups, dtype=bool)
         if isinstance(groups, rule.Verdicts):
             return groups.stepping
-        first = next(iter(self.candidates))
-        return self._chosen(dict.fromkeys(groups, first)) >= 0
+        return self._chosen(dict.fromkeys(groups, next(iter(self.candidates)))) >= 0
 
     def __repr__(self) -> str:
         return f"GroupChoice({', '.join(self.candidates)}; {self._first.groups:,} groups of {', '.join(self.by)})"

@@ -98,9 +98,7 @@ def promising(plan: Plan, guarantee: Guarantee | None) -> Plan:
     Replacing a record does not change the total. What is measured is then free, and the verifier says so; but it needs
     a promise to check.
     """
-    if plan.guarantee is not None or not plan.pcost:
-        return plan
-    return plan.replaced(guarantee=guarantee)
+    return plan if plan.guarantee is not None or not plan.pcost else plan.replaced(guarantee=guarantee)
 
 
 Tell = Callable[[str, int, int | None], None]
@@ -121,8 +119,7 @@ def look_at(
         PlanError: nothing in common, or candidates that cannot be compared.
     """
     tell("comparing", 0, None)
-    plans = list(candidates.values())
-    both = shared(plans, lambda rounds, gap: tell("comparing", rounds, None))
+    both = shared(list(candidates.values()), lambda rounds, gap: tell("comparing", rounds, None))
     if both.pcost == 0:
         raise PlanError("the candidates have nothing in common, so that there is nothing to look at; release one.")
     for share in _LOWERED_LOOKS:

@@ -293,6 +293,5 @@ def judged(
     rows = np.arange(groups)
     stepping = good.any(axis=1) & (depths < last - 1) & chain
     latest = np.where(good.any(axis=1), last - np.argmax(good[:, ::-1], axis=1), depths)
-    upper = np.stack([own["upper"] for own in each], axis=1)
-    hopeless = ~good.any(axis=1) & (upper[rows, depths] < share)
+    hopeless = ~good.any(axis=1) & (np.stack([own["upper"] for own in each], axis=1)[rows, depths] < share)
     return np.where(stepping | hopeless, -1, latest), stepping, shares

@@ -365,5 +365,4 @@ def weights_of(column: Any, options: Options, problems: Problems) -> NDArray[np.
 def total_of(weights: NDArray[np.int64]) -> int:
     """How many records rows stand for together, 2^62 when there are more."""
     # Far above 2^62 the exact sum would wrap around; the one in floating point does not.
-    rough = float(weights.sum(dtype=np.float64))
-    return int(weights.sum()) if rough < 1.5 * MOST_RECORDS else MOST_RECORDS
+    return int(weights.sum()) if float(weights.sum(dtype=np.float64)) < 1.5 * MOST_RECORDS else MOST_RECORDS

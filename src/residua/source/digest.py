@@ -115,8 +115,7 @@ class Digest:
             if len(column.dictionary) > rows:
                 return self._hashed(name, column.dictionary_decode())
             places = column.indices.cast(pa.int64()).fill_null(len(column.dictionary))
-            hashes = _taken(*self._hashed(name, plain(column.dictionary)))
-            return hashes, places.to_numpy(zero_copy_only=False)
+            return _taken(*self._hashed(name, plain(column.dictionary))), places.to_numpy(zero_copy_only=False)
         if pa.types.is_boolean(kind):
             column = column.cast(pa.uint8()).cast(pa.int64())
             return _keyed(name, pa.array(["false", "true"])), column.fill_null(2).to_numpy(zero_copy_only=False)
@@ -196,8 +195,7 @@ def _compiled(name: str, column: Any) -> Pairs:
     constants = np.ascontiguousarray(np.hstack([_MULTIPLIERS, _SEEDS, _key(name)]))
     if pa.types.is_integer(column.type) and column.type != pa.uint64():
         present = column.is_valid().to_numpy(zero_copy_only=False)
-        values = column.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
-        hash_integers(values, present, constants, out)
+        hash_integers(column.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64), present, constants, out)
     else:
         starts, lengths, padded = _laid_out(spelled(column))
         hash_texts(padded, starts, lengths, constants, out)
@@ -240,8 +238,7 @@ def plain(column: Any) -> Any:
     if not isinstance(column.type, pa.BaseExtensionType):
         return column
     if column.type.extension_name == "arrow.uuid":
-        texts = [None if value is None else str(value) for value in column.to_pylist()]
-        return pa.array(texts, pa.string())
+        return pa.array([None if value is None else str(value) for value in column.to_pylist()], pa.string())
     if column.type.extension_name == "arrow.opaque" and getattr(column.type, "type_name", "") == "numeric":
         digits = _trimmed(column.storage)  # PostgreSQL sends 39.00
         return pc.if_else(pc.equal(digits, "nan"), pa.scalar(None, digits.type), digits)

@@ -142,8 +142,7 @@ def _converts(part: Any) -> bool:
 
 
 def _cut_polars(frame: Any, positions: list[int]) -> Iterator[Any]:
-    chosen = frame.select([frame.columns[i] for i in positions])
-    for part in chosen.iter_slices(BATCH_ROWS):
+    for part in frame.select([frame.columns[i] for i in positions]).iter_slices(BATCH_ROWS):
         yield from part.to_arrow().combine_chunks().to_batches()
 
 
@@ -251,8 +250,7 @@ def _pinned(table: Any, snapshot: object, shown: str, options: Options) -> LakeS
         if number is None:  # a table that nothing was ever written to
             return
         scan = table.scan(selected_fields=tuple(names[i] for i in positions), snapshot_id=number)
-        reader = scan.to_arrow_batch_reader()
-        for batch in reader:
+        for batch in scan.to_arrow_batch_reader():
             ordered = batch.select([names[i] for i in positions])
             for start in range(0, ordered.num_rows, BATCH_ROWS):
                 yield ordered.slice(start, BATCH_ROWS)

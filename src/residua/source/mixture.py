@@ -49,5 +49,4 @@ class RecordParts:
             ends = list(codes)
             for (i, _), reached in zip(self.each, high, strict=True):
                 ends[i] = (reached > below).astype(np.uint8)
-            kept = np.flatnonzero(held)
-            yield taken(ends, held, kept)
+            yield taken(ends, held, np.flatnonzero(held))

@@ -344,8 +344,7 @@ def parsed_expression(name: str, text: object) -> Expression:
 
 def _arrow(engine: Any, texts: Any) -> Any:
     relation = engine.sql(f"SELECT {', '.join(f'({text}) AS x{i}' for i, text in enumerate(texts))} FROM records")
-    read = getattr(relation, "to_arrow_table", None) or relation.fetch_arrow_table
-    return read()
+    return (getattr(relation, "to_arrow_table", None) or relation.fetch_arrow_table)()
 
 
 def require_columns(columns: Sequence[str], there: Sequence[str], where: str) -> None:

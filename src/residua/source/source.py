@@ -287,8 +287,7 @@ def _file_source(paths: Sequence[Any], options: SourceOptions, *, typed: bool = 
     kinds = {_kind(str(path), typed or is_like_a_path(path)) for path in paths}
     if len(kinds) > 1:
         raise SourceError("source mixes files of different kinds; pass files of one kind.")
-    named = {"tsv": "csv"}
-    reader = getattr(Source, named.get(kind := kinds.pop(), kind))
+    reader = getattr(Source, {"tsv": "csv"}.get(kind := kinds.pop(), kind))
     return cast("Source", reader(paths, **options))
 
 

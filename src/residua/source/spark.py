@@ -186,8 +186,7 @@ def is_spark_frame(data: object) -> bool:
 
 def block_bounds(tables: FlatTables, cells: int) -> tuple[int, ...]:
     """The first table of each block of about that many cells, and the number of tables at the end."""
-    ends = np.cumsum(tables.cells)
-    blocks = (ends - tables.cells) // cells
+    blocks = (np.cumsum(tables.cells) - tables.cells) // cells
     return (*np.flatnonzero(np.diff(blocks, prepend=-1)).tolist(), len(tables))
 
 
@@ -281,7 +280,6 @@ def frame_of(named: str | Path, show_values: bool = False) -> Any:
     session = session_at_hand()
 
     def opened() -> Any:
-        path = "/" in name or name.endswith(".parquet")
-        return session.read.parquet(name) if path else session.table(name)
+        return session.read.parquet(name) if "/" in name or name.endswith(".parquet") else session.table(name)
 
     return asked(repr(name), opened, show_values)

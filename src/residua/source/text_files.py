@@ -107,8 +107,7 @@ class DelimitedSource(FilesSource):
         sizes = [size_of(path) for path in self.files]
         if None in sizes:
             return None
-        total = sum(size for size in sizes if size is not None)
-        return int(total / max(len(sample), 1) * sample.count(b"\n"))
+        return int(sum(size for size in sizes if size is not None) / max(len(sample), 1) * sample.count(b"\n"))
 
     def _read_one(self, path: File, columns: Sequence[str]) -> Iterator[Any]:
         with _delimited(path, self.dialect, self.show_values) as raw:

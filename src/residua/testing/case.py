@@ -63,8 +63,7 @@ class Measured:
             return [Fraction(cost) for cost in (costs * (1 - 1e-7)).tolist()]
         total = [Fraction(0)] * len(changes)
         for scale in np.unique(self.scales).tolist():
-            moved = (changes @ self.rows[self.scales == scale].T).astype(object)
-            for number, row in enumerate(moved):
+            for number, row in enumerate((changes @ self.rows[self.scales == scale].T).astype(object)):
                 if self.kind.gaussian:
                     total[number] += Fraction(int((row * row).sum())) / Fraction(scale) ** 2
                 else:

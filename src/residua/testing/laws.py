@@ -89,8 +89,7 @@ def is_priced_together(case: Case) -> None:
     profile, power = measurements.profile(), 1 if plan.noise.gaussian else 2
     shape = [n if i in profile.grouping.attributes else 1 for i, n in enumerate(case.sizes)]
     groups = np.broadcast_to(profile.grouping.columns.reshape(shape), case.sizes).ravel()
-    costs = case.measured.costs(np.eye(len(groups), dtype=np.int64))
-    for group, truth in zip(groups.tolist(), costs, strict=True):
+    for group, truth in zip(groups.tolist(), case.measured.costs(np.eye(len(groups), dtype=np.int64)), strict=True):
         stated = Fraction(int(profile.values[group] if group >= 0 else 0) + profile.everywhere, POINT)
         require(stated >= truth**power, "the profile is less than the truth in a cell")
     require_close(profile.largest, measurements.price(AddRemove()) ** power, 1e-9, "the most expensive cell")

@@ -161,9 +161,7 @@ def _curve(spent: Mapping[str, float]) -> dict[str, Any] | None:
 def _targets(plan: Plan, targets: Floats) -> Floats:
     """The target variance of each table (or query) of a plan."""
     workload = plan.workload
-    if workload is None or not workload.tabular:
-        return targets
-    return np.asarray(targets[workload.starts])
+    return targets if workload is None or not workload.tabular else np.asarray(targets[workload.starts])
 
 
 def _wishes(plan: Plan, spec: Spec, wishes: Floats) -> dict[str, Any]:

@@ -33,8 +33,7 @@ def form_of(content: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         SpecError: a section that is something else than a table.
     """
-    sections = {"domain", "workload", "privacy", "objective"}
-    unknown = sorted(set(content) - sections - set(KEPT))
+    unknown = sorted(set(content) - {"domain", "workload", "privacy", "objective"} - set(KEPT))
     if unknown:
         raise SpecError(f"the specification has an unknown section {unknown[0]!r}; remove or correct it.")
     domain, tables = dict(section(content, "domain")), content.get("workload", [])

@@ -145,8 +145,7 @@ def halved(guarantee: Guarantee) -> Guarantee:
 
 def _targets(targets: Floats) -> str:
     """One number where all queries have the same target, else one for each, in runs."""
-    ends = np.flatnonzero(np.diff(targets)) + 1
-    runs = [(float(part[0]), len(part)) for part in np.split(targets, ends)]
+    runs = [(float(part[0]), len(part)) for part in np.split(targets, np.flatnonzero(np.diff(targets)) + 1)]
     if len(runs) == 1:
         return repr(runs[0][0])
     return f"[target for target, count in {_long(runs)} for _ in range(count)]"

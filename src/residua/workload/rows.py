@@ -285,8 +285,7 @@ class LevelRows(GroupRows):
     @cached_property
     def along(self) -> InOrder | None:
         """Groups, where each is one run of values."""
-        turns = int(np.count_nonzero(np.diff(self.level.codes)))
-        return "groups" if turns == len(self.level) - 1 else None
+        return "groups" if int(np.count_nonzero(np.diff(self.level.codes))) == len(self.level) - 1 else None
 
     def nested(self) -> ChosenGroups:
         """All groups of the level."""
@@ -348,8 +347,7 @@ class Inside(GroupRows):
     @cached_property
     def chosen(self) -> Integers:
         """Which groups, or values, in the order of their codes."""
-        values = np.flatnonzero(self.outer.codes == self.group)
-        return np.unique(self._codes(self.level)[values]).astype(np.int64)
+        return np.unique(self._codes(self.level)[np.flatnonzero(self.outer.codes == self.group)]).astype(np.int64)
 
     def nested(self) -> ChosenGroups:
         """Some groups of the level."""

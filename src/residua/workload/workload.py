@@ -238,9 +238,7 @@ class Workload(Shown):
     def over(self, attributes: tuple[int, ...]) -> csr_array:
         """The queries over the cells of these attributes, which hold all of theirs, (queries, cells)."""
         rows = [piece.listed().over(attributes) for piece in self.pieces]
-        if len(rows) == 1:
-            return rows[0]
-        return csr_array(vstack(rows, format="csr")[self._order])
+        return rows[0] if len(rows) == 1 else csr_array(vstack(rows, format="csr")[self._order])
 
     def listed(self) -> Workload:
         """The same queries over the cells of all their attributes together, where these can be listed."""

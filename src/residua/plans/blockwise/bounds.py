@@ -74,8 +74,7 @@ def _bound(axes: Sequence[AttributeLevels], spans: dict[Block, Integers], G: Flo
     best = 0.0
     for _ in range(_ROUNDS):
         inner = {i: (values[i] * q[i]) @ values[i].T for i in used}
-        K = _assembled(axes, spans, inner, len(G))
-        k, F = np.linalg.eigh(K)
+        k, F = np.linalg.eigh(_assembled(axes, spans, inner, len(G)))
         k = np.maximum(k, k[-1] * 1e-13)
         root = (F * np.sqrt(k)) @ F.T
         w, E = np.linalg.eigh(root @ G @ root)
@@ -85,8 +84,7 @@ def _bound(axes: Sequence[AttributeLevels], spans: dict[Block, Integers], G: Flo
         M = inverse @ ((E * w) @ E.T) @ inverse
         new = {}
         for i in used:
-            by_pair = _paired(axes, spans, inner, M, i)
-            x = np.einsum("aj,ab,bj->j", values[i], by_pair, values[i])
+            x = np.einsum("aj,ab,bj->j", values[i], _paired(axes, spans, inner, M, i), values[i])
             grown = q[i] * np.maximum(x, 1e-12 * x.max())
             new[i] = grown / grown.sum()
         q = new
@@ -124,7 +122,6 @@ def _paired(
                 rows, columns = left, right
                 at += 1
                 continue
-            weight = inner[i][slice(*left), slice(*right)]
-            part = np.tensordot(weight, part, axes=([0, 1], [at, half + at]))
+            part = np.tensordot(inner[i][slice(*left), slice(*right)], part, axes=([0, 1], [at, half + at]))
         gram[slice(*rows), slice(*columns)] += part.reshape(rows[1] - rows[0], columns[1] - columns[0])
     return gram

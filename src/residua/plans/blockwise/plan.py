@@ -117,8 +117,7 @@ class BlockwisePlan(BlockUncertainty, Plan):
             return float(self.precisions.sum())
         costs = np.zeros(table.shape)
         for block, precision in zip(self.blocks_of, self.precisions.tolist(), strict=True):
-            own = self.rows_of(block)
-            costs = costs + table.spread(block, own.relative_norms * precision)
+            costs = costs + table.spread(block, self.rows_of(block).relative_norms * precision)
         return float(costs.max())
 
     @cached_property

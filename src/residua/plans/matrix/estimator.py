@@ -77,8 +77,7 @@ class MatrixEstimator(Estimator):
             return super().cliques()
         wide = np.where(columns >= 0, plan.strategy[:, np.maximum(columns, 0)], 0)
         norm = float(np.abs(wide).max())  # entries near one: mbi works with floating-point gradients
-        stddev = math.sqrt(plan.noise_variance) / norm
-        return [Clique(plan.attributes, self.noisy / norm, stddev, wide / norm)]
+        return [Clique(plan.attributes, self.noisy / norm, math.sqrt(plan.noise_variance) / norm, wide / norm)]
 
     def _reaches(self, asked: Answerable, miss: float) -> Floats:
         """From the coefficients of every measurement in every answer."""
@@ -101,5 +100,4 @@ def _reach(coefficients: Floats, scale: float, miss: float) -> Floats:
     largest = coefficients.max(axis=1, initial=0.0)
     rest = coefficients.sum(axis=1) - largest
     reach = reaches(coefficients * scale, miss) + coefficients.sum(axis=1) / 2
-    alone = rest <= 1e-12 * largest
-    return np.asarray(np.where(alone, (largest + rest) * single_reach(scale, miss), reach))
+    return np.asarray(np.where(rest <= 1e-12 * largest, (largest + rest) * single_reach(scale, miss), reach))

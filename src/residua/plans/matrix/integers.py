@@ -187,8 +187,7 @@ def _bits(strategy: Floats, pcost: float, largest: float) -> int:
 
 def integer_basis(workload: Floats, rank: int) -> Integers | None:
     """Independent rows of the workload that span it, as integers; None if they are not multiples of a small unit."""
-    pivots = linalg.qr(workload.T, mode="r", pivoting=True)[1][:rank]
-    rows = workload[np.sort(pivots)]
+    rows = workload[np.sort(linalg.qr(workload.T, mode="r", pivoting=True)[1][:rank])]
     for denominator in (1, 2, 4, 8, 10, 16, 100, 1000, 10_000, 2**10, 2**16, _MOST_DENOMINATOR):
         scaled = rows * denominator
         whole = np.rint(scaled)
@@ -200,8 +199,7 @@ def integer_basis(workload: Floats, rank: int) -> Integers | None:
 
 
 def _product(M: Floats, basis: Integers) -> Integers:
-    bound = float((np.abs(M) @ np.abs(basis)).max())
-    if bound < 2.0**62:
+    if float((np.abs(M) @ np.abs(basis)).max()) < 2.0**62:
         return np.asarray(M.astype(np.int64) @ basis)
     raise PlanError("the workload's rows are so nearly dependent that it cannot be measured in 64 bits; drop some.")
 
@@ -298,8 +296,7 @@ def _tight(part: MatrixPlan, norms: Objects, room: Objects) -> MatrixPlan | None
     if (room[used] <= 0).any():
         return None
     square = max(Fraction(int(norm) * POINT, int(left)) for norm, left in zip(norms[used], room[used], strict=True))
-    scale = math.sqrt(square) * _UP
-    return part.replaced(scale=max(scale, part.scale))
+    return part.replaced(scale=max(math.sqrt(square) * _UP, part.scale))
 
 
 def _whole(rows: Floats, spaces: Sequence[Floats], fill: bool, largest: float) -> tuple[Integers, float]:

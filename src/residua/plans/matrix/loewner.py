@@ -102,8 +102,7 @@ def derivation(
         ValueError: the wanted mechanism is not answerable from the known one.
     """
     root = np.linalg.cholesky(known_covariance)
-    white = np.linalg.solve(root, known)
-    A = np.linalg.lstsq(white.T, wanted.T, rcond=RANK_TOLERANCE)[0].T
+    A = np.linalg.lstsq(np.linalg.solve(root, known).T, wanted.T, rcond=RANK_TOLERANCE)[0].T
     A = np.linalg.solve(root.T, A.T).T
     missed = np.linalg.norm(A @ known - wanted) > SINE_TOLERANCE * np.linalg.norm(wanted)
     left = wanted_covariance - A @ known_covariance @ A.T

@@ -131,8 +131,7 @@ class MatrixMeasurements(Measurements):
         """What each column costs; with Laplace noise, what the most expensive one does, squared."""
         if self.noise != NORMAL:
             return even(self.added([self]) ** 2)
-        values = [share(norm, self.scale) for norm in self.norms]
-        return Profile(self._grouping, np.array(values, dtype=object), 0)
+        return Profile(self._grouping, np.array([share(norm, self.scale) for norm in self.norms], dtype=object), 0)
 
     @property
     def most_records(self) -> int:
@@ -197,8 +196,7 @@ def _listed(several: Sequence[MatrixMeasurements]) -> tuple[Grouping, list[tuple
         cells = refine(several[0].sizes, [one._grouping for one in several])
     except PlanError:
         return None
-    rows = [(cells.lifted(one.strategy, which), one.scale) for which, one in enumerate(several)]
-    return cells, rows
+    return cells, [(cells.lifted(one.strategy, which), one.scale) for which, one in enumerate(several)]
 
 
 # ---- normal noise

@@ -60,8 +60,7 @@ def coefficients(solved: BucketSquares, given: Floats) -> Floats:
     beta, reached = shares[-1], []
     for number in range(len(own) - 1, -1, -1):
         level, kinds = solved.levels[number], shape.kind_of(number)
-        w = own[number] + (beta - shares[number])[:, None, :]
-        spread = np.einsum("rij,rjk->rik", level.C[kinds], w)
+        spread = np.einsum("rij,rjk->rik", level.C[kinds], own[number] + (beta - shares[number])[:, None, :])
         reached.append(np.einsum("pi,rik->rpk", solved.rows[number], spread).reshape(-1, given.shape[1]))
         beta = (spread * level.below[kinds][:, :, None]).reshape(-1, given.shape[1])
     return np.concatenate(reached[::-1])

@@ -228,8 +228,7 @@ def totals(solved: BucketSquares) -> Totals:
                 float(of_values[parts, 1].sum() + of_values[parts, 0] @ E),
             ]
             v = count[::-1].cumsum()[::-1] - count + whole[parts, 0]
-            spread = float(v @ level.given[kind, :m, :m] @ v)
-            here[2][kind] = [float(v @ a), float(whole[parts, 1].sum()) + spread]
+            here[2][kind] = [float(v @ a), float(whole[parts, 1].sum()) + float(v @ level.given[kind, :m, :m] @ v)]
         below, of_values, whole = here
     u, n = float(solved.levels[-1].u[0]), shape.size
     prefixes = float(below[0, 2]) * u + float(below[0, 3])

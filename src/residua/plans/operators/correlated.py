@@ -217,8 +217,7 @@ class Ordered(Strategy):
     def recover(self, measured: Floats, axis: int) -> Floats:
         """The rest of what running sums say of the values."""
         sums = np.moveaxis(np.asarray(measured), axis, -1)
-        rest = np.diff(sums - sums[..., -1:] * np.cumsum(self.spread), axis=-1, prepend=0.0)
-        return np.moveaxis(rest, -1, axis)
+        return np.moveaxis(np.diff(sums - sums[..., -1:] * np.cumsum(self.spread), axis=-1, prepend=0.0), -1, axis)
 
     @cached_property
     def spread(self) -> Floats:
@@ -232,8 +231,7 @@ class Ordered(Strategy):
         total = self._total
         if asked.along in ("prefixes", "values"):
             sums, single = self._known
-            one = asked.along == "values"
-            variances, along = (single, np.diff(total, prepend=0.0)) if one else (sums, total)
+            variances, along = (single, np.diff(total, prepend=0.0)) if asked.along == "values" else (sums, total)
         else:
             rows = running_rows(asked)
             variances, along = self.noise.row_variances(rows), np.asarray(rows @ total)
@@ -259,8 +257,7 @@ class Ordered(Strategy):
 
     def beside_total(self, q: float) -> Floats:
         """The variances of `C_j − q N`, C the running sums of the noise and N the last of them, (n,)."""
-        variances = self.sum_variances + q**2 * self._total[-1] - 2 * q * self._total
-        return np.asarray(np.maximum(variances, 0.0))
+        return np.asarray(np.maximum(self.sum_variances + q**2 * self._total[-1] - 2 * q * self._total, 0.0))
 
     def covariances(self, rows: Floats, others: Floats) -> Floats:
         """From passes along the axis."""

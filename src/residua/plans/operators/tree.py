@@ -103,8 +103,7 @@ class TreeNodes(Operator):
     @cached_property
     def solved(self) -> SolvedTree:
         """Least squares over the tree; nodes of the finest level with one parent are alike."""
-        tree = self.nesting.tree(range(self.start, self.nesting.root + 1), alike=True)
-        return tree.solved(self.precisions)
+        return self.nesting.tree(range(self.start, self.nesting.root + 1), alike=True).solved(self.precisions)
 
     @cached_property
     def order(self) -> Order | None:
@@ -303,8 +302,7 @@ class TreeNodes(Operator):
         if not alike or any(a.shape != b.shape for a, b in pairs):
             return None
         factor = float(self.precisions[0].flat[0] / other.precisions[0].flat[0])
-        same = all(bool((np.abs(a - factor * b) <= _SAME * np.abs(a)).all()) for a, b in pairs)
-        return factor if same else None
+        return factor if all(bool((np.abs(a - factor * b) <= _SAME * np.abs(a)).all()) for a, b in pairs) else None
 
     def root(self) -> Floats:
         """One row per measured node."""
@@ -362,8 +360,7 @@ class TreeNodes(Operator):
         precisions = tuple(
             unpacked(text, nesting.sizes[level]) for text, level in zip(body["precisions"], levels, strict=True)
         )
-        noise = NOISES[body["noise"]]
-        tree = cls(nesting, start, precisions, noise, counts)
+        tree = cls(nesting, start, precisions, NOISES[body["noise"]], counts)
         try:
             tree.piece((), ()).record_costs(attribute.size)
         except VerificationError as problem:

@@ -159,8 +159,7 @@ class Along:
     def _largest_mean(self, noise: AxisNoise) -> float:
         terms = [part.term for part in self.parts]
         sums = np.bincount(terms, weights=[_sum(part.asked, noise) / part.scale for part in self.parts])
-        rows = np.bincount(terms, weights=[part.asked.rows for part in self.parts])
-        return float((sums / rows).max())
+        return float((sums / np.bincount(terms, weights=[part.asked.rows for part in self.parts])).max())
 
 
 def check_axis(n: int, *, nested: bool = False) -> None:

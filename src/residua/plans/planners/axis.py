@@ -49,8 +49,7 @@ def by_itself(task: Task) -> bool:
     along = asked_along(task.workload)
     if along is None or not isinstance(task.objective, TotalVariance | MaxVariance):
         return False
-    limited = task.reach is not None and along.attribute in task.reach.limits
-    long = LONG_WITH_LIMITS if limited else LONG
+    long = LONG_WITH_LIMITS if task.reach is not None and along.attribute in task.reach.limits else LONG
     if task.unit.contribution is None and "ranges" in along.kinds:
         long = _LONG_RANGES
     if along.size < long:

@@ -212,8 +212,7 @@ def independent_explicit(task: Task) -> MatrixPlan:
 def given_strategy(task: Task, strategy: Floats, columns: Integers, name: str) -> MatrixPlan:
     """A plan that measures a given strategy, (rows, distinct cells), at a budget: a baseline; nothing is proven."""
     assert task.allowed is not None
-    pcost = task.allowed * BUDGET_SLACK / _unit_ratio(task, strategy, columns)
-    plan = _of_strategy(task, strategy, columns, pcost)
+    plan = _of_strategy(task, strategy, columns, task.allowed * BUDGET_SLACK / _unit_ratio(task, strategy, columns))
     return _priced(plan, task, query_loss(task.objective, task.workload)).replaced(objective=name)
 
 

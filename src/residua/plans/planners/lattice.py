@@ -127,8 +127,7 @@ class Lattice(offers.Planner[Plan]):
         if self.like is None:
             return None
         given = like_strategies(self.like, workload)
-        plain = workload.plain and all(strategy is None or strategy.plain for strategy in given)
-        return None if plain else given
+        return None if workload.plain and all(strategy is None or strategy.plain for strategy in given) else given
 
 
 def common_ground(workloads: Sequence[Workload]) -> Plan | None:

@@ -175,8 +175,7 @@ def plan_pure(task: Task) -> MatrixPlan:
     steps.told(math.inf)  # the L2 optimum comes first, and takes long on many cells
     posed = _posed(task)
     steps.bound = posed.bound
-    tried = search(posed.asked, posed.merged, posed.strategy, steps.told)
-    return _of_best(posed, tried)
+    return _of_best(posed, search(posed.asked, posed.merged, posed.strategy, steps.told))
 
 
 def independent_pure(task: Task) -> MatrixPlan:
@@ -227,8 +226,7 @@ def _posed(task: Task) -> _Posed:
     else:
         merged = explicit.merged_workload(workload, best.columns) * scales[:, None]
         asked = Judged(MatrixQueries(merged[merged.any(axis=1)]), loss.worst)
-    bound = max(best.bound, singular_value_bound(asked))
-    return _Posed(task, asked, best.columns, best.strategy, bound)
+    return _Posed(task, asked, best.columns, best.strategy, max(best.bound, singular_value_bound(asked)))
 
 
 def _posed_convex(task: Task, tolerance: float) -> _Posed:

@@ -156,8 +156,7 @@ def check_memory(orbits: Orbits, axes: Sequence[AttributeLevels]) -> None:
     Raises:
         PlanError: it is.
     """
-    entries = sum(math.prod(shape_of(axes, term.table)) ** 2 for term, _ in orbits.terms)
-    if entries > _MOST_ENTRIES:
+    if sum(math.prod(shape_of(axes, term.table)) ** 2 for term, _ in orbits.terms) > _MOST_ENTRIES:
         raise PlanError(
             f"what is asked of {len(orbits.terms):,} kinds of tables is too much to hold at once; ask for fewer, or "
             "group values."

@@ -289,8 +289,7 @@ def _rounded(strategy: RealStrategy, asked: list[AttributeQueries], norm: float)
     if r == 0:
         return Rows(n, np.empty((0, n), dtype=np.int64))
     # A smaller row space must be kept exactly: R = M E with independent integer rows E, and only M is rounded.
-    W = np.vstack([np.ones((1, n)), *(queries.matrix() for queries in asked)])
-    basis = integer_basis(W, r + 1)
+    basis = integer_basis(np.vstack([np.ones((1, n)), *(queries.matrix() for queries in asked)]), r + 1)
     if basis is None:
         null = np.linalg.svd(np.vstack([np.ones((1, n)), R]))[2][r + 1 :]
         filled = np.vstack([R * math.sqrt(1.0 - _FILLING**2), null * _FILLING])

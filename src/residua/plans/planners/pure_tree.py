@@ -158,8 +158,7 @@ def _nested(task: Task, attribute: int, outline: Outline) -> TriedAlong:
         else:
             each = [np.array([own.weight]) for own in problem.wanted]
             smooth = top = part.tree.total(problem.weights(each)[0], solved.V)
-        slopes = solved.slopes(problem.weights(each)[0])
-        return top, smooth, -0.5 * np.array([float(s.sum()) for s in slopes])
+        return top, smooth, -0.5 * np.array([float(s.sum()) for s in solved.slopes(problem.weights(each)[0])])
 
     depth = part.tree.depth
     weights = {"all levels alike": np.full(depth, 1.0 / depth)}

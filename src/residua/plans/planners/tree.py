@@ -191,8 +191,7 @@ def _by_parent(outline: Outline, start: int, each: Floats) -> Floats:
     """Precisions of the finest level, one per node of the next declared level."""
     nesting = outline.nesting
     if start == outline.levels[0]:  # one per node of the next asked level
-        above = outline.levels[1]
-        return np.asarray(each[nesting.between(start + 1, above)])
+        return np.asarray(each[nesting.between(start + 1, outline.levels[1])])
     least = np.full(nesting.sizes[start + 1], np.inf)  # one per node: children of one parent differ little
     np.minimum.at(least, nesting.parents[start], each)
     return least

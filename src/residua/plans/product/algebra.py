@@ -133,8 +133,7 @@ def _aligned_tables(plans: Sequence[ProductPlan]) -> tuple[ProductPlan, list[Flo
     squares = np.zeros((len(plans), len(lattice)))
     for own, plan in zip(squares, plans, strict=True):
         own[renumber(plan.lattice, lattice)] = np.asarray(plan.shares) ** 2
-    like = plans[0].replaced(lattice=lattice, shares=np.sqrt(squares.max(axis=0)), workload=None)
-    return like, list(squares)
+    return plans[0].replaced(lattice=lattice, shares=np.sqrt(squares.max(axis=0)), workload=None), list(squares)
 
 
 def _with_squares(like: ProductPlan, squares: Floats, workload: Workload | None) -> Any:

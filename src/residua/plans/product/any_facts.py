@@ -77,8 +77,7 @@ class AnyQueries(ABC):
         """Variances of explicit queries, in batches, (queries,); infinite: no answer."""
         matrix, short = workload.matrix, [i for i in workload.attributes if i != self.attribute]
         fibres = np.ones(workload.queries) if self.attribute < 0 else np.diff(matrix.indptr)
-        cells = math.prod(int(self.domain.sizes[i]) for i in short)
-        batch = (np.cumsum(fibres) * cells).astype(np.int64) // _BATCH
+        batch = (np.cumsum(fibres) * math.prod(int(self.domain.sizes[i]) for i in short)).astype(np.int64) // _BATCH
         variances = np.empty(workload.queries)
         for some in np.split(np.arange(workload.queries), np.flatnonzero(np.diff(batch)) + 1):
             variances[some] = self._squares(self.fibres(workload.attributes, csr_array(matrix[some])), len(some))

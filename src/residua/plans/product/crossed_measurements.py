@@ -181,8 +181,7 @@ class CrossedMeasurements(ResidualMeasurements):
     def _placed(self, fibres: np.ndarray, members: tuple[int, ...], axes: tuple[int, ...]) -> np.ndarray:
         """Numbers of a block fibre by fibre, in the order of its attributes, flat."""
         moved = [i for at, i in enumerate(members) if at not in axes] + [members[at] for at in axes]
-        table = fibres.reshape([int(self.rows[i]) for i in moved])
-        return np.moveaxis(table, range(-len(axes), 0), axes).ravel()
+        return np.moveaxis(fibres.reshape([int(self.rows[i]) for i in moved]), range(-len(axes), 0), axes).ravel()
 
     @property
     def drawn_at_once(self) -> int:

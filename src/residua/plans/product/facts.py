@@ -212,8 +212,7 @@ class ProductUncertainty(AnyQueries, Uncertainty):
     def _covariance(self, first: Workload, second: Workload) -> Floats:
         if not first.tabular or not second.tabular:
             return self._listed_covariance(first, second)
-        rows = [[self._pair(a, b) for b in second.terms()] for a in first.terms()]
-        return np.block(rows)
+        return np.block([[self._pair(a, b) for b in second.terms()] for a in first.terms()])
 
     def _pair(self, first: Term, second: Term) -> Floats:
         """Covariances between the queries of two terms, (queries of the first, queries of the second)."""
@@ -223,8 +222,7 @@ class ProductUncertainty(AnyQueries, Uncertainty):
         inside = {i: self.strategies[i].asked_covariances(W[i], U[i]) for i in shared}
         wv = {i: asked.times(self.strategies[i].spread) for i, asked in W.items()}
         uv = {i: asked.times(self.strategies[i].spread) for i, asked in U.items()}
-        queries = [math.prod(asked.rows for _, asked in term) for term in (first, second)]
-        total: Floats = np.zeros(queries)
+        total: Floats = np.zeros([math.prod(asked.rows for _, asked in term) for term in (first, second)])
         for subset in subsets(tuple(shared)):
             factors = {
                 i: inside[i] if i in subset else np.multiply.outer(wv.get(i, np.ones(1)), uv.get(i, np.ones(1)))

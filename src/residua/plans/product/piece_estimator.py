@@ -158,8 +158,7 @@ class PieceEstimator(Estimator):
             values = values.reshape(-1, *piece.sizes)
             for axis, n in enumerate(piece.sizes, start=1):  # n numbers of rank n − 1
                 values = np.moveaxis(np.tensordot(contrasts(n), values, axes=(1, axis)), 0, axis)
-            before = sum(i < self.plan.attribute for i in piece.members)
-            measured.append(np.moveaxis(values, 0, before).ravel())
+            measured.append(np.moveaxis(values, 0, sum(i < self.plan.attribute for i in piece.members)).ravel())
         return np.concatenate(measured)
 
 

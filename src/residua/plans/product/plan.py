@@ -121,10 +121,9 @@ class ProductPlan(ProductUncertainty, Plan):
     @cached_property
     def parts(self) -> dict[Set, Operator]:  # type: ignore[override]
         """`τ_T A_T` of each set that is measured along the attribute; none where there are no operators."""
-        measured = zip(self.lattice, self.operators, self.precisions.tolist(), strict=False)
         return {
             tuple(members): each if tau == 1.0 else each.scaled(tau)
-            for members, each, tau in measured
+            for members, each, tau in zip(self.lattice, self.operators, self.precisions.tolist(), strict=False)
             if each is not None and tau > 0
         }
 
@@ -158,8 +157,7 @@ class ProductPlan(ProductUncertainty, Plan):
     @property
     def shared(self) -> str:  # type: ignore[override]
         """The nodes of trees, or the strategies of attributes."""
-        of_attributes = self.by_residuals or self.correlated
-        return "strategies" if of_attributes else "nodes" if self.noise == NORMAL else ""
+        return "strategies" if self.by_residuals or self.correlated else "nodes" if self.noise == NORMAL else ""
 
     @property
     def noise(self) -> Noise:

@@ -176,8 +176,7 @@ class ResidualCosts:
     @cached_property
     def replacement(self) -> tuple[float, bool]:
         """The cost of replacing one record by another, never less, and whether all patterns of agreement were tried."""
-        known = (self.plan.lattice, self.plan.precisions, self.plan.strategies)
-        cost, exact = replacement_cost(*known)
+        cost, exact = replacement_cost(self.plan.lattice, self.plan.precisions, self.plan.strategies)
         # A record changed to a value that is left out is a record removed.
         return (max(cost, self.plan.pcost) if self.plan.domain.drops else cost), exact
 

@@ -75,8 +75,7 @@ class Reconstruction:
             starts = np.cumsum([0, *(margin.size for margin in margins)])[:-1]
             lower = np.concatenate([*margins, np.empty(0)])
             given = self._integers(number, table) if seen else np.zeros(table.shape, self.noisy.dtype)
-            steps = self._steps[number] if seen else np.zeros(1)
-            rebuild(given, steps, lower, starts.reshape(1, -1), table)
+            rebuild(given, self._steps[number] if seen else np.zeros(1), lower, starts.reshape(1, -1), table)
             known[subset] = table[0]
         return known[members]
 

@@ -328,8 +328,7 @@ def compile_residuals(
         raise PrivacyError("the plan's noise is far below one count; a budget this large gives no privacy.")
     scales = scales * (1.0 + up)
     if scales.max() > LARGEST_SCALE:
-        worst = lattice.members(int(measured[int(scales.argmax())]))
-        names = tuple(domain.names[i] for i in worst)
+        names = tuple(domain.names[i] for i in lattice.members(int(measured[int(scales.argmax())])))
         raise VerificationError(
             f"the noise on {named(names)} is too large to sample exactly; raise the budget or leave the table out."
         )

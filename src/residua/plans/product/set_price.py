@@ -65,8 +65,7 @@ def replaced(several: Sequence[Priced]) -> Fraction:
 
 def limited(several: Sequence[Priced], reach: Reach) -> Fraction:
     """What a person with limited records costs, as the theorem says."""
-    units = sum((contributed(reach, *group) for group in _alike(several)), Fraction(0))
-    return Fraction(math.ceil(units), POINT)
+    return Fraction(math.ceil(sum((contributed(reach, *group) for group in _alike(several)), Fraction(0))), POINT)
 
 
 def costs_of(measurements: Priced) -> list[int]:
@@ -173,8 +172,7 @@ def _alike(several: Sequence[Priced]) -> list[tuple[dict[int, Strategy], list[Sh
     """Blocks that measure every attribute by one strategy, list by list, with what each costs."""
     alike: list[tuple[dict[int, Strategy], list[Share]]] = []
     for measurements in several:
-        members = [row for row, _, _ in _listed(measurements)]
-        shares = list(zip(members, measurements.costs, strict=True))
+        shares = list(zip([row for row, _, _ in _listed(measurements)], measurements.costs, strict=True))
         used = {i: measurements.strategies[i] for row, cost in shares if cost for i in row}
         for strategies, known in alike:
             if all(strategies.get(i, strategy) == strategy for i, strategy in used.items()):
@@ -291,8 +289,7 @@ def contributed(reach: Reach, strategies: Mapping[int, Strategy], shares: Sequen
             sums[kind] = sums.get(kind, 0) + signed
     total = sum((_most(reach, factor, *kind) * amount for kind, amount in sums.items()), Fraction(0)) / everywhere
     # A block that was rounded up takes from a smaller table: at most 2^|B| units from each of 2^|B|, K² times.
-    slack = len(shares) * 4 ** len(plain) * reach.records**2 if plain else 0
-    return total + slack
+    return total + (len(shares) * 4 ** len(plain) * reach.records**2 if plain else 0)
 
 
 def _most(reach: Reach, factor: Mapping[int, tuple[Fraction, Fraction]], B: Set, rows: Set, alone: bool) -> Fraction:
@@ -317,11 +314,9 @@ def pairs_of_rows(strategy: Strategy, reach: Reach, attribute: int) -> tuple[Fra
 
 def most_of_pairs(gram: Objects, records: int, limit: int) -> int:
     """`Σ_ab gram[c_a, c_b]` over K records with at most l in each value, never less; entries not negative, (n, n)."""
-    n = len(gram)
-    if records >= n * limit:
+    if records >= len(gram) * limit:
         return int(limit**2 * gram.astype(object).sum())
     full, rest = divmod(records, limit)
     ranked = -np.sort(-gram, axis=1)[:, : full + 1].astype(object)
-    met = limit * ranked[:, :full].sum(axis=1) + rest * ranked[:, full]
-    best = sorted(met.tolist(), reverse=True)
+    best = sorted((limit * ranked[:, :full].sum(axis=1) + rest * ranked[:, full]).tolist(), reverse=True)
     return int(limit * sum(best[:full]) + rest * best[full])

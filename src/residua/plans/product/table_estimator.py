@@ -74,8 +74,7 @@ def pooled_below(tables: TableMeasurements, noisy: Array) -> tuple[Layout, Float
             for piece in own.layout:
                 starts = layout.starts[numbers[piece.numbers]]
                 below = np.flatnonzero(starts >= 0)
-                cells = piece.rows(own.noisy)[below]
-                total[starts[below, None] + np.arange(piece.cells)] += cells
+                total[starts[below, None] + np.arange(piece.cells)] += piece.rows(own.noisy)[below]
     return layout, total
 
 
@@ -197,8 +196,7 @@ def _grouped(values: Floats, counts: Floats) -> tuple[Floats, Floats]:
     positive = values > 0
     keys = np.zeros(len(values))
     keys[positive] = np.ceil(np.log(values[positive]) / _STEP)
-    labels = np.where(positive, keys, -np.inf)
-    _, inverse = np.unique(labels, return_inverse=True)
+    _, inverse = np.unique(np.where(positive, keys, -np.inf), return_inverse=True)
     top = np.zeros(int(inverse.max()) + 1)
     np.maximum.at(top, inverse, values)
     return top, np.bincount(inverse, weights=counts).astype(np.float64)
@@ -259,8 +257,7 @@ class TablesEstimator(FamilyEstimator):
         if not isinstance(asked, Workload):
             return self._width(asked, miss)
         if asked.plain:
-            widths = [self._cell_width(names, miss) for names in asked.sets]
-            return np.repeat(widths, asked.cells.astype(np.int64))
+            return np.repeat([self._cell_width(names, miss) for names in asked.sets], asked.cells.astype(np.int64))
         listed = asked.listed()
         rows = (listed.matrix[[i]].toarray().reshape(listed.shape) for i in range(listed.queries))
         return np.array([self._width({listed.names: row}, miss) for row in rows])

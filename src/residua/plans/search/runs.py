@@ -277,8 +277,7 @@ def _descended(
             by_omega[level] = toll.sum() / omega[level]
             by_x.append((omega[level] * by_own - toll) / sums[level])
             by_x.append(((omega[level] * by_hats - toll) / sums[level]).ravel())
-        logits = omega * (by_omega - omega @ by_omega)
-        return math.log(value), np.concatenate([logits, *by_x]) / value
+        return math.log(value), np.concatenate([omega * (by_omega - omega @ by_omega), *by_x]) / value
 
     finest = parts[0]
     bounds = [(-_STEEPEST, _STEEPEST)] * len(parts)

@@ -244,8 +244,7 @@ def _loss(asked: strategies.Judged, theta: Floats, sharpness: float) -> tuple[fl
     C: Floats = np.asarray(np.linalg.inv(np.eye(len(theta)) + theta @ theta.T), dtype=np.float64)
     if not asked.worst and asked.slopes is None:
         return _total(asked.gram, theta, d, C)
-    M = d[:, None] * (np.eye(len(d)) - theta.T @ (C @ theta)) * d
-    variances = np.maximum(asked.queries.diagonal(M), 0.0)
+    variances = np.maximum(asked.queries.diagonal(d[:, None] * (np.eye(len(d)) - theta.T @ (C @ theta)) * d), 0.0)
     value, weights = smooth_maximum(variances, sharpness) if asked.slopes is None else asked.slopes(variances)
     return value, *_total(asked.queries.gram(weights), theta, d, C)[1:]
 
@@ -296,8 +295,7 @@ def _starts(n: int) -> list[Floats]:
     starts = []
     for seed in range(_SEEDS):
         for more in _MORE_ROWS:
-            rng = np.random.default_rng(1000 * (n + more) + seed)
-            noise = rng.standard_normal((n + more, n))
+            noise = np.random.default_rng(1000 * (n + more) + seed).standard_normal((n + more, n))
             starts.append(_of_columns(0.3 * noise + np.eye(n + more, n) if seed % 2 else noise))
     return starts
 

@@ -72,8 +72,7 @@ def starts(
     maximal = np.zeros(len(lattice))
     weight = np.zeros(len(lattice))
     weight[numbers] = masses
-    top = workload.lattice.is_maximal
-    places = np.concatenate([lattice.find(level) for level in workload.lattice.levels])[top]
+    places = np.concatenate([lattice.find(level) for level in workload.lattice.levels])[workload.lattice.is_maximal]
     maximal[places] = np.cbrt(np.maximum(weight[places], masses.min()))
     if (maximal > 0).sum() < len(numbers) or not set(places.tolist()) <= set(numbers.tolist()):
         yield "largest marginals", maximal
@@ -170,8 +169,7 @@ class EpsilonSplit:
     def improved(self, shares: Floats, rounds: int = 400) -> Floats:
         """A split at least as good, by descent; sets with a share of 0 stay out."""
         used = np.flatnonzero(shares > 0)
-        even = float(shares.sum()) / len(used)
-        x = shares[used] / even
+        x = shares[used] / (float(shares.sum()) / len(used))
         for sharpness in _SHARPNESS if self.worst else (1.0,):
             bounds, options = [(_LEAST, None)] * len(used), {"ftol": 1e-9, "gtol": 1e-9, "maxcor": 20}
             _, x = lowest(self._objective(used, sharpness), [x], bounds, maxiter=rounds, **options)

@@ -113,8 +113,7 @@ class Search:
         R, F, T = self._response
         norms = (R**2).sum(axis=0)
         total = total * float(self.gram.trace() / gram.trace())
-        moved = np.linalg.solve(np.eye(n) + F @ (F.T @ total) / T, self.q)
-        away = moved - self.v
+        away = np.linalg.solve(np.eye(n) + F @ (F.T @ total) / T, self.q) - self.v
         changed = float(np.linalg.norm(gram / gram.trace() - self.gram / self.gram.trace()))
         uneven = (float(norms.max()) - 1.0) * (1.0 if self._full else _UNSCALED)
         unsettled = max(uneven, self._felt(away, total), changed)
@@ -197,8 +196,7 @@ def best_cells(rest: Floats, spread: Floats, start: Floats) -> Floats:
         return Answer(T * T, T * T * float(norms.max()), norms)
 
     normalised = simplices([len(start)], _FLOOR / len(start))
-    tolerance = SETTLED / _UNSCALED
-    best = ascend(answer, start, normalised, tolerance, _ROUNDS, power=_EXPONENT, memory=Acceleration())
+    best = ascend(answer, start, normalised, SETTLED / _UNSCALED, _ROUNDS, power=_EXPONENT, memory=Acceleration())
     return np.asarray(best.proof)
 
 

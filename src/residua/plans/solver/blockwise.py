@@ -163,9 +163,8 @@ class BlockwiseTotal:
 
     def _start(self, block: levels.Block) -> BlockState:
         own = levels.functions(self.axes, block, block)
-        cells = own.shape[1]
         lower = np.vstack(
-            [np.zeros((0, cells)), *(levels.functions(self.axes, block, each) for each in self.below[block])]
+            [np.zeros((0, own.shape[1])), *(levels.functions(self.axes, block, each) for each in self.below[block])]
         )
         return BlockState(own, lower)
 
@@ -265,8 +264,7 @@ class BlockwiseTotal:
     def _sweep(self, price: float, *, tilt: bool) -> None:
         """Every block once, the finest first; each hands down what it leaves of queries before those below it look."""
         grams = [V.copy() for (_, _, V), _ in self.terms]
-        heights = sorted({levels.rank(block)[0] for block in self.orbits.examples}, reverse=True)
-        for height in heights:
+        for height in sorted({levels.rank(block)[0] for block in self.orbits.examples}, reverse=True):
             level = [kind for kind, block in enumerate(self.orbits.examples) if levels.rank(block)[0] == height]
             sums: dict[int, list[Any]] = {kind: [0.0, 0.0] for kind in level}
             for ((listed, spans, _), count), Z in zip(self.terms, grams, strict=True):
@@ -336,8 +334,7 @@ class BlockwiseTotal:
     def _shared_out(self) -> Solved:
         """The budget shared out, and what that proves."""
         counts = np.array(self.orbits.counts)
-        factors = self.cells.share_out(self.states)
-        for state, factor in zip(self.states, factors, strict=True):
+        for state, factor in zip(self.states, self.cells.share_out(self.states), strict=True):
             state.covariance, state.loss = state.covariance * factor, state.loss * factor
             state.rows, state.costs = state.rows / math.sqrt(factor), state.costs / factor
         loss = float(counts @ np.array([state.loss for state in self.states]))

@@ -59,8 +59,7 @@ class BlockwiseMaximum(BlockwiseTotal):
         self._play(CellWeights(self.orbits, table), 0.0, min(limit, _MOVING), progress)
         self._back_to_best()
         self.growth = 0.0  # weights on cells are those that nature plays
-        affordable = int(_MOST_WORK / sum(work_of(state) for state in self.states))
-        most = max(_FEWEST, min(_HELD, affordable))
+        most = max(_FEWEST, min(_HELD, int(_MOST_WORK / sum(work_of(state) for state in self.states))))
         each = [self.cells.weights.ravel()] if table is not None else [state.weights for state in self.states]
         sizes, queries = [len(part) for part in each], len(self.shares)
 

@@ -93,8 +93,7 @@ class Spending:
             worth[above] = np.where(joined, both, u[above])
             at, under = above[joined], below[joined]
             price[under], worth[under] = 0.0, 0.0
-        root = np.sqrt(price * worth)
-        T = float(root.sum())
+        T = float(np.sqrt(price * worth).sum())
         with np.errstate(divide="ignore", invalid="ignore"):
             noise = np.where(worth > 0, T * np.sqrt(price / worth), np.inf)
         for m in limited:
@@ -331,8 +330,7 @@ class ProductGame(_OfPrecisions):
         return alpha, beta
 
     def _split(self, values: Floats) -> list[Floats]:
-        bounds = np.cumsum([len(family) for family in self.workload.families])[:-1]
-        return np.split(values, bounds)
+        return np.split(values, np.cumsum([len(family) for family in self.workload.families])[:-1])
 
 
 def felt(dilutions: Floats, shares: Floats) -> Floats:

@@ -108,8 +108,7 @@ def _level(best: Solution, now: Round, system: CholeskySystem, step: Floats, tol
         above = levels.max() - 1.0
         if best.gap <= tolerance or above <= _EVEN * tolerance:
             return
-        lacking = np.where(levels > 1.0 - _NEAR * above, now.theta * (levels - 1.0), 0.0)
-        step = step + system.solve(now.f * lacking)
+        step = step + system.solve(now.f * np.where(levels > 1.0 - _NEAR * above, now.theta * (levels - 1.0), 0.0))
 
 
 def fit(problem: Problem, tolerance: float, limit: int) -> Solution:

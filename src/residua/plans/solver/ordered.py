@@ -154,8 +154,7 @@ def least_largest(n: int, *, tolerance: float, most_rounds: int = 2000, step: Pr
 
     best = ascend(answer, np.full(2 * n, 1.0 / n), simplices([n, n]), tolerance, most_rounds, progress=step)
     path, q, weights = best.plan
-    asked = Asked(prefixes=tuple(weights.tolist()))
-    return Shaped(shaped(asked, q, fine_root(path, q, tolerance)), best.bound)
+    return Shaped(shaped(Asked(prefixes=tuple(weights.tolist())), q, fine_root(path, q, tolerance)), best.bound)
 
 
 def fine_root(queries: Path | Network, q: Floats, tolerance: float) -> InverseRoot:

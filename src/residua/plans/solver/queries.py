@@ -168,8 +168,7 @@ class Problem:
 
     def on_cells(self, values: Floats) -> Floats:
         """Values per distinct cell (last axis) as values per original cell; 0 where nobody asks."""
-        padded = np.concatenate([values, np.zeros((*values.shape[:-1], 1))], axis=-1)
-        return np.asarray(padded[..., self.columns])
+        return np.asarray(np.concatenate([values, np.zeros((*values.shape[:-1], 1))], axis=-1)[..., self.columns])
 
     def once_per_cell(self, weights: Floats) -> Floats:
         """Weights per distinct cell, placed on the first of the original cells it stands for, (cells,)."""

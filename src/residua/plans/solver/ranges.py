@@ -65,8 +65,7 @@ def _bound_round(_: int, u: Floats, q: Floats) -> tuple[float, Pair, Pair]:
         variances += noise.variances()[0] / 2
         covariances.append(noise.combined_with_all(u[1:]))
     pulls = np.append(0.0, variances + covariances[0] - covariances[1]) + u[1:] @ variances
-    better = u * (pulls / (u @ pulls)) ** 1.5, q * (shares / (q * f)) ** POWER
-    return f**2 / (1 - empty**2), (u, q), better
+    return f**2 / (1 - empty**2), (u, q), (u * (pulls / (u @ pulls)) ** 1.5, q * (shares / (q * f)) ** POWER)
 
 
 # ---- the noise

@@ -130,8 +130,7 @@ def _solve(queries: MatrixQueries, rank: int, offset: Floats, tolerance: float) 
     strategy, recovery = best.plan
     v = float(strategy_variances(problem.queries, strategy).max())
     now, old = (tuple(each / each.sum() for each in proof) for proof in (best.proof, before.proof))
-    X = v * (strategy.T @ strategy)
-    return _Stage(queries, rank, offset, X, recovery / np.sqrt(v), now, old, best.bound)
+    return _Stage(queries, rank, offset, v * (strategy.T @ strategy), recovery / np.sqrt(v), now, old, best.bound)
 
 
 def _stages(stage: _Stage, tolerance: float) -> tuple[Floats, int]:
@@ -196,8 +195,7 @@ def _split(stage: _Stage, binding: Booleans, active: Booleans) -> _Split | None:
     norms = np.linalg.norm(W / size, axis=1)
     residual = float((np.linalg.norm((W / size)[:, F] - u @ (E / size)[:, F], axis=1) / norms).max())
     root = E @ stage.recovery  # M = root rootᵀ
-    M = root @ root.T
-    shared = E.T @ linalg.solve(M, E, assume_a="pos")
+    shared = E.T @ linalg.solve(root @ root.T, E, assume_a="pos")
     rest = (W[:, N] - u @ E[:, N]) / size[N]
     rest = np.where(np.abs(rest) > _NOTHING * norms[:, None], rest, 0.0) * size[N]
     rest[active] = 0.0

@@ -339,8 +339,7 @@ class DenseGame:
         lifted, kept = np.maximum(values, _LEAST_WEIGHT), values > _NONE
         turned = vectors.T @ rows
         best = self._solved(turned * np.sqrt(lifted)[:, None])
-        strategy = best.strategy[:, best.columns] * (best.columns >= 0)
-        measured = strategy @ rows.T
+        measured = (best.strategy[:, best.columns] * (best.columns >= 0)) @ rows.T
         noise = self._scaled(np.asarray(np.linalg.inv(measured.T @ measured), dtype=np.float64))
         variances, bound = self.variances(noise), -np.inf
         if values[0] >= -_ROUNDED:  # what is proven must be so for the weights themselves: directions are left out

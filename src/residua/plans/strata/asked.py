@@ -119,8 +119,7 @@ def _explicit(domain: Domain, by: Sequence[int], workload: Workload) -> GroupQue
     width = math.prod(int(domain.sizes[i]) for i in within)
     apart = csr_array(coo_array((cells.data.astype(np.float64), (row, cell)), shape=(len(pairs), width)))
     apart.sum_duplicates()
-    ends = pairwise(apart.indptr.tolist())
-    texts = [apart.indices[a:b].tobytes() + apart.data[a:b].tobytes() for a, b in ends]
+    texts = [apart.indices[a:b].tobytes() + apart.data[a:b].tobytes() for a, b in pairwise(apart.indptr.tolist())]
     _, first, which = np.unique(np.array(texts, dtype=object), return_index=True, return_inverse=True)
     matrix = csr_array(apart[first])
     inner = Workload.of_matrix(domain, within, matrix, tuple(map(str, range(len(first)))), np.ones(len(first)))
@@ -136,6 +135,4 @@ def _ravelled(codes: Sequence[Integers], sizes: Sequence[int], count: int) -> In
 
 def only(workload: Workload, rows: Integers) -> Workload:
     """Some of the queries of a workload, by number."""
-    if len(rows) == workload.queries:
-        return workload
-    return workload.listed().some(rows)
+    return workload if len(rows) == workload.queries else workload.listed().some(rows)

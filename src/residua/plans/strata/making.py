@@ -152,8 +152,7 @@ def chosen_of(
         if isinstance(chosen, str) or len(listed) != len(numbers):
             raise PlanError(f"chosen has {len(listed):,} entries; give one for each of {len(numbers):,} groups.")
         numbers[:] = [_number(name, number) for name in listed]
-    moved = np.argsort(positions)
-    return np.ascontiguousarray(numbers.reshape(shape).transpose(moved)).ravel()
+    return np.ascontiguousarray(numbers.reshape(shape).transpose(np.argsort(positions))).ravel()
 
 
 def groups_of(domain: Domain, by: Sequence[str]) -> list[Any]:
@@ -255,8 +254,7 @@ def top_up(plan: StrataPlan, given: Sequence[StrataPlan]) -> StrataPlan:
 
 def kinds_of(plans: Sequence[StrataPlan]) -> tuple[list[list[Plan | None]], Integers]:
     """The plans that meet in each kind of group, and the kind of each group, (groups,)."""
-    rows = np.stack([plan.chosen for plan in plans], axis=1)
-    kinds, kind = np.unique(rows, axis=0, return_inverse=True)
+    kinds, kind = np.unique(np.stack([plan.chosen for plan in plans], axis=1), axis=0, return_inverse=True)
     met = [[plan.members[k] if k >= 0 else None for plan, k in zip(plans, row, strict=True)] for row in kinds.tolist()]
     return met, kind.ravel()
 

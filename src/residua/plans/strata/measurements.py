@@ -204,8 +204,7 @@ class StrataMeasurements(Measurements):
 
 def _kinds(several: Sequence[StrataMeasurements]) -> list[tuple[list[Measurements], int]]:
     """For each kind of group all that is measured in it, by all of these, and how many groups are of it."""
-    rows = np.stack([one.chosen for one in several], axis=1)
-    kinds, counts = np.unique(rows, axis=0, return_counts=True)
+    kinds, counts = np.unique(np.stack([one.chosen for one in several], axis=1), axis=0, return_counts=True)
     held = [[one.members[k] for one, k in zip(several, kind, strict=True) if k >= 0] for kind in kinds.tolist()]
     return list(zip(held, counts.tolist(), strict=True))
 

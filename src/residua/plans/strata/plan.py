@@ -262,8 +262,7 @@ def _contracted(one: csr_array, covariance: Floats, two: csr_array, groups: int)
     columns = (group[:, None] * second + np.arange(second)).ravel()
     rows = np.repeat(at.coords[0], second)
     data = (at.data[:, None] * covariance[query]).ravel()
-    spread = csr_array((data, (rows, columns)), shape=(one.shape[0], groups * second))
-    return np.asarray((spread @ two.T).toarray())
+    return np.asarray((csr_array((data, (rows, columns)), shape=(one.shape[0], groups * second)) @ two.T).toarray())
 
 
 @dataclass(frozen=True, eq=False)
