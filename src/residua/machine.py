@@ -1,4 +1,4 @@
-"""What the machine has: processors, threads, compiled loops, large libraries, free memory; answers remembered."""
+"""What the machine has: processors, threads, compiled loops, free memory; answers remembered."""
 
 from __future__ import annotations
 
@@ -11,21 +11,7 @@ from pathlib import Path
 from threading import RLock
 from typing import Any, ParamSpec, TypeVar
 
-# What takes long to load is loaded when first used: whoever only reads tables waits for none of it.
-from residua.libraries import (
-    block_array as block_array,
-    compute as compute,
-    coo_array as coo_array,
-    csr_array as csr_array,
-    duckdb as duckdb,
-    eye_array as eye_array,
-    kron as kron,
-    linalg as linalg,
-    load,
-    pyarrow as pyarrow,
-    there as there,
-    vstack as vstack,
-)
+from residua.libraries import load
 
 
 def processors() -> int:
