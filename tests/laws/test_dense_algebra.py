@@ -290,7 +290,7 @@ def test_bad_input_is_refused():
     for act, message in [
         (lambda: rs.common([]), "plans is empty"),
         (lambda: rs.common(plan), "plans is one plan"),
-        (lambda: rs.common([plan, "plan"]), "'plan' is not a plan"),
+        (lambda: rs.common([plan, "plan"]), "a text is not a plan"),
         (lambda: rs.common([plan, elsewhere]), "different domains"),
         (lambda: rs.common([plan, replacing]), "different units"),
         (lambda: rs.residual(plan, given=bigger), "given is not answered by the plan"),

@@ -279,7 +279,7 @@ def _accuracy(guarantee: Guarantee | None, targets: Targets | None, at_most: flo
 def _check_budget(guarantee: Guarantee) -> None:
     if isinstance(guarantee, type) or not isinstance(guarantee, Guarantee):
         raise PlanError(
-            f"guarantee={named(guarantee)} is no guarantee; use ZCDP(rho=…), GDP(mu=…) or ApproxDP(epsilon=…, delta=…)."
+            f"guarantee={named(guarantee)} is not a guarantee; use ZCDP(rho=…), GDP(mu=…) or ApproxDP(epsilon, delta)."
         )
     if isinstance(guarantee, PureDP):
         sensible = _LEAST_EPSILON <= guarantee.epsilon <= 1 / _LEAST_EPSILON
