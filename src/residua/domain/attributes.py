@@ -170,8 +170,10 @@ class Categories(Attribute):
         if kinds - {str} and kinds - {int}:
             raise DomainError("categories must be all text or all whole numbers; quote them all or none.")
         if len(set(values)) < len(values):
-            first, again = next((values.index(value), n) for n, value in enumerate(values) if value in values[:n])
-            raise DomainError(f"category {again + 1} is category {first + 1} again; list every category once.")
+            places: dict[Label, int] = {}
+            again = next(n for n, value in enumerate(values, 1) if places.setdefault(value, n) != n)
+            first = places[values[again - 1]]
+            raise DomainError(f"category {again:,} is category {first:,} again; list every category once.")
         if OTHER in values and self.has_other:
             raise DomainError(f"category {OTHER!r} is the name of the cell for other values; rename it.")
         object.__setattr__(self, "values", values)
