@@ -96,7 +96,7 @@ def test_a_mapping_of_targets_is_read_at_once_as_one_by_one(asked, monkeypatch):
         (lambda m: (m.pop(("a0",)), m.update({("a1", "a0"): 1.0})), "twice"),
         (lambda m: (m.pop(("a0",)), m.update({("a0", "a1", "a2", "a3"): 1.0})), "does not ask for"),
         (lambda m: (m.pop(("a0",)), m.update({("a0", "a0"): 1.0})), "names an attribute twice"),
-        (lambda m: (m.pop(("a0",)), m.update({("nobody",): 1.0})), "nobody"),
+        (lambda m: (m.pop(("a0",)), m.update({("nobody",): 1.0})), "unknown attribute; there are"),
         (lambda m: (m.pop(("a0",)), m.update({"a0": 1.0})), "not a set of attributes"),
         (lambda m: m.update({("a0",): "much"}), "is not a"),
         (lambda m: m.update({("a0",): -1.0}), r"for \('a0',\) is not a positive"),
