@@ -38,7 +38,7 @@ def named(value: object) -> str:
     """
     if isinstance(value, str) and len(value) > _TYPED:
         return f"a text of {len(value):,} characters"
-    shown = isinstance(value, str | Number | Path | date | type | None)
+    shown = isinstance(value, str | Number | Path | date | type | None) or type(value).__name__ == "bool"
     return repr(value) if shown or type(value).__module__.startswith("residua.privacy") else kind_of(value)
 
 

@@ -239,7 +239,7 @@ def test_columns_hold_one_type_even_beside_the_cell_of_others():
     ("attributes", "queries", "named"),
     [
         (["sex"], {"county": "state"}, ["'county'", "add it"]),
-        (["county"], {"county": "province"}, ["'county'", "'province'", "'state'", "levels"]),
+        (["county"], {"county": "province"}, ["'county'", "an unknown kind", "'state'", "levels"]),
         (["sex"], {"sex": "hierarchy"}, ["'sex'", "no levels"]),
         (["county"], {"county": np.ones((1, 4))}, ["'county'", "4 columns", "5 values"]),
         (["country"], {"country": "prefixes"}, ["'country'", "did you mean"]),

@@ -161,7 +161,7 @@ def test_bad_input_is_refused_in_a_sentence(estimated):
             estimated.rows(n)
     with pytest.raises(PlanError, match="random=7"):
         estimated.rows(5, random=7)
-    with pytest.raises(ValueError, match="'z'"):
+    with pytest.raises(ValueError, match="unknown attribute; there are 'a'"):
         estimated.rows(5, attributes=["z"])
     with pytest.raises(PlanError, match="attributes"):
         estimated.rows(5, attributes=[])
