@@ -63,7 +63,7 @@ SPECS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "p below 1": ("[ledger]", '[objective]\nminimise = "p-norm"\np = 0.5\n[ledger]', ("p=0.5", "from 1")),
     "tolerance": ("[ledger]", '[objective]\ntolerance = "x"\n[ledger]', ("tolerance='x'", "use a number")),
     "no values": ('values = ["F", "M"]', "values = []", ("'sex'", "declare at least one value")),
-    "a value twice": ('values = ["F", "M"]', 'values = ["F", "F"]', ("'sex'", "category 2 is listed twice, first as category 1")),
+    "a value twice": ('values = ["F", "M"]', 'values = ["F", "F"]', ("'sex'", "category 2 is listed twice")),
     "unsorted edges": ("low = 0\nhigh = 3", "edges = [3, 1]", ("'age'", "increasing")),
     "policy": ("high = 3", 'high = 3\nunknown = "ignore"', ("'age'", "unknown='ignore'", "'error', 'other' or 'drop'")),
     "ledger path": ('"people.ledger"', "7", ("[ledger] path = 7", "name the ledger's file")),

@@ -173,9 +173,7 @@ class Categories(Attribute):
             places: dict[Label, int] = {}
             again = next(n for n, value in enumerate(values, 1) if places.setdefault(value, n) != n)
             first = places[values[again - 1]]
-            raise DomainError(
-                f"category {again:,} is listed twice, first as category {first:,}; list every category once."
-            )
+            raise DomainError(f"category {again:,} is listed twice, as category {first:,} too; list each once.")
         if OTHER in values and self.has_other:
             raise DomainError(f"category {OTHER!r} is the name of the cell for other values; rename it.")
         object.__setattr__(self, "values", values)
