@@ -5,7 +5,8 @@
 file `--runs`; runs that are in it are not repeated, so that a table grows in parts. The table has means over seeds,
 then the geometric mean over data sets of each figure beside the best peer's, with a 95 % interval over data sets: L1
 errors of tables, those of synthetic rows, and range queries on rows (`benchmarks/fidelity.py`). AIM and MST are written
-here from their papers (`benchmarks/aim.py`, `benchmarks/mst.py`); delta 1e-9, one record added or removed.
+here from their papers (`benchmarks/aim.py`, `benchmarks/mst.py`), and `dpmm-aim` and `dpmm-mst` are those of the
+package dpmm, of which rows are all there is (`benchmarks/dpmm_rows.py`); delta 1e-9, one record added or removed.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ import argparse
 import json
 import math
 import multiprocessing
+import os
 import resource
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable
@@ -34,7 +37,7 @@ from benchmarks.fidelity import held_out, learned, query_error, rows_of
 from benchmarks.mst import mst
 from benchmarks.show import print_rows
 
-OURS, PEERS = ("plan", "adapt"), ("aim", "mst")
+OURS, PEERS = ("plan", "adapt"), ("aim", "mst", "dpmm-aim", "dpmm-mst")
 _TABLES, _MOST_CELLS = 120, 2_000_000  # of each number of attributes that are looked at
 _STEPS, _MEGABYTES = 60, 4.0
 _COMPARED = ("L1 1", "L1 2", "L1 3", "rows 2", "rows 3", "queries")
@@ -58,6 +61,19 @@ def ours(codes: Any, domain: rs.Domain, epsilon: float, method: str) -> Any:
     return rs.estimate(measured(rs.plan_estimates(workload, budget, records=roughly), data))
 
 
+def dpmm_rows(codes: Any, method: str, epsilon: float) -> tuple[Any, float]:
+    """As many rows by the package dpmm, in an interpreter of its own (`RESIDUA_DPMM`), and the CPU seconds it took."""
+    with tempfile.TemporaryDirectory() as folder:
+        np.save(f"{folder}/codes.npy", codes)
+        script = Path(__file__).with_name("dpmm_rows.py")
+        asked = [method.removeprefix("dpmm-"), f"{folder}/codes.npy", f"{folder}/rows.npy", f"{epsilon}", f"{DELTA}"]
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([os.environ["RESIDUA_DPMM"], str(script), *asked], check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        return np.load(f"{folder}/rows.npy"), seconds
+
+
 def one_run(codes: Any, method: str, epsilon: float, seed: int, learning: bool = False) -> dict[str, Any]:
     """Errors of tables and of rows by number of attributes, stated beside true ones, CPU seconds, megabytes.
 
@@ -70,22 +86,29 @@ def one_run(codes: Any, method: str, epsilon: float, seed: int, learning: bool =
     counts: Tables = lambda clique: truth(codes, domain.sizes, clique)  # noqa: E731
     random = np.random.default_rng(seed)
     start, before = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    estimated, model = None, None
-    if method == "aim":
+    estimated, model, rows = None, None, None
+    if method.startswith("dpmm"):
+        rows, seconds = dpmm_rows(codes, method, epsilon)
+        start -= seconds
+    elif method == "aim":
         kept = {r: counts(r) for w in (1, 2, 3) for r in combinations(range(len(sizes)), w)}
         model = Aim(kept.__getitem__, sizes, 3, rho_of(epsilon, DELTA), _MEGABYTES, _STEPS, random).run()
     elif method == "mst":
         model = mst(counts, sizes, rho_of(epsilon, DELTA), _STEPS, random)
     else:
         estimated = ours(codes, domain, epsilon, method)
-    named = [[domain.names[i] for i in s] for w in (1, 2, 3) for s in looked_at(sizes, w)]
-    own = {
-        s: estimated.estimates(names) if estimated is not None else model.table(s)
-        for s, names in zip((s for w in (1, 2, 3) for s in looked_at(sizes, w)), named, strict=True)
-    }
+    own = {}
+    for members in (s for w in (1, 2, 3) for s in looked_at(sizes, w)):
+        if estimated is not None:
+            own[members] = estimated.estimates([domain.names[i] for i in members])
+        else:
+            own[members] = truth(rows, domain.sizes, members) if model is None else model.table(members)
     spent = time.process_time() - start
     memory = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-    rows = np.concatenate(list(estimated.rows().codes())) if estimated is not None else rows_of(model, random)
+    if estimated is not None:
+        rows = np.concatenate(list(estimated.rows().codes()))
+    elif model is not None:
+        rows = rows_of(model, random)
     figures: dict[str, Any] = {"CPU s": spent, "MB": memory, "queries": query_error(codes, rows, random)}
     if learning:
         figures |= {"learned": learned(rows, test, sizes), "real": learned(codes, test, sizes)}
@@ -160,7 +183,7 @@ def main() -> None:
     parser.add_argument("--csv", nargs="*", default=[])
     parser.add_argument("--epsilons", type=float, nargs="+", default=[0.1, 1.0, 10.0])
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--methods", nargs="+", choices=[*OURS, *PEERS], default=[*OURS, *PEERS])
+    parser.add_argument("--methods", nargs="+", choices=[*OURS, *PEERS], default=["plan", "adapt", "aim", "mst"])
     parser.add_argument("--learning", action="store_true", help="measure four fifths, test classifiers on the others")
     parser.add_argument("--runs", type=Path)
     given = parser.parse_args()
