@@ -376,7 +376,7 @@ def test_prefixes_ranges_and_levels_are_read_off_the_projected_tables(tmp_path, 
     np.testing.assert_allclose(table.estimates, projected.estimates(["sex", "age"]).cumsum(axis=1), atol=1e-9)
     assert table.columns["age"][:2] == ["<=0", "<=1"]
     assert table.columns["sex"][:2] == ["F", "F"]
-    with pytest.raises(rs.ResiduaError, match="'work' is not an attribute of the table"):
+    with pytest.raises(rs.ResiduaError, match="'work' is not among the table's attributes"):
         projected.table(["sex", "age"], queries={"work": "prefixes"})
 
 

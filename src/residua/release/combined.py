@@ -65,7 +65,7 @@ def combined(
         >>> both = rs.combined({"north": north, "south": south}, by="region", disjoint=True)
         >>> bool(both.count().estimate == north.count().estimate + south.count().estimate)
         True
-        >>> both.share(["region"]).columns["region"].tolist()
+        >>> list(both.share(["region"]).columns["region"])
         ['north', 'south']
     """
     parts = require_alike(list(releases.values()) if isinstance(releases, Mapping) else releases, "combined")
