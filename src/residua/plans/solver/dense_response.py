@@ -190,15 +190,16 @@ class CholeskySystem:
     Args:
         K: the lower triangle of the curvature, (n, n); overwritten.
         damping: weight times slack, positive, (n,).
-        direction: a, the vector along which K is singular and must be held, (n,).
+        direction: a, the vector along which K is singular and must be held, or None, (n,).
         value: f.
     """
 
-    def __init__(self, K: Floats, damping: Floats, direction: Floats, value: float) -> None:
+    def __init__(self, K: Floats, damping: Floats, direction: Floats | None, value: float) -> None:
         diagonal = np.einsum("ii->i", K)  # a view
         diagonal += damping
-        used = int(np.flatnonzero(direction)[-1]) + 1  # only cells are weighed by a
-        K[:used, :used] += value * np.outer(direction[:used], direction[:used])
+        if direction is not None:  # only cells are weighed by a
+            used = int(np.flatnonzero(direction)[-1]) + 1
+            K[:used, :used] += value * np.outer(direction[:used], direction[:used])
         self.scale = np.ones(len(K))
         self.factor, failed = linalg.lapack.dpotrf(K, lower=1, clean=0)
         if not failed:
@@ -217,3 +218,56 @@ class CholeskySystem:
     def solve(self, right: Floats) -> Floats:
         """The step for this right-hand side, (n,)."""
         return np.asarray(self.scale * linalg.lapack.dpotrs(self.factor, self.scale * right, lower=1)[0])
+
+
+_RESIDUAL = 1e-2
+_MOST_ROUNDS = 500
+
+
+class ConjugateGradientSystem:
+    """Solves `(K + diag(damping) + f a aᵀ) e = rhs` by preconditioned conjugate gradients.
+
+    Args:
+        queries: the workload, (m, d).
+        response: the decomposition at the current weights.
+        query_weights: p, (m,).
+        damping: weight times slack, cells first, (d + m,).
+        direction: a, zero on the queries, (d + m,).
+    """
+
+    def __init__(
+        self, queries: Queries, response: Response, query_weights: Floats, damping: Floats, direction: Floats
+    ) -> None:
+        self.queries, self.p, self.damping, self.direction = queries, query_weights, damping, direction
+        self.U, self.s, self.f = response.basis, response.values, response.value
+        self.d = len(self.U)
+        self.T = np.multiply.outer(self.s, self.s) / np.add.outer(self.s, self.s)
+        self.lift = response.cell_weights[:, None] ** 0.5 * self.U / self.s  # diag(√y) U diag(1/s)
+        self.diagonal = self._diagonal()
+
+    def apply(self, e: Floats) -> Floats:
+        """The matrix of the system times `e`."""
+        xi, eta = e[: self.d], e[self.d :]
+        inner = (self.U * xi[:, None]).T @ self.U - self.lift.T @ (self.queries.gram(self.p * eta) @ self.lift)
+        N = self.T * (inner + inner.T) / 2.0
+        cells = np.einsum("ij,ij->i", self.U @ N, self.U)
+        queries = self.p * self.queries.diagonal(self.lift @ N @ self.lift.T)
+        held = self.direction * (self.f * float(self.direction @ e))
+        return np.concatenate([cells, -queries]) + self.damping * e + held
+
+    def _diagonal(self) -> Floats:
+        total = self.damping + self.f * self.direction**2
+        for column in kernel_root(self.s).T:
+            middle = column * np.sqrt(self.s)
+            cells = (self.U**2) @ middle
+            queries = self.p * self.queries.diagonal((self.lift * middle) @ self.lift.T)
+            total = total + np.concatenate([cells, queries]) ** 2
+        return np.asarray(total)
+
+    def solve(self, right: Floats) -> Floats:
+        """The step for this right-hand side, (d + m,)."""
+        from scipy.sparse.linalg import LinearOperator, cg
+
+        n, scale = len(right), 1.0 / np.sqrt(self.diagonal)
+        scaled = LinearOperator((n, n), matvec=lambda z: scale * self.apply(scale * z), dtype=np.float64)
+        return np.asarray(scale * cg(scaled, scale * right, rtol=_RESIDUAL, maxiter=_MOST_ROUNDS)[0])

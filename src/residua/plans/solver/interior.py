@@ -16,7 +16,7 @@ import numpy as np
 
 from residua.linalg.arrays import Floats
 from residua.plans.saddle import Solution, simplices
-from residua.plans.solver.dense_response import CholeskySystem, Responder, Response, curvature
+from residua.plans.solver.dense_response import CholeskySystem, ConjugateGradientSystem, Responder, Response, curvature
 from residua.plans.solver.queries import MatrixQueries, Problem
 
 _TO_BOUNDARY = 0.99
@@ -30,18 +30,17 @@ class _Point:
     response: Response
     levels: Floats  # [offset + x; v], to stay below the limits
     merit: float  # 2f + offset·y − Σp, the dual without its barrier
-    image: Floats  # W F, (m, r)
+    image: Floats  # W F, (m, r), where it is needed
 
 
 class _Path:
     """min t such that offset_i + X_ii ≤ t and v_j ≤ 1, by predictor-corrector steps."""
 
-    def __init__(self, problem: Problem, offset: Floats) -> None:
-        assert isinstance(problem.queries, MatrixQueries)
-        self.queries, self.offset = problem.queries, offset
+    def __init__(self, problem: Problem, offset: Floats, matrix_free: bool) -> None:
+        self.queries, self.offset, self.matrix_free = problem.queries, offset, matrix_free
         self.m, self.d = self.queries.shape
         self.responder = Responder(self.queries, problem.rank)
-        self.best = Solution(method="interior point")
+        self.best = Solution(method="matrix-free interior point" if matrix_free else "interior point")
 
     def start(self) -> None:
         """A round of the fixed point, scaled into the interior."""
@@ -59,8 +58,12 @@ class _Path:
         """The best mechanism for these weights."""
         y, p = theta[: self.d], theta[self.d :]
         response = self.responder.respond(p, y)
-        image = self.queries.matrix @ response.recovery
-        x, v, f = response.costs, np.einsum("ij,ij->i", image, image), response.value
+        if isinstance(self.queries, MatrixQueries):
+            image = self.queries.matrix @ response.recovery
+            v = np.einsum("ij,ij->i", image, image)
+        else:
+            image, v = np.empty((0, 0)), response.variances(self.queries)
+        x, f = response.costs, response.value
         self.best.offer(float((self.offset + x * v.max()).max()), response)
         free = float(self.offset @ y)
         self.best.prove((f * f / float(p.sum()) + free) / float(y.sum()), (p, y))
@@ -84,12 +87,15 @@ class _Path:
             self.slack = np.clip(self.slack, mu / (20.0 * theta), 20.0 * mu / theta)
         self.best.rounds = limit
 
-    def _system(self, direction: Floats) -> CholeskySystem:
+    def _system(self, direction: Floats) -> CholeskySystem | ConjugateGradientSystem:
         """Newton's equations here."""
         theta, response = self.point.theta, self.point.response
-        Z = np.sqrt(theta[self.d :])[:, None] * self.point.image / np.sqrt(response.values)
+        p, damping = theta[self.d :], theta * self.slack
+        if self.matrix_free:
+            return ConjugateGradientSystem(self.queries, response, p, damping, direction)
+        Z = np.sqrt(p)[:, None] * self.point.image / np.sqrt(response.values)
         K = curvature(np.vstack([response.basis, Z]), response.values, self.d)
-        return CholeskySystem(K, theta * self.slack, direction, response.value)
+        return CholeskySystem(K, damping, direction, response.value)
 
     def step(self, floor: float) -> bool:
         """Goes to the next point, with μ no less than the floor; False when no step improves."""
@@ -134,7 +140,9 @@ class _Path:
         return False
 
 
-def fit(problem: Problem, tolerance: float, limit: int, offset: Floats | None = None) -> Solution:
+def fit(
+    problem: Problem, tolerance: float, limit: int, offset: Floats | None = None, matrix_free: bool = False
+) -> Solution:
     """Least `max_i(offset_i + cost_i)` with all variances of the scaled problem at most 1 (offset 0: as `fixed_point`).
 
     Args:
@@ -142,8 +150,9 @@ def fit(problem: Problem, tolerance: float, limit: int, offset: Floats | None = 
         tolerance: the gap at which to stop.
         limit: most Newton steps.
         offset: cost that cells bear already, (d,).
+        matrix_free: solve the Newton systems by conjugate gradients, never forming an (m + d)² matrix.
     """
-    path = _Path(problem, np.zeros(problem.queries.shape[1]) if offset is None else offset)
+    path = _Path(problem, np.zeros(problem.queries.shape[1]) if offset is None else offset, matrix_free)
     path.follow(tolerance, limit)
     path.best.plan = path.best.plan.strategy, path.best.plan.recovery
     return path.best

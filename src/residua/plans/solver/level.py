@@ -26,17 +26,19 @@ the number of records is not free.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from residua.libraries import linalg
 from residua.linalg.arrays import Floats
 from residua.plans.saddle import POWER, Acceleration, Answer, Solution, ascend, simplices
-from residua.plans.solver.dense_response import CholeskySystem, Responder, curvature
+from residua.plans.solver.dense_response import CholeskySystem, Responder, Response, curvature
 from residua.plans.solver.queries import MatrixQueries, Problem
 
-_CENTRE = 0.01  # μ as a share of the gap
+_CENTRE, _SAFE_CENTRE = 0.01, 0.1  # μ as a share of the gap; larger where many weights go to zero
 _COARSE, _FINE = 0.2, 0.05  # tolerance of the curvature: coarser costs a third and a round more, where many are taken
 _MANY = 1e-4  # which is below this gap
 _DOWN, _UP = 0.05, 4.5  # the least and the greatest factor on a weight in one round
@@ -53,19 +55,20 @@ class Round:
         cells: rows whose squares are the costs over f, (guarded, r).
         queries: rows whose squares are the variances over f, (m, r).
         values: s, (r,).
-        theta: weights, of which those of cells and those of queries sum to 1 each.
+        theta: weights, of which those of cells and those of queries sum to 1 each; of cells alone for a total.
+        total: whether the sum of all variances counts instead of the largest; their weights are then fixed.
     """
 
-    def __init__(self, cells: Floats, queries: Floats, values: Floats, theta: Floats) -> None:
-        self.cells, self.queries, self.values, self.theta = cells, queries, values, theta
+    def __init__(self, cells: Floats, queries: Floats, values: Floats, theta: Floats, total: bool = False) -> None:
+        self.cells, self.queries, self.values, self.theta, self.total = cells, queries, values, theta, total
         self.f = float(values.sum())
-        self.rows = np.concatenate([cells, queries])
+        self.rows = cells if total else np.concatenate([cells, queries])
         self.levels = np.einsum("ij,ij->i", self.rows, self.rows)
 
     def system(self, mu: float, coarseness: float) -> CholeskySystem:
         """Newton's equations at this point."""
         guarded, theta = len(self.cells), self.theta
-        held = np.where(np.arange(len(theta)) < guarded, theta, 0.0)
+        held = None if self.total else np.where(np.arange(len(theta)) < guarded, theta, 0.0)
         basis = self.rows * np.sqrt(theta)[:, None] / np.sqrt(self.values / self.f)  # [U; Z]
         K = curvature(basis, self.values, guarded, coarseness)
         return CholeskySystem(K, self.f * np.maximum(theta * (1.0 - self.levels), mu), held, self.f)
@@ -84,7 +87,8 @@ class Round:
         costs = self.cells if root is None else self.cells @ root
         answers = self.queries.T if root is None else linalg.lapack.dtrtrs(root, self.queries.T, lower=1)[0]
         x, v = np.einsum("ij,ij->i", costs, costs), np.einsum("ij,ij->j", answers, answers)
-        return np.concatenate([x, v]), self.f**2 * float(x.max()) * float(v.max())
+        product = self.f**2 * float(x.max()) * float(v.sum() if self.total else v.max())
+        return (x if self.total else np.concatenate([x, v])), product
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,31 +115,35 @@ def _level(best: Solution, now: Round, system: CholeskySystem, step: Floats, tol
         step = step + system.solve(now.f * np.where(levels > 1.0 - _NEAR * above, now.theta * (levels - 1.0), 0.0))
 
 
-def fit(problem: Problem, tolerance: float, limit: int) -> Solution:
-    """Least `max cost · max variance` of the scaled problem, whose rows are written out and divided by √target.
+def climb(
+    at: Callable[[Floats], Round], theta: Floats, guarded: int, tolerance: float, limit: int, centre: float = _CENTRE
+) -> Solution:
+    """Follows Newton's steps from weights θ until the gap is proven, stalls, or the rounds are used up.
 
     Args:
-        problem: what is asked.
+        at: the round of given weights.
+        theta: where to start, (n,).
+        guarded: how many of them are of cells; the others are of queries.
         tolerance: the gap at which to stop.
         limit: most rounds; fewer are taken when the gap does not halve within _PATIENCE of them.
+        centre: μ as a share of the gap.
+
+    Returns:
+        The best mechanism, `Turned`.
     """
-    queries = problem.queries
-    assert isinstance(queries, MatrixQueries)
-    m, d = queries.shape
-    responder = Responder(queries, problem.rank, exact=False)
     # Weight below the floor can only cost the bound a fraction of the tolerance.
-    normalised = simplices([d, m], 1e-4 * tolerance / (d + m))
-    theta = normalised(norms(queries.matrix))
+    normalised = simplices([guarded, len(theta) - guarded], 1e-4 * tolerance / len(theta))
+    theta = normalised(theta)
     best, gaps = Solution(method="Newton"), list[float]()
     coarseness = _COARSE if tolerance >= _MANY else _FINE
     for best.rounds in range(1, limit + 1):
-        now = round_of(queries, responder, theta)
-        best.prove(now.f**2, (theta[d:], theta[:d]))
+        now = at(theta)
+        best.prove(now.f**2, (theta[guarded:], theta[:guarded]))
         best.offer(now.turned(None)[1], Turned(now))
         gaps.append(best.gap)
         if best.gap <= tolerance or (len(gaps) > _PATIENCE and best.gap > 0.5 * gaps[-1 - _PATIENCE]):
             break
-        mu = _CENTRE * min(best.gap, 1.0) / len(theta)
+        mu = centre * min(best.gap, 1.0) / len(theta)
         above = theta * (now.levels - 1.0)
         system = now.system(mu, coarseness)
         step = system.solve(now.f * (mu + above))
@@ -145,6 +153,16 @@ def fit(problem: Problem, tolerance: float, limit: int) -> Solution:
                 break
         factors = np.where(step < 0, np.maximum(1.0 + step, _DOWN), np.exp(np.minimum(step, np.log(_UP))))
         theta = normalised(theta * factors)
+    return best
+
+
+def fit(problem: Problem, tolerance: float, limit: int) -> Solution:
+    """Least `max cost · max variance` of the scaled problem, whose rows are written out and divided by √target."""
+    queries = problem.queries
+    assert isinstance(queries, MatrixQueries)
+    _, d = queries.shape
+    responder = Responder(queries, problem.rank, exact=False)
+    best = climb(partial(round_of, queries, responder), norms(queries.matrix), d, tolerance, limit)
     if not responder.exact:  # once more, by a decomposition that cannot leave the row space
         step, now = best.plan.step, round_of(queries, Responder(queries, problem.rank), best.plan.at.theta)
         best.plan = Turned(now, step, None if step is None else now.turn(step))
@@ -155,14 +173,32 @@ def round_of(queries: MatrixQueries, responder: Responder, theta: Floats) -> Rou
     """The round of weights on cells and queries."""
     d = queries.shape[1]
     response = responder.respond(theta[d:], theta[:d])
-    root = np.sqrt(response.value)
-    return Round(response.strategy.T / root, queries.matrix @ response.recovery / root, response.values, theta)
+    answers = queries.matrix @ response.recovery / np.sqrt(response.value)
+    return Round(_costs(response), answers, response.values, theta)
 
 
 def norms(W: Floats) -> Floats:
     """Norms of columns and rows: the weights to start from."""
     squares = W**2
     return np.asarray(np.sqrt(np.concatenate([squares.sum(axis=0), squares.sum(axis=1)])))
+
+
+def total(problem: Problem, tolerance: float, limit: int) -> Solution:
+    """Least `max cost · sum of variances` of the scaled problem."""
+    m, d = problem.queries.shape
+    responder, p = Responder(problem.queries, problem.rank), np.ones(m)
+
+    def at(y: Floats) -> Round:
+        response = responder.respond(p, y)
+        # Only the sum of squares of the answers counts, and in these coordinates it is that of √(s/f).
+        return Round(_costs(response), np.diag(np.sqrt(response.values / response.value)), response.values, y, True)
+
+    return _written(climb(at, np.full(d, 1.0 / d), d, tolerance, limit, _SAFE_CENTRE))
+
+
+def _costs(response: Response) -> Floats:
+    """Rows whose squares are the costs over f, (d, r)."""
+    return np.asarray(response.strategy.T / np.sqrt(response.value))
 
 
 def _written(best: Solution) -> Solution:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -32,7 +32,8 @@ from residua.plans.solver.queries import MatrixQueries, Problem, positive, prepa
 _FINE = 1e-5  # below this tolerance Newton steps win at any size,
 _MIDDLE = 1600  # and with no more weights than this at any tolerance
 _LARGE = 6000  # most weights whose Newton system is still written out
-_TALL = 8  # times as many queries as cells: few rounds of the fixed point are quicker
+_TALL = 8  # times as many queries as cells: few rounds of the fixed point are quicker,
+_SMALL = 1000  # and no system of more weights is written out
 _ROUNDS, _STEPS = 3000, 100
 _PATIENCE = 20  # rounds of the fixed point in which the gap must halve, where another method may follow
 _POWER_OF_CELLS = 2.0  # of a step in which cells alone are weighed, beside accelerated ones
@@ -104,7 +105,7 @@ def least_privacy(workload: Any, targets: Any = 1.0, tolerance: float = 1e-3, me
         workload: a matrix (NumPy or SciPy sparse), (m, cells), or structured `Queries`.
         targets: positive, one number or (m,).
         tolerance: the gap to reach, down to 1e-9 where conditioning allows.
-        method: "auto", "Newton", "fixed point" or "interior point".
+        method: "auto", "Newton", "fixed point", "interior point" or "matrix-free interior point".
 
     Raises:
         WorkloadError: an entry is not finite, or all queries are zero.
@@ -125,7 +126,7 @@ def least_privacy(workload: Any, targets: Any = 1.0, tolerance: float = 1e-3, me
     return finish(workload, problem, best, 1.0 / np.sqrt(c), None, tolerance)
 
 
-def least_total(workload: Any, weights: Any = 1.0, tolerance: float = 1e-3) -> DenseSolution:
+def least_total(workload: Any, weights: Any = 1.0, tolerance: float = 1e-3, method: str = "auto") -> DenseSolution:
     """Least weighted sum of variances at privacy cost 1.
 
     Guarantee: `pcost` is 1, and no unbiased linear mechanism of cost 1 has a weighted total below `bound`.
@@ -143,23 +144,39 @@ def least_total(workload: Any, weights: Any = 1.0, tolerance: float = 1e-3) -> D
     _check_tolerance(tolerance)
     w = positive(weights, _count(workload), "the weight")
     problem = prepare(workload, np.sqrt(w))
-    best = _fixed_point(problem, _MARGIN * tolerance, None, total=True)
+    best = _run_total(problem, _MARGIN * tolerance, method)
     return finish(workload, problem, best, np.ones(len(w)), w, tolerance)
 
 
 def _run_fit(problem: Problem, tolerance: float, method: str) -> Solution:
     """Runs the methods that suit the problem's size, one after the other until the gap is proven; or the one asked."""
     m, d = problem.queries.shape
+    written = isinstance(problem.queries, MatrixQueries) and m + d <= (_SMALL if m > _TALL * d else _LARGE)
+    matrix_free = not written or method.startswith("matrix-free")
     by_name: dict[str, Callable[[int | None], Solution]] = {
         "fixed point": lambda patience: _fixed_point(problem, tolerance, patience, total=False),
         "Newton": lambda _: level.fit(problem, tolerance, _STEPS),
-        "interior point": lambda _: interior.fit(problem, tolerance, _STEPS),
+        "interior point": lambda _: interior.fit(problem, tolerance, _STEPS, matrix_free=matrix_free),
     }
-    methods = ["fixed point"]
-    if isinstance(problem.queries, MatrixQueries) and m + d <= _LARGE:  # else no Newton system is written out
-        many = m > _TALL * d or (m + d > _MIDDLE and tolerance >= _MARGIN * _FINE)
-        methods = [*methods[:many], *(["Newton"] if m <= _TALL * d else []), "interior point"]
-    methods = methods if method == "auto" else [method]
+    by_name["matrix-free interior point"] = by_name["interior point"]
+    methods = ["fixed point", "interior point"]
+    if written and m <= _TALL * d:
+        many = m + d > _MIDDLE and tolerance >= _MARGIN * _FINE
+        methods = [*methods[:many], "Newton", "interior point"]
+    return _run(by_name, methods if method == "auto" else [method], tolerance)
+
+
+def _run_total(problem: Problem, tolerance: float, method: str) -> Solution:
+    """The same for a total."""
+    by_name: dict[str, Callable[[int | None], Solution]] = {
+        "fixed point": lambda patience: _fixed_point(problem, tolerance, patience, total=True),
+        "Newton": lambda _: level.total(problem, tolerance, _STEPS),
+    }
+    return _run(by_name, list(by_name) if method == "auto" else [method], tolerance)
+
+
+def _run(by_name: Mapping[str, Callable[[int | None], Solution]], methods: list[str], tolerance: float) -> Solution:
+    """One method after the other until the gap is proven; the last one does not give up early."""
     if methods[0] not in by_name:
         raise PlanError(f"there is no method {methods[0]!r} for this; give 'auto' or one of {', '.join(by_name)}.")
     best = Solution()
