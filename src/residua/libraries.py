@@ -9,13 +9,14 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from residua.errors import ResiduaError
+from residua.errors import FileError, ResiduaError
 
 # What the extra `measure` brings (pyproject.toml), and what needs it.
 MEASURING = {
     "numba": "measuring, projecting, estimating, and planning along more than 128 values, need Numba",
     "pyarrow": "records, large releases, and tables as Arrow, Parquet or SDMX, need PyArrow",
-    "duckdb": "databases, and SQL other than comparisons joined by AND to read a release, need DuckDB",
+    "duckdb": "databases, and conditions other than numbers compared and labels in quotes after = or !=, joined by "
+    "AND (dates, OR, mistyped names), need DuckDB",
     "charset_normalizer": "text that is not UTF-8 needs charset-normalizer",
 }
 
@@ -23,6 +24,13 @@ MEASURING = {
 def there(library: str) -> bool:
     """Whether it is installed; it is not loaded."""
     return find_spec(library) is not None
+
+
+def missing(sentence: str, kind: type[ResiduaError] = ResiduaError) -> ResiduaError:
+    """The error that a library is not installed: of whichever kind, the command ends with the code of the machine."""
+    problem = kind(sentence)
+    problem.exit_code = FileError.exit_code
+    return problem
 
 
 def load(module: str) -> Any:
@@ -37,7 +45,7 @@ def load(module: str) -> Any:
         needed = MEASURING.get((problem.name or "").partition(".")[0])
         if needed is None:
             raise
-        raise ResiduaError(f'{needed}, which is not installed; run: pip install "residua[measure]"') from None
+        raise missing(f'{needed}, which is not installed; run: pip install "residua[measure]"') from None
 
 
 class _OnDemand:

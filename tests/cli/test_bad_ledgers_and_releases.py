@@ -133,11 +133,12 @@ def test_json_and_csv_go_to_standard_output_only(folder: Path) -> None:
 
 
 def test_a_ledger_is_made_on_purpose_and_a_lost_one_is_no_fresh_budget(folder: Path) -> None:
-    said = ("there is no ledger", "people.ledger", "residua ledger create SPEC.toml", "If it was lost, restore it")
+    said = ("there is no ledger", "people.ledger", "residua ledger create spec.toml", "If it was lost, restore it")
     one_sentence(inside(*RELEASE, cwd=folder, ledger=False), *said)
     assert not (folder / "people.ledger").exists()
     made = inside("ledger", "create", "spec.toml", "--population", "people of one town", cwd=folder)
     assert "ZCDP(rho=1.0)" in made.out
+    assert "states no budget" not in made.out
     assert rs.Ledger(folder / "people.ledger").population == "people of one town"
     refused(folder, "people.ledger", "is there already", args=("ledger", "create", "spec.toml"))
     assert inside(*RELEASE, cwd=folder).code == 0
@@ -147,4 +148,6 @@ def test_a_ledger_is_made_on_purpose_and_a_lost_one_is_no_fresh_budget(folder: P
     (folder / "people.ledger").unlink()
     one_sentence(inside("release", "spec.toml", "--out", "again", cwd=folder, ledger=False), *said)
     (folder / "spec.toml").write_text(SPEC.replace('[ledger]\npath = "people.ledger"\nrho = 1.0', ""))
-    assert "ZCDP(rho=0.5)" in inside("ledger", "create", "spec.toml", cwd=folder).out  # of [privacy]
+    told = inside("ledger", "create", "spec.toml", cwd=folder).out
+    assert "ZCDP(rho=0.5)" in told
+    assert "[ledger] states no budget: it is that of [privacy], enough for one release" in told

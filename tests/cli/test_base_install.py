@@ -70,6 +70,9 @@ WORKS: list[list[str]] = [
     ["verify", "out", "--ledger", "people.ledger"],
     ["ledger", "show", "people.ledger"],
     ["doctor"],
+    ["init", "people.csv", "--out", "drafted.toml"],
+    ["init", "office.csv", "--out", "office.toml"],
+    ["init", "wide.tsv", "--out", "wide.toml"],
 ]
 PLANS = [
     "rs.plan(rs.marginals(domain, ways=[1, 2]), rs.ApproxDP(1.0, 1e-6))",
@@ -87,7 +90,8 @@ REFUSED: list[tuple[Any, str]] = [
     (["discover", "spec.toml", "sex", "--rho", "0.1", "--delta", "1e-9"], "records, "),
     (["tables", "out", "--out", "again", "--format", "parquet"], "tables as Arrow, Parquet or SDMX, "),
     (["project", "out", "--out", "again"], "projecting, "),
-    (["count", "out", "sex = 'F' or age >= 2"], "SQL "),
+    (["count", "out", "sex = 'F' or age >= 2"], "(dates, OR, mistyped names)"),
+    (["demo", "--out", "again"], "measuring, "),
 ]
 
 
@@ -96,6 +100,8 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[tuple[in
     """The folder of a release, and how all that is asked below ends in one process."""
     folder = tmp_path_factory.mktemp("base")
     released(folder)
+    (folder / "office.csv").write_text("Größe;Tag\n1,5;31.01.2024\n2,25;13.02.2024\n", encoding="utf-8-sig")
+    (folder / "wide.tsv").write_text("Größe\tTag\n1\t2024-01-31\n2\t2024-02-13\n", encoding="utf-16")
     (folder / "before").write_bytes((folder / "people.ledger").read_bytes())
     return folder, base(folder, WORKS + [args for args, _ in REFUSED], [*PLANS, LONG])
 
@@ -109,6 +115,11 @@ def test_what_plans_and_reads_needs_no_extra(ended: tuple[Path, list[tuple[int, 
     inside("tables", "out", "--out", "compared", cwd=folder)
     for file in (folder / "compared").glob("*.csv"):  # as with PyArrow
         assert file.read_bytes() == (folder / "csv" / file.name).read_bytes()
+    for data, drafted in (("people.csv", "drafted.toml"), ("office.csv", "office.toml"), ("wide.tsv", "wide.toml")):
+        (folder / "arrow").mkdir(exist_ok=True)
+        (folder / "arrow" / data).write_bytes((folder / data).read_bytes())
+        inside("init", data, "--out", drafted, cwd=folder / "arrow")
+        assert (folder / "arrow" / drafted).read_bytes() == (folder / drafted).read_bytes()
 
 
 def test_what_needs_the_extra_says_so_in_a_sentence_and_nothing_is_spent(
@@ -118,7 +129,7 @@ def test_what_needs_the_extra_says_so_in_a_sentence_and_nothing_is_spent(
     told = told[len(WORKS) : -1 - len(PLANS)] + told[-1:] + base(folder, [RELEASE], hidden=["numba", "llvmlite"])
     refused = [*REFUSED, (LONG, "planning along more than 128 values, "), (RELEASE, "measuring, ")]
     for (asked, needs), (code, out, err) in zip(refused, told, strict=True):
-        assert (code, out) == (2, ""), (asked, err)
+        assert (code, out) == (2 if asked == LONG else 5, ""), (asked, err)
         assert needs in err, (asked, err)
         assert err.strip().endswith(f"which is not installed; run: {REMEDY}"), (asked, err)
     assert not (folder / "again").exists()

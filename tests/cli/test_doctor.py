@@ -38,6 +38,17 @@ def test_what_is_missing_is_named_with_its_remedy(tmp_path: Path, monkeypatch: p
     assert "Something that is needed does not work." in done.out
 
 
+def test_without_the_extra_it_says_what_works_and_what_measuring_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = doctor._installed
+    monkeypatch.setattr(doctor, "_installed", lambda name: None if name == "numba" else real(name))
+    done = inside("doctor", cwd=tmp_path)
+    assert done.code == 0
+    last = 'Declaring, planning and reading work; measuring needs: pip install "residua[measure]"'
+    assert done.out.splitlines()[-1] == last
+
+
 def test_a_disk_that_grants_a_lock_twice_is_no_place_for_a_ledger(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -170,8 +170,8 @@ def test_mistakes_are_one_sentence(folder: Path, old: str, new: str, named: tupl
     [
         (("county=province",), ("'county'", "an unknown kind; use 'identity'")),
         (("sex=hierarchy",), ("'sex'", "no levels")),
-        (("colour=prefixes",), ("unknown attribute; there are",)),
-        (("sex", "county"), ("does not answer", "('sex', 'county')")),
+        (("colour=prefixes",), ("unknown attribute 'colour'; there are",)),
+        (("sex", "county"), ("does not answer", "on 'sex', 'county';")),
     ],
 )
 def test_tables_that_cannot_be_had_are_refused(

@@ -104,10 +104,20 @@ def test_bare_words_and_names_stand_for_values() -> None:
         assert answered(domain, text) == [False, True], text
     assert answered(domain, "Wohnort NOT IN (Kiel, 'Köln')") == [False, False, True]
     assert answered(domain, "Wohnort = Kiel OR Wohnort = 'sex'") == [True, False, True]
-    with pytest.raises(WorkloadError, match="unknown attribute 'Bonn'"):
+    with pytest.raises(
+        WorkloadError, match="'Bonn' is neither a value of 'Wohnort' nor an attribute; there are 'Kiel'"
+    ):
         rs.queries(domain, ["Wohnort = Bonn"])
     with pytest.raises(WorkloadError):
         rs.queries(domain, ["Wohnort = sex"])  # an attribute before a value
+
+
+@pytest.mark.parametrize(("unit", "example"), [("day", "1950-01-01"), ("year", "1950")])
+def test_a_date_is_not_compared_with_a_number(unit: str, example: str) -> None:
+    domain = rs.Domain({"born": rs.Dates("1950-01-01", "1999-12-31", unit)})
+    for text in ("born < 1960", "1960 > born", "born BETWEEN 1960 AND 1970", "born IN (1960)"):
+        with pytest.raises(WorkloadError, match=f"compare 'born' with a date in quotes, such as '{example}'"):
+            rs.queries(domain, [text])
 
 
 def test_the_command_counts_by_such_conditions(tmp_path: Path) -> None:

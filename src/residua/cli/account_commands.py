@@ -174,8 +174,10 @@ def create(spec: SpecPath, *, population: str | None = None, json: AsJson = Fals
     Args:
         population: Who the people are, in words that may be public.
     """
-    ledger = cli.steps.create_ledger(cli.discovering.read_for_ledger(spec), population)
-    cli.accounts.print_made(ledger, "; nothing is spent", as_json=json)
+    read = cli.discovering.read_for_ledger(spec)
+    ledger = cli.steps.create_ledger(read, population)
+    once = "" if read.ledger_budget else "; [ledger] states no budget: it is that of [privacy], enough for one release"
+    cli.accounts.print_made(ledger, f"{once}; nothing is spent", as_json=json)
 
 
 @command(ledgers)

@@ -62,7 +62,10 @@ def print_parts(*, as_json: bool) -> bool:
     words = {(True, True): "ok", (True, False): "ok", (False, True): "MISSING", (False, False): "not there"}
     rows = [[part.name, words[part.works, part.needed], part.detail] for part in parts]
     out.print(PlainTable(["part", "", ""], [], rows))
-    out.print("All that is needed works." if fine else "Something that is needed does not work.")
+    reads = f'Declaring, planning and reading work; measuring needs: pip install "residua[{_MEASURE}]"'
+    measures = all(part.works for part in parts if part.name == f"[{_MEASURE}]")
+    works = "All that is needed works." if measures else reads
+    out.print(works if fine else "Something that is needed does not work.")
     return fine
 
 

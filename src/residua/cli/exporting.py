@@ -11,7 +11,7 @@ from typing import Any
 from residua.cli.show import out, print_written, progress_bar
 from residua.cli.tables import opened
 from residua.domain.words import title_in_words
-from residua.errors import PlanError
+from residua.errors import FileError, PlanError
 from residua.folders import require_free
 from residua.formats.cube import Cube
 from residua.formats.export import export
@@ -21,6 +21,7 @@ from residua.libraries import pyarrow, there
 from residua.release.tables import MOST_ROWS, too_long
 from residua.screen import PlainTable
 
+_SUFFIXES = {".csv", ".parquet", ".xlsx", ".json", ".px", ".xml", ".zip"}  # of files that tables are kept in
 ROWS_LISTED = 500  # tables that are written are listed on the terminal, up to so many
 
 
@@ -47,6 +48,8 @@ def write_tables(
     if target is None and (format or on_executors or rounded or words.get("suppress")):
         target = Path("tables")
     if target is not None:
+        if target.suffix.lower() in _SUFFIXES:
+            raise FileError(f"--out {str(target)!r} is called as a file is, and becomes a folder; name a folder.")
         require_free(target, "folder of tables")
     if on_executors and spreadsheet:
         raise PlanError("--spreadsheet is for CSV, and executors write parquet; leave one of the two out.")

@@ -52,7 +52,8 @@ def init(data: str, *, out: Path = Path("spec.toml"), domain: Path | None = None
     """Draft a specification from the names of the columns. You declare what each may hold.
 
     Args:
-        data (DATA.csv): A CSV file or its URI; only its header is read.
+        data (DATA.csv): A CSV file or its URI. Its header is read, and up to 1,000 rows, to recognise numbers and dates
+            and how they are written; no value is kept.
         out: The specification to write.
         domain: What describes the columns: a Data Package, DDI codebook or SDMX structure.
     """

@@ -11,7 +11,7 @@ from typing import Any, cast
 from residua.cli.opening import load_published, plan_at
 from residua.cli.quoting_commands import QuotingOptions
 from residua.domain import Domain, Label, between
-from residua.errors import FileError, PlanError
+from residua.errors import FileError, PlanError, named
 from residua.quoting import Quotable, Quoted
 from residua.release import Answered
 from residua.release.change import change
@@ -36,7 +36,12 @@ class Asking(QuotingOptions):
         return plan_at(self.place).assuming(self.people)
 
     def changed(self, before: Path) -> Quoted:
-        """By how much counts changed since another release."""
+        """By how much counts changed since another release.
+
+        Raises:
+            PlanError: the other is no folder, or the same release.
+        """
+        require_folder(before)
         this, last = self.source, load_published(before)
         return change(cast("Answered", this), cast("Answered", last), **self.groups)
 
@@ -111,7 +116,6 @@ class Asking(QuotingOptions):
         Raises:
             PlanError: more than two labels, and none given.
         """
-        self.domain.position(name)
         there = self.domain[name].labels
         if not given and len(there) > 2:
             raise PlanError(f"{name!r} has more than two values; say which to compare: {there[0]}=1 {there[1]}=-1.")
@@ -123,7 +127,6 @@ class Asking(QuotingOptions):
         Raises:
             FileError: not such a file.
         """
-        self.domain.position(name)
         try:
             with path.open(newline="", encoding="utf-8-sig") as file:
                 rows = list(csv_module.DictReader(file))
@@ -164,6 +167,17 @@ class Asking(QuotingOptions):
         return value not in known and any(level.name == value for level in attribute.hierarchy)
 
 
+def require_folder(place: Path) -> None:
+    """Refuses a plan or a specification where only a release can answer."""
+    if place.is_file():
+        raise PlanError(f"{str(place)!r} is a file; a change is between two releases: name their folders.")
+
+
+def require_attribute(domain: Domain, typed: str) -> None:
+    """Refuses a name that is no attribute's, and shows it: it was typed, and is no data."""
+    domain.position(typed, f" {named(typed)}")
+
+
 def split_attribute(domain: Domain, text: str) -> tuple[str, str | None]:
     """An attribute and what follows the equals sign after its name; the longest name that fits.
 
@@ -172,6 +186,6 @@ def split_attribute(domain: Domain, text: str) -> tuple[str, str | None]:
     """
     names = [name for name in domain.names if text == name or text.startswith(f"{name}=")]
     if not names:
-        domain.position(text.partition("=")[0])  # says so, with the nearest name
+        require_attribute(domain, text.partition("=")[0])  # says so
     name = max(names, key=len)
     return name, None if text == name else text[len(name) + 1 :]

@@ -63,12 +63,16 @@ def _command(name: str, *without: str, **otherwise: Any) -> Callable[[Ask], Ask]
         _, *own = declared(ask)
         place, *asked = declared(QuotingOptions)
         shared = [one for one in (*asked, *declared(OutputForm)) if one.name not in without]
-        shared = [one.replace(annotation=otherwise.get(one.name, one.annotation)) for one in shared]
+        place, *shared = (one.replace(annotation=otherwise.get(one.name, one.annotation)) for one in (place, *shared))
 
         def run(**given: Any) -> None:
             options = {one.name: given.pop(one.name) for one in (place, *asked) if one.name in given}
             asking = cli.quoting.Asking(**options)
             asked_for = {one.name: given.pop(one.name) for one in own}
+            if "people" in without:  # only a release can answer
+                cli.quoting.require_folder(asking.place)
+            for each in asked_for.keys() & {"attribute", "between", "over"}:
+                cli.quoting.require_attribute(asking.domain, asked_for[each])
             form = OutputForm(**{"everything": True} | given)
             with speaking(form.language or ("en" if form.json else None), asking.domain):
                 quoted = ask(asking, **asked_for)
@@ -133,7 +137,7 @@ def ratio(asking: "Asking", *, numerator: list[str], denominator: list[str]) -> 
     return asking.source.ratio(*sides, **asking.groups)
 
 
-@_command("change", "values", "people")
+@_command("change", "values", "people", place=Annotated[Path, typer.Argument(metavar="DIR", help="A release folder.")])
 def change(asking: "Asking", before: Path) -> "Quoted":
     """Show how counts changed since an earlier release.
 

@@ -81,7 +81,7 @@ _WORKLOAD = {*_MARGINALS, *_ALONG, "queries", "product", "by", "listed", "weight
 class Spec:
     """What a specification file says, checked."""
 
-    folder: Path
+    path: Path
     domain: Domain
     workload: Workload
     guarantee: Guarantee | None
@@ -101,6 +101,11 @@ class Spec:
     left_out_most: int | None
     weights: Weights | None  # survey weights, which are clipped
     sampling: float  # which share to spend on their squares, for the sampling error
+
+    @property
+    def folder(self) -> Path:
+        """What its paths are relative to."""
+        return self.path.absolute().parent
 
     @property
     def ledger_path(self) -> Path:
@@ -138,7 +143,7 @@ def read_content(path: Path) -> dict[str, Any]:
 def spec_of(content: Mapping[str, Any], path: Path, where: str = "") -> Spec:
     """The specification that some tables make, read from a file; `where` says which part of it is meant."""
     try:
-        return _spec(content, path.absolute().parent)
+        return _spec(content, path)
     except SpecError as problem:
         if where:
             raise SpecError(f"{where}: {problem}") from None
@@ -147,7 +152,7 @@ def spec_of(content: Mapping[str, Any], path: Path, where: str = "") -> Spec:
         raise SpecError(f"{where or path.name}: {problem}") from None
 
 
-def _spec(content: Mapping[str, Any], folder: Path) -> Spec:
+def _spec(content: Mapping[str, Any], path: Path) -> Spec:
     known_keys("the specification", content, {*_SECTIONS, "domain", "workload", "plan", "facts"})
     if "weight" in section(content, "source"):
         raise SpecError(f"[source] has no weight; {NO_WEIGHT}")
@@ -163,6 +168,7 @@ def _spec(content: Mapping[str, Any], folder: Path) -> Spec:
     report = section(content, "report")
     if not isinstance(report.get("language", ""), str):
         raise SpecError(f'[report] language = {report["language"]!r} is not a text; write "de", for example.')
+    folder = path.absolute().parent
     domain = domain_of_settings(declared, folder)
     if report:
         domain = Domain(domain.attributes, domain.impossible, **report)
@@ -191,7 +197,7 @@ def _spec(content: Mapping[str, Any], folder: Path) -> Spec:
     if guarantee is None and targets is None:
         raise SpecError("say what to spend, [privacy] rho = 0.5, or how accurate to be, [[workload]] stddev = 10.")
     return Spec(
-        folder=folder,
+        path=path,
         domain=domain,
         workload=workload,
         guarantee=guarantee,

@@ -22,6 +22,7 @@ from residua.demo_data import demo_folder
 from residua.domain.described import described_columns, is_declared
 from residua.errors import FileError, SpecError
 from residua.files import is_uri, write_atomically
+from residua.libraries import load
 from residua.source import source_of
 from residua.source.records import Draft
 
@@ -46,6 +47,8 @@ _SHOWN = (["sex"], ["sex", "income"], ["education"])
 
 def run_demo(folder: Path | None) -> None:
     """Copies the bundled data and specification into a folder, releases there, and shows a few tables."""
+    for library in ("numba", "pyarrow"):  # what is missing is said before anything is written
+        load(library)
     names = (Path("residua-demo" if number == 1 else f"residua-demo-{number}") for number in count(1))
     target = folder or next(path for path in names if not path.exists())
     try:

@@ -165,8 +165,8 @@ def open_ledger(spec: Spec, kind: type[Ledger] = Ledger) -> Ledger:
     """
     if not spec.ledger_path.exists():
         raise LedgerError(
-            f"there is no ledger {str(spec.ledger_path)!r}; make it, once: residua ledger create SPEC.toml. If it was "
-            "lost, restore it: what was spent of the budget is in it."
+            f"there is no ledger {str(spec.ledger_path)!r}; make it, once: residua ledger create {spec.path}. If it "
+            "was lost, restore it: what was spent of the budget is in it."
         )
     return kind(spec.ledger_path, spec.ledger_budget, unit=spec.unit, **ledger_options(spec))
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from residua.errors import PlanError, ResiduaError, named
+from residua.errors import PlanError, named
 from residua.folders import sync_files, whole_folder
 from residua.formats.about import about
 from residua.formats.crosstab import margins_of
@@ -24,6 +24,7 @@ from residua.formats.cube import Cube, Dimension, cube_of
 from residua.formats.long import NAMES, numbered, write_long
 from residua.formats.writer import Writer
 from residua.language import mark, say, spoken
+from residua.libraries import missing
 from residua.projection.rounded import Rounded
 from residua.projection.tables import MadeFrom
 from residua.published.quality import Flag, check_flag
@@ -176,9 +177,7 @@ def writer_of(format: str) -> Callable[..., Writer]:
     except ImportError as problem:
         if not extra:
             raise
-        raise ResiduaError(
-            f'{problem.name} is not installed; install it with: pip install "residua[{extra}]"'
-        ) from None
+        raise missing(f'{problem.name} is not installed; install it with: pip install "residua[{extra}]"') from None
     return writer
 
 

@@ -151,7 +151,10 @@ class Ledger(LedgerFacts, Shown):
             LedgerError: when there is one already.
         """
         if Path(path).exists():
-            raise LedgerError(f"{str(path)!r} is there already; open it with rs.Ledger, or name another file.")
+            raise LedgerError(
+                f"{str(path)!r} is there already; go on with it (in Python: rs.Ledger): another file would count the "
+                "same people's budget anew."
+            )
         return cls(path, budget, **options)
 
     def _require_fixed(self, held: object, given: object, states: str, which: str) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from residua.domain import Domain
-from residua.errors import PlanError, named
+from residua.errors import PlanError, listing, named
 from residua.language import mark
 from residua.linalg.arrays import Array, Floats
 from residua.plans.cells import Grouping
@@ -137,7 +137,8 @@ class Uncertainty(ABC):
         known = np.isfinite(variances)
         if not (known.any() if self.by_names else known.all()):
             who = "no group answers" if self.by_names else "this plan does not answer"
-            raise PlanError(f"{who} the marginal on {names!r}; plan for a workload that asks for it.")
+            remedy = "plan for a workload that asks for it, or estimate it from a release: residua estimate"
+            raise PlanError(f"{who} the marginal on {listing(names)}; {remedy}.")
         return np.asarray(variances.transpose(np.argsort(np.argsort(positions))))
 
     def variances(self, workload: Workload, *, per: Per = "query") -> Floats:

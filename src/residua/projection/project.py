@@ -13,7 +13,7 @@ import numpy as np
 
 from residua.domain import impossible_cells
 from residua.domain.facts import facts_of
-from residua.errors import PlanError, named
+from residua.errors import PlanError, listing, named
 from residua.linalg.arrays import Floats
 from residua.plans.cells import MOST_COLUMNS
 from residua.projection.accuracy import BIASED, Bound, SimulatedError, bound_of, projection_statement, simulated_error
@@ -101,8 +101,8 @@ class Projected(Exported, MadeFrom):
         members = tuple(sorted(positions))
         if not self.fit.supports(members):
             raise PlanError(
-                f"this projection does not answer the marginal on {names!r}; the release it is made from must tell all "
-                "its cells."
+                f"this projection does not answer the marginal on {listing(names)}; the release it is made from must "
+                "tell all its cells. A model estimates any table: residua estimate, rs.estimate."
             )
         table = np.array(self.fit.marginal(members))
         if self.terms.nonnegative:

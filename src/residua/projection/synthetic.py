@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from residua.domain import Domain, impossible_cells
-from residua.errors import PlanError, ResiduaError, named
+from residua.errors import PlanError, named
+from residua.libraries import missing
 from residua.linalg.arrays import Floats
 from residua.plans.estimator import Clique
 from residua.release.base import Release
@@ -101,7 +102,7 @@ def for_mbi(release: Release) -> MbiProblem:
     try:
         import mbi
     except ImportError:
-        raise ResiduaError('mbi is not installed; install it with: pip install "residua[synthetic]"') from None
+        raise missing('mbi is not installed; install it with: pip install "residua[synthetic]"') from None
     cliques, names = release.estimator.cliques(), release.domain.names
     used = sorted({i for one in cliques for i in one.members})
     domain = mbi.Domain([names[i] for i in used], [int(release.domain.sizes[i]) for i in used])

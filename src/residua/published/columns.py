@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.domain.words import names_of, plain
-from residua.errors import PlanError, ResiduaError, named
+from residua.errors import PlanError, named
 from residua.files import write_atomically
 from residua.language import mark, numeral, say
-from residua.libraries import pyarrow
+from residua.libraries import missing, pyarrow
 from residua.linalg.arrays import Floats
 from residua.published.csv_text import csv_text, inert_columns
 from residua.published.quality import COLUMN, FLAGS, SHARE, THRESHOLDS, Flag, check_flag, checked, grades, shortened
@@ -273,7 +273,7 @@ def library(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError:
-        raise ResiduaError(f'{name} is not installed; install it with: pip install "residua[{name}]"') from None
+        raise missing(f'{name} is not installed; install it with: pip install "residua[{name}]"') from None
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -51,7 +51,9 @@ def change(
         if not isinstance(release, Answered) or release.planned.bias:
             raise PlanError(f"{argument}={named(release)} has no intervals that a change could have; give releases.")
     if this is last or this.debits & last.debits:
-        raise PlanError("this and last are the same release, or share one; their noise must be independent.")
+        raise PlanError(
+            "both are the same release, or share one, whose noise is not independent; give another as the earlier."
+        )
     later, earlier = (Question(each._answering(), by, where, confidence, simultaneous) for each in (this, last))
     for (name, labels), (_, before) in zip(later.groups.axes, earlier.groups.axes, strict=True):
         if tuple(labels) != tuple(before):

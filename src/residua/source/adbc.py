@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, unquote
 
 from residua.errors import SourceError
-from residua.libraries import pyarrow as pa
+from residua.libraries import missing, pyarrow as pa
 from residua.source.database import QueriedSource
 from residua.source.options import NO_OPTIONS, Options, explained
 from residua.source.records import BATCH_ROWS
@@ -112,7 +112,8 @@ class Address:
             driver = importlib.import_module(f"{module}.dbapi")
         except ImportError:
             package = f'"residua[{extra}]"' if extra else module.replace("_", "-")
-            raise SourceError(f"{self} needs a driver that is not installed; run: pip install {package}") from None
+            sentence = f"{self} needs a driver that is not installed; run: pip install {package}"
+            raise missing(sentence, SourceError) from None
         arguments = self._arguments()
         try:
             return driver.connect(*arguments, autocommit=True)

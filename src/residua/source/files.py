@@ -16,9 +16,9 @@ from urllib.parse import unquote
 
 from residua.errors import SourceError, kind_of
 from residua.files import is_uri
-from residua.libraries import pyarrow as pa
+from residua.libraries import pyarrow as pa, there
 from residua.source.digest import Digest, plain_batch
-from residua.source.options import NO_OPTIONS, Options, explained, is_like_a_path
+from residua.source.options import NO_OPTIONS, PACKED, Options, explained, is_like_a_path
 from residua.source.records import BATCH_ROWS, Records, distinct, require_columns
 from residua.source.remote import RemoteFile, matched, members_of, remote_files, require_source_path
 
@@ -93,7 +93,10 @@ def opened(file: File, *, stream: bool = False) -> Iterator[Any]:
         explained(f"there is no file {str(file)!r}; check the path.", FileNotFoundError),
         explained(f"{str(file)!r} may not be read; change its permissions.", PermissionError),
     ):
-        handle = pa.input_stream(str(file), compression="detect") if stream else pa.OSFile(str(file))
+        if not there("pyarrow") and file.suffix.lower() not in PACKED:  # the head of text needs no Arrow
+            handle = file.open("rb")
+        else:
+            handle = pa.input_stream(str(file), compression="detect") if stream else pa.OSFile(str(file))
     with handle:
         yield handle
 

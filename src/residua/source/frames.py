@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from residua.errors import SourceError, kind_of, named
 from residua.files import is_uri
-from residua.libraries import pyarrow as pa
+from residua.libraries import missing, pyarrow as pa
 from residua.source.options import NO_OPTIONS, Options, explained
 from residua.source.records import BATCH_ROWS, Records, distinct
 from residua.source.remote import parse_uri
@@ -272,8 +272,10 @@ def needed(module: str, what: str, library: str, extra: str) -> Any:
         SourceError: it is not installed; the command that does so.
     """
     sentence = f'{what} are read by {library}, which is not installed; run: pip install "residua[{extra}]"'
-    with explained(sentence, ImportError):
+    try:
         return import_module(module)
+    except ImportError:
+        raise missing(sentence, SourceError) from None
 
 
 def read_by_library(shown: str) -> AbstractContextManager[None]:

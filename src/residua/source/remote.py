@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from residua.errors import FileError, SourceError, named
 from residua.files import is_uri, require_path
-from residua.libraries import pyarrow
+from residua.libraries import missing, pyarrow
 from residua.source.options import explained
 
 STORES = ("s3", "gs", "gcs", "abfs", "abfss")  # whose files can be listed
@@ -343,9 +343,8 @@ def _web() -> Any:
     try:
         from fsspec.implementations.http import HTTPFileSystem
     except ImportError:
-        raise SourceError(
-            'files on the web are read by fsspec, which is not installed; run: pip install "residua[web]"'
-        ) from None
+        sentence = 'files on the web are read by fsspec, which is not installed; run: pip install "residua[web]"'
+        raise missing(sentence, SourceError) from None
     # Proxies and .netrc from the environment; nothing is remembered of earlier listings.
     fs = HTTPFileSystem(client_kwargs={"trust_env": True}, use_listings_cache=False, skip_instance_cache=True)
     return pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(fs))

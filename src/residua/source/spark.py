@@ -17,6 +17,7 @@ import numpy as np
 
 from residua.domain import Domain, settings_of_domain
 from residua.errors import SourceError
+from residua.libraries import missing
 from residua.linalg.lattice import Layout
 from residua.source import spark_tasks as tasks
 from residua.source.accumulate import FlatTables, tables_of_layout
@@ -265,7 +266,7 @@ def session_at_hand() -> Any:
     try:
         from pyspark.sql import SparkSession
     except ImportError:
-        raise SourceError('Spark is not installed; run pip install "residua[spark]".') from None
+        raise missing('Spark is not installed; run: pip install "residua[spark]"', SourceError) from None
     return asked("Spark", lambda: SparkSession.getActiveSession() or SparkSession.builder.getOrCreate(), True)
 
 

@@ -6,7 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from copy import copy
 from dataclasses import replace
 from itertools import chain, islice
@@ -15,7 +15,7 @@ from typing import Any, Unpack
 import msgspec
 
 from residua.errors import SourceError
-from residua.libraries import pyarrow as pa
+from residua.libraries import pyarrow as pa, there
 from residua.source.dialect import COMMAS, TABS, Dialect, Notation, recognised
 from residua.source.digest import Digest
 from residua.source.files import File, FilesSource, Paths, opened, size_of
@@ -167,9 +167,10 @@ def usual_dialect(path: File) -> Dialect:
 
 
 def _header(path: File, dialect: Dialect) -> tuple[str, ...]:
-    with _delimited(path, dialect) as raw:
-        text = io.TextIOWrapper(raw, encoding="utf-8-sig", newline="")
-        rows = csv.reader(text, delimiter=dialect.delimiter, strict=True)
+    with _explained(path, dialect), _streamed(path) as raw:
+        text = io.TextIOWrapper(raw, encoding="utf-8" if dialect.is_utf8 else dialect.encoding, newline="")
+        lines = (line.removeprefix("\ufeff") for line in text)
+        rows = csv.reader(lines, delimiter=dialect.delimiter, strict=True)
         header = next((tuple(row) for row in rows if row), None)
     if header is None:
         raise SourceError(f"{str(path)!r} is empty; the first line must name the columns.")
@@ -180,13 +181,19 @@ def _header(path: File, dialect: Dialect) -> tuple[str, ...]:
 
 @contextmanager
 def _delimited(path: File, dialect: Dialect, show_values: bool = False) -> Iterator[Any]:
-    """A file that is read as delimited text, as UTF-8. Of errors, row numbers are left out: the last is a count."""
+    """A file that is read as delimited text, as UTF-8."""
+    with _explained(path, dialect, show_values), _streamed(path) as raw:
+        yield raw if dialect.is_utf8 else pa.transcoding_input_stream(raw, dialect.encoding, "utf-8")
+
+
+def _explained(path: File, dialect: Dialect, show_values: bool = False) -> AbstractContextManager[None]:
+    """Says what is wrong with delimited text. Row numbers are left out: the last is a count."""
 
     def sentence(problem: Exception) -> str:
         return f"{str(path)!r} {_sentence(str(problem), dialect.encoding, show_values)}"
 
-    with explained(sentence, pa.ArrowInvalid, csv.Error, UnicodeError), _streamed(path) as raw:
-        yield raw if dialect.is_utf8 else pa.transcoding_input_stream(raw, dialect.encoding, "utf-8")
+    of_arrow = [pa.ArrowInvalid] if there("pyarrow") else []
+    return explained(sentence, *of_arrow, csv.Error, UnicodeError)
 
 
 @contextmanager

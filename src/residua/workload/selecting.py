@@ -29,7 +29,7 @@ import numpy as np
 from residua.domain import OTHER, Attribute, Between, Bins, Dates, Domain, Label
 from residua.domain.conditions import codes_of
 from residua.domain.words import names_of
-from residua.errors import DomainError, PlanError, WorkloadError, named
+from residua.errors import DomainError, PlanError, WorkloadError, named, nearest
 from residua.linalg.arrays import Array, Booleans, Floats
 from residua.sql import Expression, literal, nodes, quoted, sql_of, tree_of
 from residua.workload.pieces import MOST_CELLS
@@ -153,11 +153,18 @@ def _comparison(domain: Domain, column: Any, operator: str, other: Any) -> str |
     attribute, word = domain[name], _name(other)
     if word and word not in domain:
         meant = _label(attribute, word)
-        return None if meant is None else f"{quoted(name)} {operator} {literal(meant)}"
+        if meant is None:
+            remedy = nearest(word, attribute.labels)[1]
+            raise WorkloadError(f"{word!r} is neither a value of {name!r} nor an attribute; {remedy}")
+        return f"{quoted(name)} {operator} {literal(meant)}"
     of_cells = isinstance(attribute, Bins) or (isinstance(attribute, Dates) and attribute.unit != "day")
-    if other.get("class") != "CONSTANT" or not (of_cells or attribute.words.meanings):
+    if other.get("class") != "CONSTANT":
         return None
     constant = sql_of(other)
+    if isinstance(attribute, Dates) and constant[0].isdigit():
+        raise WorkloadError(f"compare {name!r} with a date in quotes, such as '{attribute.declared_labels[0]}'.")
+    if not (of_cells or attribute.words.meanings):
+        return None
     text = constant[1:-1].replace("''", "'") if constant.startswith("'") else None
     if isinstance(attribute, Bins) and text is None:
         return _of_bins(name, attribute, operator, constant)
