@@ -310,7 +310,7 @@ CASES = {
     "precisions NaN": (
         lambda: ProductPlan(DOMAIN, ASKED.lattice, np.array([1, NAN, 1])), PlanError, "precisions must be",
     ),
-    "variance not planned": (lambda: PLAN.variance(("race",)), PlanError, "\\('race',\\); plan for a workload"),
+    "variance not planned": (lambda: PLAN.variance(("race",)), PlanError, "on 'race'; plan for a workload"),
     "variance unknown": (lambda: PLAN.variance(("agee",)), PlanError, "attributes: unknown attribute 'agee'"),
     "variance by name": (lambda: PLAN.variance("age"), PlanError, "write \\('age',\\)"),
     "supports by name": (lambda: PLAN.supports("age"), PlanError, "write \\('age',\\)"),

@@ -155,14 +155,14 @@ def _comparison(domain: Domain, column: Any, operator: str, other: Any) -> str |
         meant = _label(attribute, word)
         if meant is None:
             remedy = nearest(word, attribute.labels)[1]
-            raise WorkloadError(f"{word!r} is neither a value of {name!r} nor an attribute; {remedy}")
+            raise WorkloadError(f"{named(word)} is neither a value of {named(name)} nor an attribute; {remedy}")
         return f"{quoted(name)} {operator} {literal(meant)}"
     of_cells = isinstance(attribute, Bins) or (isinstance(attribute, Dates) and attribute.unit != "day")
     if other.get("class") != "CONSTANT":
         return None
     constant = sql_of(other)
     if isinstance(attribute, Dates) and constant[0].isdigit():
-        raise WorkloadError(f"compare {name!r} with a date in quotes, such as '{attribute.declared_labels[0]}'.")
+        raise WorkloadError(f"compare {named(name)} with a date in quotes, such as '{attribute.declared_labels[0]}'.")
     if not (of_cells or attribute.words.meanings):
         return None
     text = constant[1:-1].replace("''", "'") if constant.startswith("'") else None

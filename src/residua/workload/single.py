@@ -176,7 +176,7 @@ def _parsed(domain: Domain, text: str, number: int) -> Expression:
         shown = f" {unknown[0]!r}" if related else shown
         raise WorkloadError(
             f"{query} names the unknown attribute{shown}; {remedy} "
-            "(Names are compared as written; one that is not a plain word is written in double quotes.)"
+            "Names are compared as written; one that is not a plain word is written in double quotes."
         )
     return parsed
 
