@@ -13,6 +13,7 @@ import pytest
 
 import residua as rs
 from residua.errors import PlanError
+from residua.projection.problems import problem_of
 from residua.release import Release
 from tests.statistics.copies import measured
 
@@ -83,6 +84,35 @@ def test_everything_is_quoted_from_them_together() -> None:
     assert rs.project(both).table(["population", "age"])["lower"].min() >= 0
     with pytest.raises(PlanError, match="share one"):
         rs.change(both, parts[0])
+
+
+def test_projected_populations_are_as_near_as_each_by_itself(tmp_path: Path) -> None:
+    """With many cells that hold nobody: each keeps its clear total, so that cells are not too high on average."""
+    domain = rs.Domain({name: rs.Integers(0, 4) for name in "abcd"})
+    random, plan = np.random.default_rng(5), rs.plan(rs.marginals(domain, ways=[1, 2]), rs.ZCDP(0.02))
+    truths = np.zeros((2, *domain.sizes))
+    for truth, people in zip(truths, (600, 900), strict=True):
+        np.add.at(truth, tuple(np.minimum(random.geometric(0.6, (4, people)) - 1, 4)), 1.0)
+    parts = [released(plan, truth, str(k)) for k, truth in enumerate(truths)]
+    both = rs.combined(parts, disjoint=True)
+    projected = rs.project(both, simulations=0)
+    together = both.table(["population"])
+    assert projected.estimates(["population"]) == pytest.approx(together.estimates)
+    assert (rs.project(both, total="free", simulations=0).estimates(["population"]) > together.estimates).all()
+    alone = [rs.project(part, metric="covariance", simulations=0) for part in parts]
+    errors = np.zeros((2, 4, 2, 5))
+    for at, name in enumerate(domain.names):
+        truth = truths.sum(axis=tuple(axis for axis in range(1, 5) if axis != at + 1))
+        errors[0, at] = projected.estimates(["population", name]) - truth
+        errors[1, at] = np.stack([each.estimates([name]) for each in alone]) - truth
+    assert np.linalg.norm(errors[0]) < 1.1 * np.linalg.norm(errors[1])
+    problem = problem_of(both.plan, projected.terms)
+    apart = np.stack([projected.fit.array[..., k] for k in range(2)]) - truths
+    seen = [rows @ each.ravel() for rows, each in zip(problem._rows, apart, strict=True)]
+    assert np.linalg.norm(seen) <= projected.bound.projected * np.sqrt(problem.cells)
+    projected.save(tmp_path / "p")
+    assert rs.Projected.load(tmp_path / "p").terms.own_totals
+    assert "the total of each group is exactly what the release says" in projected.statement
 
 
 def test_what_bounds_on_persons_left_out_adds_up(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from residua.measurement import noisy as noisy_module
 from residua.plans.measurements import Portion
 from residua.plans.verifier import composed_cost
 from residua.projection.problems import problem_of
+from residua.projection.strata import totals_of
 from residua.source import source_of
 from residua.source.checking import SomeGroups
 
@@ -195,8 +196,9 @@ def test_a_projection_is_the_nearest_in_every_group(tmp_path):
     least = 0.0
     for rows, seen in zip(problem._rows, problem._split(problem.observed(release)), strict=True):
         for each in seen:
-            h = cp.Variable(rows.shape[1], nonneg=True)
-            least += cp.Problem(cp.Minimize(cp.sum_squares(rows @ h - each))).solve(solver="CLARABEL")
+            h, (total,) = cp.Variable(rows.shape[1], nonneg=True), totals_of(rows, each[None])
+            kept = [cp.sum(h) == total] if total == total else []
+            least += cp.Problem(cp.Minimize(cp.sum_squares(rows @ h - each)), kept).solve(solver="CLARABEL")
     assert projected.distance == pytest.approx(least, rel=1e-5)
     assert projected.distance <= least + projected.gap + 1e-6
     cells = projected.estimates(["state", "job", "age", "sex"])

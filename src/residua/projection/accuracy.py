@@ -78,7 +78,12 @@ def bound_of(problem: ProjectionProblem, observed: Floats, fit: Fit) -> Bound:
     moved = problem.moved(observed, fit)
     least = max(moved - fit.gap, 0.0)  # the nearest tables are no nearer
     miss = 1.0 - CONFIDENCE
-    if not problem.terms.total_stddev:
+    if problem.terms.own_totals:  # noisy, so that the truth need not have them: ‖p − t‖ ≤ ‖y − t‖ + ‖y − p‖
+        reach = _tail(problem.noise_sums, miss)
+        farthest = sum(math.sqrt(_tail(sums, _RARE / 2)) for sums in (problem.noise_sums, problem.total_sums)) ** 2
+        doubtful = least > farthest
+        left = math.inf if doubtful else (math.sqrt(reach) + math.sqrt(moved)) ** 2
+    elif not problem.terms.total_stddev:
         reach = _tail(problem.noise_sums, miss)
         left = (math.sqrt(reach - least) + math.sqrt(fit.gap)) ** 2 if moved < reach else math.inf
         doubtful = least > _tail(problem.noise_sums, _RARE)
@@ -200,6 +205,10 @@ _SHRUNK = mark(
     "The noise of the release is large beside the total. So each set's interaction was first shrunk by as much as "
     "noise explains of it (James and Stein); what noise explains altogether was taken to be nothing."
 )
+_OWN_TOTALS = mark(
+    "the total of each group is exactly what the release says of it, or is estimated from that where it is less than "
+    "three standard deviations above zero"
+)
 _DOUBT = mark(
     "**The release is further from these conditions than its noise explains in all but one case in a million: a public "
     "fact, a structural zero or the declared domain is wrong, and what is said here of accuracy does not hold.**"
@@ -245,6 +254,7 @@ def projection_statement(projected: Projected) -> str:
         *([say("no cell is negative")] if terms.nonnegative else []),
         say("all tables agree with each other"),
         *(_fact(projected, fact.members) for fact in terms.facts),
+        *([say(_OWN_TOTALS)] if terms.own_totals else []),
     ]
     done = [
         *_left_out(projected),
@@ -327,7 +337,7 @@ def _bound(projected: Projected) -> list[str]:
         "{bound}."
     )
     lines = [say(words, bound=str(bound))]
-    if not projected.terms.total_stddev:
+    if not projected.terms.total_stddev and not projected.terms.own_totals:
         lines.append(say("In the metric above, the projection is never further from the truth than the release."))
     return lines
 

@@ -19,6 +19,7 @@ from residua.release.base import Release
 from residua.workload import AttributeQueries, Workload, applied
 
 Metric = Literal["margins", "covariance", "plain"]
+CLEAR = 3.0  # standard deviations above zero: then a released total is kept as it is
 MANY_CELLS = 1e6  # of tables in all: projecting more takes minutes
 Progress = Callable[[int, float], object]
 UNITS: dict[Metric, str] = {
@@ -41,6 +42,7 @@ class Terms:
         total_stddev: the standard deviation of the total among the facts, if it was taken from the release.
         shrunk: whether interactions are shrunk by their noise before the nearest tables are looked for.
         realisable: whether they must be those of some dataset.
+        own_totals: whether each group keeps its released total where that is clear, or one estimated from it.
     """
 
     nonnegative: bool = True
@@ -50,6 +52,7 @@ class Terms:
     total_stddev: float = 0.0
     shrunk: bool = False
     realisable: bool = False
+    own_totals: bool = False
 
     @property
     def public(self) -> tuple[Fact, ...]:
@@ -276,6 +279,11 @@ class ProjectionProblem(ABC):
         """Of the variances of the noise along orthogonal directions of the metric: the sum, the sum of squares, and
         the largest; or bounds on them from above. By default of independent noise of variance one."""
         return self.cells, self.cells, 1.0
+
+    @property
+    def total_sums(self) -> tuple[float, float, float]:
+        """The same of how far the truth is, at the most, from tables that have the released totals of groups."""
+        return 0.0, 0.0, 0.0
 
     @property
     @abstractmethod

@@ -25,7 +25,7 @@ from residua.projection.problem import Fit, Metric, Progress, Terms
 from residua.projection.problems import kind_of, metric_of, problem_of
 from residua.projection.realisable import Realisable, realisable_tables
 from residua.projection.tables import MadeFrom
-from residua.projection.total import met_total
+from residua.projection.total import keeps_own, met_total
 from residua.published.replicates import Replicates, check_count
 from residua.release.base import Release
 from residua.release.pooled import over_cells
@@ -277,7 +277,8 @@ def project(
             then moves up: negative cells are raised and nothing else need be lowered. None is the total of the
             known marginals if there are any; else the release's own if it is three standard deviations above zero; else
             one estimated from it, from what is measured of single attributes, and from its being positive; `"free"`
-            where the release tells none.
+            where the release tells none. Of groups and combined populations each has its own, as released where that
+            is clear, else estimated from it and from its being positive.
         known: public marginals to be met exactly, attributes → counts: an array with one axis per attribute, a mapping
             value (or tuple of values) → count, or a frame with a column `count`.
         metric: in which sense nearest. "covariance" is the release's own: every direction by its precision. Raising
@@ -343,6 +344,7 @@ def project(
     terms = Terms(bool(nonnegative), facts, metric_of(plan, metric), float(tolerance), stddev)
     of_one = bool(realisable) and plan.poses == "marginals"
     terms = replace(terms, shrunk=_shrunk(release, terms, shrink), realisable=of_one)
+    terms = replace(terms, own_totals=keeps_own(release, total))
     problem = problem_of(plan, terms)
     observed = problem.observed(release)
     fit = problem.solve(observed, report)

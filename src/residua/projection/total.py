@@ -19,10 +19,10 @@ from scipy.special import logsumexp
 
 from residua.errors import PlanError
 from residua.linalg.arrays import Floats
+from residua.projection.problem import CLEAR
 from residua.projection.problems import kind_of
 from residua.release.base import Release
 
-_CLEAR = 3.0  # standard deviations above zero: then the released total is kept as it is
 _REACH = 6.0  # standard deviations above the released total: further up, nothing is looked for
 _STEPS = 800
 _MOST_VALUES = 5_000  # of an attribute that is looked at
@@ -40,7 +40,7 @@ def estimated_total(release: Release, *, relative: bool = False) -> tuple[float,
     except PlanError:
         return None
     stddev = float(release.table(()).columns["stddev"][0])
-    if stddev == 0.0 or released > _CLEAR * stddev:
+    if stddev == 0.0 or released > CLEAR * stddev:
         return max(released, 0.0), stddev
     most = max(released, 0.0) + _REACH * stddev
     grid = np.geomspace(min(1.0, most / _STEPS), most, _STEPS)
@@ -68,12 +68,17 @@ def _evidence(squares: float, size: int, variance: float, totals: Floats) -> Flo
     return np.asarray(logsumexp(-0.5 * ((size - 1) * np.log(each / variance) + squares / each), axis=1))
 
 
+def keeps_own(release: Release, total: Any) -> bool:
+    """Whether there are groups, and each keeps its own total."""
+    return kind_of(release.plan).by_strata and (total is None or total == "released")
+
+
 def met_total(release: Release, total: Any) -> tuple[float | None, float]:
     """The total to be met, and its standard deviation: as given, as released, or estimated from all that was."""
-    if total is None:
-        return (None, 0.0) if kind_of(release.plan).by_strata else estimated_total(release) or (None, 0.0)
-    if total == "free":
+    if total == "free" or keeps_own(release, total):
         return None, 0.0
+    if total is None:
+        return estimated_total(release) or (None, 0.0)
     if total != "released":
         given: float = total  # or not a number, which `facts_of` refuses
         return given, 0.0
