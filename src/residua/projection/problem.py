@@ -305,7 +305,8 @@ class ProjectionProblem(ABC):
             members = tuple(i for i, _ in term)
             if fit.supports(members):
                 apart = applied(term, fit.marginal(members) - truth.marginal(members))
-                total, queries = total + float(np.abs(apart).sum()), queries + apart.size
+                told = np.isfinite(apart)  # of groups that measured nothing, nothing is
+                total, queries = total + float(np.abs(apart[told]).sum()), queries + int(told.sum())
         return total / queries if queries else float(np.abs(self.seen(fit) - self.seen(truth)).mean())
 
     def metric_term(self, term: Sequence[tuple[int, AttributeQueries]]) -> Sequence[tuple[int, AttributeQueries]]:

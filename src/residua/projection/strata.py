@@ -179,10 +179,6 @@ class StrataProblem(ProjectionProblem):
         ranks = [np.linalg.matrix_rank(rows) * len(p) for rows, p in zip(self._rows, self._places, strict=True)]
         return float(sum(ranks))
 
-    def error(self, fit: Fit, truth: Fit) -> float:
-        """The mean absolute difference over the cells of all strata."""
-        return float(np.nanmean(np.abs(fit.array - truth.array)))
-
 
 def total_rows(rows: Floats) -> tuple[Floats, float]:
     """What tells the total of a stratum from its rows, (rows,), and its variance; 0 where nothing does."""
