@@ -37,6 +37,15 @@ def test_a_total_says_that_small_tables_have_the_largest_errors_and_what_others_
     assert "with MaxVariance or" in report_html(plan)
 
 
+def test_sums_of_amounts_are_not_compared_with_counts():
+    domain = rs.Domain({"a": range(10), "s": [0, 1], "cost": rs.Amount(0, 500)})
+    text = str(rs.plan(rs.marginals(domain, ways=[1, 2]), BUDGET))
+    [few] = re.findall(rf"{FEW} \(.* in a table of (\d+) and .* in a table of 20\)", text)
+    assert int(few) == 2
+    assert "would weigh small tables more" in text
+    assert "largest standard deviation" not in text
+
+
 def test_with_laplace_noise_alternatives_have_the_price_of_plans_that_were_made():
     """A short search finds them: no figure is below what planning itself gives, and none far above."""
     domain = rs.Domain.of_sizes({"a": 10, "b": 3, "s": 2})

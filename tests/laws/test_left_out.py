@@ -20,6 +20,7 @@ from residua.linalg.lattice import closure, layout_of
 from residua.measurement.left_out import left_out_of
 from residua.plans.verifier import priced
 from residua.privacy import Guarantee
+from residua.report.contents import report_html
 from residua.source.accumulate import tables_of_layout
 from residua.source.bound import bound_of
 
@@ -104,7 +105,7 @@ def test_numbers_say_what_they_lack_and_are_not_called_reliable(tmp_path: Path) 
     table = release.table(["ward"])
     assert {"left_out", "left_out_lower", "left_out_upper"} <= set(table.columns)
     assert {"left_out", "left_out_upper"} <= set(table.to_arrow().column_names)
-    assert "leaves out about" in table.note
+    assert "leaves out at least about" in table.note
     assert "which no interval here covers" in table.note
     share, lower, upper = release.left_out_share
     assert lower < 1 - counted[0] / every[0] < upper or abs(share - 1 + counted[0] / every[0]) < 0.05
@@ -144,7 +145,46 @@ def test_a_bound_that_leaves_nothing_out_makes_no_number_doubtful(tmp_path: Path
     ledger = rs.Ledger(tmp_path / "a.ledger", rs.ZCDP(5000.0), unit=rs.Person(40))
     release = rs.measure(plan, rs.Source.frame(visits(), person="who"), ledger=ledger, left_out_most=1)
     assert abs(release.left_out.count().estimate) < 6 * release.left_out.count().stddev
-    assert release.left_out_share[2] < 0.1
+    assert release.left_out_share[2] < 0.1  # less than one record that is seen: nobody has more
+    table = release.table(["ward"])
+    assert " to " in table.note.partition("leaves out about ")[2]
+    assert np.isfinite(table["left_out_upper"]).all()
+    assert set(table.flagged()["quality"]) == {"reliable"}
+
+
+def test_of_persons_with_more_records_than_are_seen_what_was_left_out_is_a_lower_bound(tmp_path: Path) -> None:
+    """Two of 2,000 persons have most of the records: at most ten of each are seen, and no end is stated."""
+    who = np.concatenate([np.arange(2000), np.repeat([5000, 5001], 10_000)])
+    data = pa.table({"who": who, "month": np.full(len(who), 2), "ward": ["a"] * len(who)})
+    plan = rs.plan(rs.marginals(DOMAIN, ways=1), rs.ZCDP(5000.0), unit=rs.Person(1))
+    ledger = rs.Ledger(tmp_path / "a.ledger", rs.ZCDP(5000.0), unit=rs.Person(1))
+    release = rs.measure(plan, rs.Source.frame(data, person="who"), ledger=ledger)
+    share, lower, upper = release.left_out_share
+    assert lower <= share < 0.1 < 20_000 / 22_002 < upper == 1.0
+    quoted = release.share(["ward"])
+    for table in (release.table(["ward"]), release.table([]), quoted):
+        assert "leaves out at least about" in table.note
+        assert table.note.count("or more)") == 2
+        assert "of each person at most 10 of these are seen" in table.note
+        assert "reliable" not in table.flagged().columns["quality"]
+    assert np.isnan(release.table(["ward"])["left_out_upper"]).all()
+    (file,) = release.export(tmp_path / "out", "long-csv")
+    assert "nan" not in file.read_text()
+
+
+def test_a_report_says_at_its_numbers_what_is_left_out_and_commands_nobody_who_reads_it(tmp_path: Path) -> None:
+    plan = rs.plan(rs.marginals(DOMAIN, ways=[1, 2]), rs.ZCDP(0.2), unit=rs.Person(3))
+    ledger = rs.Ledger(tmp_path / "a.ledger", rs.ZCDP(1.0), unit=rs.Person(3))
+    source = rs.Source.frame(visits(persons=100), person="who")
+    release = rs.measure(plan, source, ledger=ledger, left_out=0.5)  # so much is left out that noise does not hide it
+    text = report_html(release)
+    assert "Noise moves" in text
+    assert "rs.estimate" in release.advice
+    assert "rs.estimate" not in text
+    for place in ('id="headline"', 'id="accuracy"'):
+        start = text.index(place)
+        assert "leaves out at least about" in text[start : start + 1500]
+    assert "unbiased estimate" not in text
 
 
 def test_a_release_keeps_what_was_left_out_and_notices_changes(tmp_path: Path) -> None:
@@ -178,12 +218,12 @@ def test_projections_and_estimates_say_what_they_lack(tmp_path: Path) -> None:
     release = released(tmp_path)
     for published in (rs.project(release, simulations=0), rs.estimate(release), release.rounded()):
         for table in (published.table([]), published.table(["ward"]), *published.tables()):
-            assert "leaves out about" in table.note
+            assert "leaves out at least about" in table.note
             assert ("left_out" in table.columns) == (len(table.attributes) < 2)
             assert "reliable" not in table.flagged()["quality"]
         np.testing.assert_allclose(published.table(["ward"])["left_out"], release.left_out.table(["ward"])["estimate"])
         assert "left_out" not in published.table(["month"], queries={"month": "prefixes"}).columns
-    assert "leaves out about" in rs.project(release, simulations=0).statement
+    assert "leaves out at least about" in rs.project(release, simulations=0).statement
 
 
 @pytest.mark.parametrize("biased", [False, True])
@@ -210,7 +250,7 @@ def test_every_format_has_what_was_left_out_beside_the_numbers(tmp_path: Path, f
         said = "".join(path.read_text() for path in sorted((tmp_path / "out").iterdir())).replace('"\n"', "")
         shown = _shown(format, files)
     np.testing.assert_allclose(shown, wards, atol=0.01 * float(np.ptp(wards)) + 0.1)
-    assert "leaves out about" in said
+    assert "leaves out at least about" in said
     if format == "long":  # blank in tables of two attributes, where it was not measured
         assert tables[0].loc[tables[0]["table"] == "month × ward", "left_out"].isna().all()
 

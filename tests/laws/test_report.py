@@ -238,7 +238,7 @@ def test_tables_that_say_little_are_drawn_last():
 
 def test_a_release_is_called_after_its_attributes(tmp_path: Path):
     assert (
-        "<h1>Tables by age, Sex, in&#34;come&lt;/title&gt;&lt;img src=x onerror=alert(2)&gt;, quality</h1>"
+        "<h1>Tables by age, Sex, in&#34;come&lt;/title&gt;&lt;img src=x onerror=alert(2)&gt; and quality</h1>"
         in report_html(release())
     )
     wide = rs.plan(rs.marginals(rs.Domain.of_sizes(dict.fromkeys("abcde", 2)), ways=[1]), rs.ZCDP(0.5))

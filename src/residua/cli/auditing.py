@@ -28,10 +28,16 @@ def print_audit(path: Path, *, as_json: bool) -> bool:
         return bool(facts["covered"])
     out.print(f"{facts['measures']}: {facts['integers']:,} integers with {facts['noise']} noise.")
     slack = facts["slack"]
-    loose = "not computed" if slack is None else "exact" if not slack else f"at most {100 * slack:.2g}% above the truth"
+    loose = (
+        "slack not computed"
+        if slack is None
+        else "exact, no slack"
+        if not slack
+        else f"at most {100 * slack:.2g}% above the truth"
+    )
     rows = [[each["unit"], f"{each['price']:.9g}"] for each in facts["prices"]]
     out.print(PlainTable(["for"], [facts["currency"]], rows))
-    out.print(f"Stated: {facts['guarantee']}, for {facts['unit']}; slack of the price: {loose}.")
+    out.print(f"Stated: {facts['guarantee']}, for {facts['unit']}; price: {loose}.")
     out.print("The guarantee covers the price." if facts["covered"] else "THE GUARANTEE DOES NOT COVER THE PRICE.")
     out.print(f"Without residua: {facts['independently']}")
     return bool(facts["covered"])

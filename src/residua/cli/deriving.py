@@ -65,7 +65,10 @@ def run_estimation(folder: Path, target: Path, total: str | None, known: Sequenc
     out.print(MODEL_WARNING)
     odd = estimated.contradicted
     if odd:
-        err.print(f"residua: measurements contradict the model for {len(odd):,} pairs, and decide; see ESTIMATES.md.")
+        pairs = "one pair" if len(odd) == 1 else f"{len(odd):,} pairs"
+        err.print(
+            f"residua: the model does not fit {pairs}; there estimates follow what was measured; see ESTIMATES.md."
+        )
     _advise(target, "ESTIMATES.md")
 
 

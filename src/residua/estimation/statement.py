@@ -80,7 +80,7 @@ def _accuracy(estimated: Estimated) -> list[str]:
     odd = estimated.contradicted
     if odd:
         named = crossed_names(odd, _MOST_NAMED)
-        lines.append(say("**Measurements contradict the model, and decide, for {named}.**", named=named))
+        lines.append(say("**The model does not fit {named}; there estimates follow what was measured.**", named=named))
     if math.isinf(estimated.fitted.total_error):
         lines.append(say("The total was not measured."))
     return lines

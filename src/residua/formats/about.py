@@ -21,7 +21,9 @@ MEASURES = {
     "upper": mark("Upper end of the interval"),
     "left_out": mark("Records that the bound on each person's left out of the number, with noise of their own"),
     "left_out_lower": mark("Lower end of the interval of the records left out"),
-    "left_out_upper": mark("Upper end of the interval of the records left out"),
+    "left_out_upper": mark(
+        "Upper end of the interval of the records left out; blank where a person may have more than are seen"
+    ),
 }
 TITLES = {
     "estimate": mark("Estimate"), "stddev": mark("Standard error"), "lower": mark("Lower"), "upper": mark("Upper"),
@@ -103,8 +105,14 @@ class About:
         """What kind of numbers these are, in a sentence."""
         if self.biased:
             return say("Numbers are biased and have no standard errors; take those from the release.")
-        laplace = say("Numbers carry Laplace noise: unbiased estimates, some below zero; keep those when adding up.")
-        normal = say("Numbers carry normal noise: unbiased estimates, some below zero; keep those when adding up.")
+        laplace = say(
+            "Numbers carry Laplace noise: unbiased estimates of what is counted, some below zero; keep those when "
+            "adding up."
+        )
+        normal = say(
+            "Numbers carry normal noise: unbiased estimates of what is counted, some below zero; keep those when "
+            "adding up."
+        )
         return laplace if self.noise == "Laplace" else normal
 
     @property

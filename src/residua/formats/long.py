@@ -155,7 +155,7 @@ class LongRows:
         own = len(cells.estimates[part]) * (rows.stop - rows.start)
         if name not in cells.beside:
             return pyarrow.nulls(own, pyarrow.float64())
-        return _array(cells.beside[name].reshape(len(cells.members), -1)[part, rows].flatten())
+        return _told(cells.beside[name].reshape(len(cells.members), -1)[part, rows].flatten())
 
     def _numbers(self, cells: LongCells, part: slice, rows: slice, table: NDArray[np.int32]) -> list[Any]:
         """Estimates and, where they are wanted, error bars and flags of some rows."""

@@ -297,7 +297,10 @@ class Numbers:
         """The same, and what bins leave open."""
         spread = ""
         if self.endless:
-            spread = say("a bin has no end, so that nor has the interval (values= may say where its values lie)")
+            words = mark(
+                "a bin has no end, and so the interval has none (unless it is said where values lie in each bin)"
+            )
+            spread = say(words)
         elif self.edges:
             days = mark("the estimate takes values at the first day of their bins; {intervals}")
             middle = mark("the estimate takes values at the middle of their bins; {intervals}")

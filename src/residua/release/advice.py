@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from residua.errors import PlanError
-from residua.language import say_many
+from residua.language import mark, say, say_many
 from residua.linalg.arrays import Floats
 from residua.plans.contract import Plan
 
@@ -42,11 +42,17 @@ def advice_on(moved: Mapping[int, float]) -> str:
     percent = min(round(100 * moved[size]), 100)
     return say_many(
         "Noise moves {percent}% of the records of a table of one attribute to other cells, on average: to look at "
-        "tables, make estimates (residua estimate, rs.estimate) or a projection (residua project, rs.project), which "
-        "are nearer to the truth; for unbiased numbers with exact intervals, read these.",
+        "tables, estimates by a model or a projection made from this release are nearer to the truth; for numbers "
+        "with exact intervals, read these.",
         "Noise moves {percent}% of the records of a table of {n} attributes to other cells, on average: to look at "
-        "tables, make estimates (residua estimate, rs.estimate) or a projection (residua project, rs.project), which "
-        "are nearer to the truth; for unbiased numbers with exact intervals, read these.",
+        "tables, estimates by a model or a projection made from this release are nearer to the truth; for numbers "
+        "with exact intervals, read these.",
         size,
         percent=percent,
     )
+
+
+def with_commands(advice: str) -> str:
+    """The same for whoever publishes: by which commands."""
+    commands = mark("Estimates: residua estimate, rs.estimate; a projection: residua project, rs.project.")
+    return f"{advice} {say(commands)}" if advice else ""

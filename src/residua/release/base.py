@@ -24,7 +24,7 @@ from residua.privacy.costs import stated
 from residua.published.table import Table, protects
 from residua.quoting import Answering
 from residua.release import tables
-from residua.release.advice import advice_on, moved_by_noise
+from residua.release.advice import advice_on, moved_by_noise, with_commands
 from residua.release.left_out import counts_of, lacking, lacks_of, share_of
 from residua.release.tabled import Errors, Sure, Tabled
 from residua.release.tables import TermTable
@@ -86,7 +86,10 @@ class Answered(Exported, Tabled):
 
     @cached_property
     def left_out_share(self) -> tuple[float, float, float] | None:
-        """Which share of all records a bound on each person's left out, and its 95 % interval; None if unknown."""
+        """Which share of all records a bound on each person's left out, and its 95 % interval; None if unknown.
+
+        It ends at 1 where some person may have more records than are seen.
+        """
         return share_of(self)
 
     @cached_property
@@ -123,6 +126,11 @@ class Answered(Exported, Tabled):
     @property
     def advice(self) -> str:
         """What to read instead where the tables that were asked for are mostly noise, with a figure; else nothing."""
+        return with_commands(self.moved_by_noise)
+
+    @property
+    def moved_by_noise(self) -> str:
+        """The same for those who read the numbers, without commands."""
         return advice_on(self._moved)
 
     def estimates(self, attributes: Sequence[str]) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from residua.published.quality import THRESHOLDS
 from residua.published.table import LEFT_OUT, what_is_counted
 
 if TYPE_CHECKING:
+    from residua.privacy import Person
     from residua.release.base import Answered
 
 
@@ -25,33 +26,50 @@ def counts_of(release: Answered) -> str:
             words = mark("counts squares of the survey weights of column {column}, in steps of {step:g}")
             return say(words, column=repr(column), step=most * step)
         words = mark(
-            "counts survey weights of column {column}, up to {most:g}, in steps of {step:g}; without sampling error, "
-            "for which see rs.weighted"
+            "counts survey weights of column {column}, up to {most:g}, in steps of {step:g}; without sampling error"
         )
         return say(words, column=repr(column), most=most, step=step)
     counted = what_is_counted(release.planned.unit)
     if release.left_out is None:
         unknown = say("how many that leaves out was not measured: numbers are too low by an unknown amount")
         return f"{counted}; {unknown}"
-    return f"{counted}; {say('leaves out {records}, which no interval here covers', records=in_figures(release))}"
+    lacking = say("leaves out {records}, which no interval here covers", records=in_figures(release))
+    most = release.receipt["left_out_most"]
+    seen = say("of each person at most {most} of these are seen", most=most) if open_ended(release.left_out) else ""
+    return "; ".join(filter(None, (counted, lacking, seen)))
+
+
+def open_ended(left: Answered) -> bool:
+    """Whether some person may have more records left out than are seen of one, so that their number has no upper end.
+
+    Such a person adds as many as are seen of one to what was measured in all.
+    """
+    return left.count().upper >= cast("Person", left.planned.unit).records
 
 
 def in_figures(release: Answered) -> str:
-    """How many records were left out, with an interval, and which share of all that is."""
+    """How many records were left out, with an interval or from what on, and which share of all that is."""
     assert release.left_out is not None
-    left, shares = release.left_out.count(), release.left_out_share
-    ends = {"estimate": left.estimate, "lower": left.lower, "upper": left.upper}
-    figures = say("about {estimate:,.0f} records ({lower:,.0f} to {upper:,.0f})", **ends)
+    left, shares, least = release.left_out.count(), release.left_out_share, open_ended(release.left_out)
+    ends = {name: getattr(left, name) for name in ("estimate", "lower", "upper")}
+    words = mark("about {estimate:,.0f} records ({lower:,.0f} to {upper:,.0f})")
+    of_all = mark("{share:.3g} % of all ({lower:.3g} to {upper:.3g} %)")
+    if least:
+        ends = {name: max(end, 0.0) for name, end in ends.items()}
+        words = mark("at least about {estimate:,.0f} records ({lower:,.0f} or more)")
+        of_all = mark("{share:.3g} % of all ({lower:.3g} % or more)")
+    figures = say(words, **ends)
     if shares is None:
         return figures
     share = dict(zip(("share", "lower", "upper"), (100 * each for each in shares), strict=True))
-    return f"{figures}, {say('{share:.3g} % of all ({lower:.3g} to {upper:.3g} %)', **share)}"
+    return f"{figures}, {say(of_all, **share)}"
 
 
 def share_of(release: Answered) -> tuple[float, float, float] | None:
     """Which share of all records was left out, and its 95 % interval; None where the release does not tell its total.
 
-    The interval is for the noise of what was left out, beside which that of what was counted is small.
+    The interval is for the noise of what was left out, beside which that of what was counted is small. It ends at 1
+    where some person may have more records than are seen.
     """
     if release.left_out is None:
         return None
@@ -61,7 +79,7 @@ def share_of(release: Answered) -> tuple[float, float, float] | None:
         return None
     left = release.left_out.count()
     share, lower, upper = (each / (counted + each) for each in np.maximum([left.estimate, left.lower, left.upper], 0.0))
-    return float(share), float(lower), float(upper)
+    return float(share), float(lower), 1.0 if open_ended(release.left_out) else float(upper)
 
 
 def lacking(
@@ -76,9 +94,13 @@ def lacking(
 
 
 def left_out_columns(left: Answered, names: tuple[str, ...], confidence: float) -> dict[str, Floats]:
-    """The records left out of each cell of a table that was measured of them, with intervals, flat."""
+    """The records left out of each cell of a table that was measured of them, with intervals, flat.
+
+    An upper end that is none is blank.
+    """
     table = left.table(names, confidence=confidence)
-    return {name: table.columns[own] for name, own in zip(LEFT_OUT, ("estimate", "lower", "upper"), strict=True)}
+    columns = {name: table.columns[own] for name, own in zip(LEFT_OUT, ("estimate", "lower", "upper"), strict=True)}
+    return columns | ({LEFT_OUT[2]: np.full(len(table), np.nan)} if open_ended(left) else {})
 
 
 def lacks_of(release: Answered) -> float:

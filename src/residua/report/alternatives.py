@@ -39,7 +39,13 @@ def alternatives(plan: Plan) -> Iterator[tuple[str, str]]:
 
 def _of_sizes(plan: Plan, workload: Workload) -> Iterator[tuple[str, str]]:
     """Where small tables have larger errors than large ones: why, and what would change that."""
+    amounts = set(workload.domain.positions(workload.domain.amounts))  # whose sums have no error in common with counts
     stddevs, cells = np.sqrt(plan.variances(workload, per="term")), workload.cells
+    if amounts:
+        counts = np.array([amounts.isdisjoint(i for i, _ in term) for term in workload.terms()])
+        if not counts.any():
+            return
+        stddevs, cells = stddevs[counts], cells[counts]
     worst, best = int(stddevs.argmax()), int(stddevs.argmin())
     if not (cells[worst] < cells[best] and _UNEVEN * stddevs[best] < stddevs[worst] < math.inf):
         return
@@ -51,8 +57,8 @@ def _of_sizes(plan: Plan, workload: Workload) -> Iterator[tuple[str, str]]:
     yield say("Sizes"), say(words, worst=float(stddevs[worst]), best=float(stddevs[best]), **sizes)
     choices: dict[str, tuple[Workload, Objective]] = {"MaxVariance": (workload, MaxVariance())}
     if workload.plain:
-        choices['weight="1/cells"'] = (workload.with_weights(workload.weights / cells), TotalVariance())
-    others = {name: _best(plan, asked, goal, plan.guarantee) for name, (asked, goal) in choices.items()}
+        choices['weight="1/cells"'] = (workload.with_weights(workload.weights / workload.cells), TotalVariance())
+    others = {name: _best(plan, asked, goal, plan.guarantee) for name, (asked, goal) in choices.items() if not amounts}
     figures = [
         say("{figures} with {name}", figures=_figures(other, workload), name=name)
         for name, other in others.items()

@@ -131,7 +131,7 @@ def _(release: Release, title: str | None, given: AlsoShown) -> Page:
             "every number has an error bar.",
             count=count,
         )
-    lead += f" {release.advice}" if release.advice else ""
+    lead += f" {release.moved_by_noise}" if release.moved_by_noise else ""
     name = title or _named(release)
     return Page(name, lead, *_published(release, shield, name, given))
 
@@ -140,7 +140,9 @@ def _named(release: Release) -> str:
     """What a release without a title is called: after its first attributes."""
     names = [title_of_attribute(release.domain, name) for name in release.domain.names]
     if len(names) <= _NAMED + 1:
-        return say("Tables by {names}", names=", ".join(names))
+        *others, last = names
+        words = mark("Tables by {names} and {last}") if others else mark("Tables by {last}")
+        return say(words, names=", ".join(others), last=last)
     return say("Tables by {names} and {more} more", names=", ".join(names[:_NAMED]), more=len(names) - _NAMED)
 
 
@@ -190,7 +192,7 @@ def _published(release: Release, shield: Protection, name: str, given: AlsoShown
         sections.release_headline(release, shield, errors, drawn, listed),
         sections.charts_section(drawn[1:], say(_MARKS)),
         sections.tables_section(listed, release.plan.workload),
-        sections.accurate(release.plan, errors, biased=biased if release.plan.bias else ""),
+        sections.accurate(release.plan, errors, biased=biased if release.plan.bias else "", counted=release.counted),
         sections.protected(shield, what_if=True),
         sections.spent(release.plan, say("What the budget was spent on")),
         sections.reuse(name, shield, release.receipt, "release", _ADVICE),

@@ -74,7 +74,9 @@ def _what_if(shield: Protection) -> list[tuple[str, str, str]]:
     return rows
 
 
-def accurate(plan: Plan, accuracy: Accuracy | None, *, biased: str = "", **options: bool) -> Section | None:
+def accurate(
+    plan: Plan, accuracy: Accuracy | None, *, biased: str = "", counted: str = "", **options: bool
+) -> Section | None:
     """How accurate what is published is; options say that it is planned, or the plan of a projection."""
     if accuracy is None:
         return None
@@ -85,7 +87,8 @@ def accurate(plan: Plan, accuracy: Accuracy | None, *, biased: str = "", **optio
     ]
     planned, chosen = options.get("planned", False), curves(accuracy)
     facts = {"accuracy": accuracy, "biased": biased, "projection": options.get("projection", False)}
-    facts |= {"said": _counted(accuracy, planned=planned), "counted": what_is_counted(plan.unit), "rows": rows}
+    facts |= {"said": _counted(accuracy, planned=planned), "rows": rows}
+    facts["counted"] = counted or what_is_counted(plan.unit)
     facts |= {"clipped": plan.domain.clipping(plan.domain.amounts), "caption": say("How accurate each is")}
     facts["head"] = (say(accuracy.one), *sizes)
     curve = draw_relative(chosen, say(RELATIVE)) if chosen and not planned else None  # a plan's stands at the top
@@ -193,8 +196,9 @@ def release_headline(
     counted = _total(published)
     label, number, margin = counted or (say("Published numbers"), numeral(f"{published.asked_cells:,.0f}"), "")
     facts = [] if errors is None else [*_published(errors), *_judged(listed)]
+    bars = _bars() if counted and margin else None
     picture = replace(drawn[0], title=say("Records by {names}", names=drawn[0].title)) if drawn else None
-    return _headline(label, number, margin, shield, facts, picture, bars=_bars() if counted and margin else None)
+    return _headline(label, number, margin, shield, facts, picture, bars=bars, part=published.counted)
 
 
 def plan_headline(shield: Protection, accuracy: Accuracy | None) -> Section | None:
@@ -220,8 +224,9 @@ def _headline(
     facts: Sequence[Fact],
     picture: Picture | None,
     bars: Any = None,
+    part: str = "",
 ) -> Section:
-    words = {"label": label, "number": number, "margin": margin, "said": in_plain_words(shield)}
+    words = {"label": label, "number": number, "margin": margin, "said": in_plain_words(shield), "part": part}
     return section("headline", say("At a glance"), **words, facts=facts, picture=picture, bars=bars)
 
 

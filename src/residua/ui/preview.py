@@ -21,7 +21,7 @@ from residua.linalg.arrays import Floats
 from residua.plans.contract import Plan
 from residua.published.quality import grades, sizes_for
 from residua.published.table import Table
-from residua.release.advice import advice_on, moved_by_noise
+from residua.release.advice import advice_on, moved_by_noise, with_commands
 from residua.report.accuracy import LAPLACE_REACH, NORMAL_REACH, ListedTable
 from residua.report.pictures import every_interval, heading_of, picture
 from residua.ui.typed import size
@@ -121,7 +121,7 @@ def preview(plan: Plan, guess: Expected | None, wanted: Any) -> dict[str, Any] |
         "typical": guess.people / max(counts.size, 1),
         "flags": np.bincount(grades(counts, stddev).ravel(), minlength=3).tolist(),
         "picture": drawn,
-        "advice": advice_on(moved_by_noise(plan, guess.people)),
+        "advice": with_commands(advice_on(moved_by_noise(plan, guess.people))),
     }
 
 
