@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from residua import __version__
-from residua.libraries import MEASURING
+from residua.machine import MEASURING
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]

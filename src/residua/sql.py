@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
-from residua.libraries import duckdb
+from residua.machine import duckdb
 
 _QUERIES = {"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"}
 # Kinds of the engine's errors that speak of the query's text alone; all others may quote values of the data.

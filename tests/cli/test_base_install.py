@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from residua.libraries import MEASURING
+from residua.machine import MEASURING
 from tests.cli.command import inside, released
 
 HIDDEN = [*MEASURING, "llvmlite", "pandas", "polars"]

@@ -17,7 +17,7 @@ from residua.formats.cube import Cube
 from residua.formats.export import export
 from residua.formats.long import NAMES, numbered
 from residua.language import current, numeral, say, speaking
-from residua.libraries import pyarrow, there
+from residua.machine import pyarrow, there
 from residua.release.tables import MOST_ROWS, too_long
 from residua.screen import PlainTable
 

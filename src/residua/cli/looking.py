@@ -14,7 +14,7 @@ from residua.cli.sessions import SessionSpec, print_spent
 from residua.cli.show import ROWS_SHOWN, err, out, print_json, print_written
 from residua.errors import FileError, PlanError, SessionError, SpecError
 from residua.folders import require_free
-from residua.libraries import pyarrow
+from residua.machine import pyarrow
 from residua.plans.algebra import common
 from residua.plans.contract import Plan
 from residua.release import Release

@@ -13,7 +13,7 @@ from residua import cli
 from residua.errors import FileError, PlanError
 from residua.files import MOST_PLAN, read_regular
 from residua.folders import require_free
-from residua.libraries import pyarrow as pa
+from residua.machine import pyarrow as pa
 
 if TYPE_CHECKING:
     from residua.plans.contract import Plan

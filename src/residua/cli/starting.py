@@ -22,7 +22,7 @@ from residua.demo_data import demo_folder
 from residua.domain.described import described_columns, is_declared
 from residua.errors import FileError, SpecError
 from residua.files import is_uri, write_atomically
-from residua.libraries import load
+from residua.machine import load
 from residua.source import source_of
 from residua.source.records import Draft
 

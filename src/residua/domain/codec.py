@@ -29,7 +29,7 @@ from residua.domain.code_lists import CodeList
 from residua.domain.dates import Dates
 from residua.domain.values import LIMIT, MISSING, UNKNOWN, Codes, Lookup, days, floats, is_null, is_text, trimmed, whole
 from residua.errors import DomainError, SourceError
-from residua.libraries import compute as pc, pyarrow as pa
+from residua.machine import compute as pc, pyarrow as pa
 
 _SMALL = 2**31
 _MOST_SPELLED = 10_000

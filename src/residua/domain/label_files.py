@@ -16,7 +16,7 @@ import numpy as np
 from residua.domain.described import described_column, is_description
 from residua.domain.labels import Bytes, LabelArray, labels_of, text_of
 from residua.errors import DomainError, named
-from residua.libraries import parquet as pq, pyarrow as pa
+from residua.machine import parquet as pq, pyarrow as pa
 
 _TABLES = (".csv", ".tsv", ".parquet")
 _KEYS = ("file", "column", "names", "encoding")

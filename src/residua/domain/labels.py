@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.errors import DomainError, named
-from residua.libraries import compute as pc, pyarrow as pa
+from residua.machine import compute as pc, pyarrow as pa
 
 if TYPE_CHECKING:
     from residua.domain.values import Lookup

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.domain.lookup_kernel import fill, find
-from residua.libraries import compute as pc, pyarrow as pa
+from residua.machine import compute as pc, pyarrow as pa
 
 Codes = NDArray[np.int32]
 

@@ -16,7 +16,7 @@ from residua.errors import PlanError, named
 from residua.estimation.filling import Codes, Step, filled, steps_of
 from residua.estimation.fit import Progress
 from residua.files import whole_file
-from residua.libraries import pyarrow
+from residua.machine import pyarrow
 from residua.privacy.costs import stated
 from residua.published.columns import library
 from residua.published.streaming import of_one_type

@@ -17,8 +17,8 @@ from residua.domain import OTHER, Attribute, Domain
 from residua.domain.words import said, title_in_words, title_of
 from residua.formats.about import MEASURES
 from residua.language import say
-from residua.libraries import pyarrow as pa
 from residua.linalg.arrays import Floats
+from residua.machine import pyarrow as pa
 from residua.published.quality import COLUMN, FLAGS, grades, shortened, shortened_to
 from residua.published.streaming import axis_labels, batches, decimals
 from residua.published.table import LEFT_OUT

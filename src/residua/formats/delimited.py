@@ -15,8 +15,7 @@ from msgspec.json import encode
 from residua.formats.about import About
 from residua.formats.cube import Cube, Dimension
 from residua.formats.writer import Behind, Writer
-from residua.libraries import pyarrow as pa, there
-from residua.machine import processors
+from residua.machine import processors, pyarrow as pa, there
 from residua.published.csv_text import csv_text, inert_columns
 from residua.published.quality import FLAGS
 from residua.published.streaming import ROWS

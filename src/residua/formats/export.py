@@ -24,7 +24,7 @@ from residua.formats.cube import Cube, Dimension, cube_of
 from residua.formats.long import NAMES, numbered, write_long
 from residua.formats.writer import Writer
 from residua.language import mark, say, spoken
-from residua.libraries import missing
+from residua.machine import missing
 from residua.projection.rounded import Rounded
 from residua.projection.tables import MadeFrom
 from residua.published.quality import Flag, check_flag

@@ -25,9 +25,9 @@ from residua.errors import PlanError
 from residua.folders import write_synced
 from residua.formats.about import About
 from residua.formats.writer import Behind
-from residua.libraries import pyarrow
 from residua.linalg.arrays import Floats
 from residua.linalg.lattice import batches
+from residua.machine import pyarrow
 from residua.plans.targets import USUAL_CONFIDENCE
 from residua.projection.rounded import Rounded
 from residua.published.quality import COLUMN, FLAGS, Flag, grades, shortened

@@ -24,9 +24,9 @@ from residua.errors import FileError, PlanError, ResiduaError
 from residua.folders import whole_folder, write_synced
 from residua.formats.about import About
 from residua.formats.long import NUMBERS, LongCells, LongRows
-from residua.libraries import pyarrow as pa
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import layout_of
+from residua.machine import pyarrow as pa
 from residua.measurement.on_spark import watched
 from residua.measurement.once import swept, write_once
 from residua.plans.tails import check_confidence

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from residua.formats.cube import Cube
 from residua.formats.writer import Writer
-from residua.libraries import pyarrow
+from residua.machine import pyarrow
 
 
 class Parquet(Writer):

@@ -22,7 +22,7 @@ from residua.formats.about import About
 from residua.formats.cube import Cube, Dimension
 from residua.formats.writer import Writer
 from residua.language import say
-from residua.libraries import pyarrow
+from residua.machine import pyarrow
 from residua.published.quality import CODES, meaning
 from residua.published.table import LEFT_OUT
 

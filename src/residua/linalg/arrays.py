@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from residua.libraries import csr_array, kron
+from residua.machine import csr_array, kron
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

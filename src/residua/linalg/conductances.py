@@ -46,10 +46,10 @@ from typing import Any
 
 import numpy as np
 
-from residua.libraries import csr_array
 from residua.linalg import conductance_kernels as kernels
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.path import MOST_CELLS, NoiseAlong, OrderedNoise, Path, Star, cell_starts, star_diagonal
+from residua.machine import csr_array
 
 
 @dataclass(frozen=True, eq=False)

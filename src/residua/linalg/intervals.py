@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from residua.libraries import csr_array
 from residua.linalg.arrays import Floats, Integers
+from residua.machine import csr_array
 
 
 @dataclass(frozen=True, eq=False)

@@ -34,9 +34,9 @@ from typing import Protocol, Self
 
 import numpy as np
 
-from residua.libraries import csr_array
 from residua.linalg import path_kernels as kernels
 from residua.linalg.arrays import Floats, Integers
+from residua.machine import csr_array
 
 MOST_CELLS = 4096
 _GRADING = 3  # cell k of K starts at (k/K)³ of half the axis

@@ -22,9 +22,9 @@ import numpy as np
 from residua.disk import require_locks
 from residua.domain import Label
 from residua.errors import FileError, LedgerError, LedgerMovedError, PlanError, VerificationError, named
-from residua.libraries import csr_array
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.path import OrderedNoise
+from residua.machine import csr_array
 from residua.measurement.continual_folder import (
     ContinualFolder,
     ContinualStanding,

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from residua.domain import OTHER, Attribute, Bins, Categories, Integers
 from residua.domain.values import floats, laid_out
 from residua.errors import DomainError, PrivacyError, SourceError, named
-from residua.libraries import compute as pc, pyarrow as pa
+from residua.machine import compute as pc, pyarrow as pa
 from residua.measurement.job import Progress, account_of, require_agreement, step_of, told_of_debit, without_records
 from residua.measurement.ledger import Ledger
 from residua.measurement.ledger_entries import allowance, currency_of

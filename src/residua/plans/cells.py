@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.errors import PlanError
-from residua.libraries import csr_array
 from residua.linalg.arrays import Integers
+from residua.machine import csr_array
 
 T = TypeVar("T", bound=np.generic)
 MOST_CELLS = 2**20

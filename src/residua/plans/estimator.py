@@ -18,9 +18,9 @@ from numpy.typing import ArrayLike
 
 from residua.domain import Domain
 from residua.errors import DomainError, PlanError, WorkloadError, kind_of, named
-from residua.libraries import csr_array
 from residua.linalg.arrays import Array, Floats, Integers
 from residua.linalg.lattice import Group
+from residua.machine import csr_array
 from residua.plans.cells import Grouping
 from residua.plans.tails import check_confidence, mixed_reach, width
 from residua.workload import AttributeQueries, MatrixRows, Term, Workload, applied, marginals, product, selected

@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike
 from residua.domain import Domain, Label
 from residua.errors import PlanError, named, nearest
 from residua.language import mark, say
-from residua.libraries import csr_array
 from residua.linalg.arrays import Floats, kronecker
+from residua.machine import csr_array
 from residua.plans.tails import width
 from residua.published.table import what_is_counted
 from residua.quoting import Answering, Quotable, Term

@@ -16,9 +16,9 @@ from functools import reduce
 
 import numpy as np
 
-from residua.libraries import linalg
 from residua.linalg.arrays import Booleans, Floats, Integers
 from residua.linalg.lattice import Set
+from residua.machine import linalg
 
 MOST_JOINT = 2**20  # cells of the largest table that eliminating an attribute makes
 MOST_LISTED = 2**23  # cells that are written out

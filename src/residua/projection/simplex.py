@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from residua.errors import PlanError
-from residua.libraries import linalg
 from residua.linalg.arrays import Floats
+from residua.machine import linalg
 from residua.projection.interior import central_path
 from residua.projection.problem import Nearest, Progress
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from residua.domain import Domain, impossible_cells
 from residua.errors import PlanError, named
-from residua.libraries import missing
 from residua.linalg.arrays import Floats
+from residua.machine import missing
 from residua.plans.estimator import Clique
 from residua.release.base import Release
 

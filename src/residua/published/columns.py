@@ -17,8 +17,8 @@ from residua.domain.words import names_of, plain
 from residua.errors import PlanError, named
 from residua.files import write_atomically
 from residua.language import mark, numeral, say
-from residua.libraries import missing, pyarrow
 from residua.linalg.arrays import Floats
+from residua.machine import missing, pyarrow
 from residua.published.csv_text import csv_text, inert_columns
 from residua.published.quality import COLUMN, FLAGS, SHARE, THRESHOLDS, Flag, check_flag, checked, grades, shortened
 from residua.showing import Shown, printable

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from residua.libraries import pyarrow, there
+from residua.machine import pyarrow, there
 from residua.showing import inert
 
 

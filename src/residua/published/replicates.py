@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike
 
 from residua.errors import PlanError, named
 from residua.files import whole_file
-from residua.libraries import pyarrow as pa
 from residua.linalg.arrays import Floats
+from residua.machine import pyarrow as pa
 from residua.published.streaming import ROWS, axis_labels, label_arrays
 
 T = TypeVar("T")

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.domain import Label
-from residua.libraries import pyarrow as pa
 from residua.linalg.arrays import Floats, Objects
+from residua.machine import pyarrow as pa
 from residua.published.quality import places_of
 
 ROWS = 1 << 19  # of a batch

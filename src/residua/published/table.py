@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from residua.domain import Anonymous, Domain, Label
 from residua.errors import PlanError, named
 from residua.language import mark, say, say_many
-from residua.libraries import pyarrow as pa
 from residua.linalg.arrays import Floats
+from residua.machine import pyarrow as pa
 from residua.privacy import Person, Unit
 from residua.published.columns import Columns
 from residua.published.quality import THRESHOLDS, Flag

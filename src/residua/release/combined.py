@@ -20,7 +20,7 @@ import numpy as np
 from residua.domain import Domain
 from residua.domain.domain import settings_of_domain
 from residua.errors import PlanError, named
-from residua.libraries import linalg
+from residua.machine import linalg
 from residua.plans.cells import MOST_COLUMNS, refine
 from residua.plans.contract import Plan
 from residua.plans.statements import sizes_to_body

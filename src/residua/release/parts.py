@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from residua.errors import FileError
 from residua.files import open_regular
-from residua.libraries import parquet as pq, pyarrow as pa
+from residua.machine import parquet as pq, pyarrow as pa
 
 COLUMN = "measurement"
 FOLDER = "measurements"

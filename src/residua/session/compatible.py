@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from residua.errors import PlanError
-from residua.libraries import block_array, csr_array, eye_array, vstack
 from residua.linalg.arrays import Floats
+from residua.machine import block_array, csr_array, eye_array, vstack
 from residua.plans.contract import Plan
 from residua.release.base import Release
 from residua.workload import Workload, explicit

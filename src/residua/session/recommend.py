@@ -23,8 +23,8 @@ from typing import Any, Literal, cast, get_args
 import numpy as np
 
 from residua.errors import PlanError, named
-from residua.libraries import pyarrow
 from residua.linalg.arrays import Booleans, Floats, Integers
+from residua.machine import pyarrow
 from residua.plans.contract import Plan
 from residua.published.columns import Columns
 from residua.release.base import Release

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, unquote
 
 from residua.errors import SourceError
-from residua.libraries import missing, pyarrow as pa
+from residua.machine import missing, pyarrow as pa
 from residua.source.database import QueriedSource
 from residua.source.options import NO_OPTIONS, Options, explained
 from residua.source.records import BATCH_ROWS

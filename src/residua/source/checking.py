@@ -22,9 +22,8 @@ from numpy.typing import NDArray
 
 from residua.domain import Domain
 from residua.errors import SourceError
-from residua.libraries import pyarrow as pa
 from residua.linalg.lattice import Layout, closure, layout_of
-from residua.machine import free_bytes
+from residua.machine import free_bytes, pyarrow as pa
 from residua.source.accumulate import Codes, Columns, Weights, smallest
 from residua.source.counting import Coded, Counted, Counting, count
 from residua.source.options import Problems, Tallies

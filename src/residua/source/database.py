@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from residua.errors import SourceError, named
-from residua.libraries import duckdb, pyarrow as pa
+from residua.machine import duckdb, pyarrow as pa
 from residua.source.frames import LazySource
 from residua.source.options import NO_OPTIONS, Options, explained
 from residua.source.records import BATCH_ROWS, Records, distinct

@@ -21,7 +21,7 @@ from itertools import islice
 from typing import Any, TypedDict
 
 from residua.errors import SourceError, named
-from residua.libraries import compute as pc, load, pyarrow as pa
+from residua.machine import compute as pc, load, pyarrow as pa
 
 _DELIMITERS = ",;\t|"
 _HEAD_ROWS = 1000

@@ -24,8 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from residua.domain.values import is_null, laid_out
-from residua.libraries import compute as pc, pyarrow as pa
-from residua.machine import processors
+from residua.machine import compute as pc, processors, pyarrow as pa
 from residua.source.kernel import add_lookups, hash_integers, hash_texts, sum_records
 
 Pairs = NDArray[np.uint64]  # (rows, 2), fast to look up

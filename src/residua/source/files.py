@@ -16,7 +16,7 @@ from urllib.parse import unquote
 
 from residua.errors import SourceError, kind_of
 from residua.files import is_uri
-from residua.libraries import pyarrow as pa, there
+from residua.machine import pyarrow as pa, there
 from residua.source.digest import Digest, plain_batch
 from residua.source.options import NO_OPTIONS, PACKED, Options, explained, is_like_a_path
 from residua.source.records import BATCH_ROWS, Records, distinct, require_columns

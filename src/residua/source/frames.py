@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from residua.errors import SourceError, kind_of, named
 from residua.files import is_uri
-from residua.libraries import missing, pyarrow as pa
+from residua.machine import missing, pyarrow as pa
 from residua.source.options import NO_OPTIONS, Options, explained
 from residua.source.records import BATCH_ROWS, Records, distinct
 from residua.source.remote import parse_uri

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from residua.errors import SourceError, named
-from residua.libraries import pyarrow as pa
+from residua.machine import pyarrow as pa
 from residua.source.dialect import kind_of
 from residua.source.files import File, FilesSource, Paths, opened
 from residua.source.frames import needed, read_by_library

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from residua.disk import read_at, write_at
 from residua.domain.values import is_null, is_text, laid_out
 from residua.errors import SourceError
-from residua.libraries import compute as pc, pyarrow as pa
+from residua.machine import compute as pc, pyarrow as pa
 from residua.source.accumulate import Columns, Weights, taken
 from residua.source.bound import Loss, PersonBound, Words, chosen_packed, packed, unpacked
 from residua.source.digest import WHOLE, spelled

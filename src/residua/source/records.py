@@ -16,7 +16,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Self
 
 from residua.errors import SourceError, named
-from residua.libraries import duckdb, pyarrow as pa
+from residua.machine import duckdb, pyarrow as pa
 from residua.source.digest import Digest, plain_batch
 from residua.source.options import NO_OPTIONS, Options
 from residua.sql import Expression, SqlError, engine_words, expression_sandbox, row_expression, within_time

@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from residua.errors import FileError, SourceError, named
 from residua.files import is_uri, require_path
-from residua.libraries import missing, pyarrow
+from residua.machine import missing, pyarrow
 from residua.source.options import explained
 
 STORES = ("s3", "gs", "gcs", "abfs", "abfss")  # whose files can be listed

@@ -17,8 +17,8 @@ import numpy as np
 
 from residua.domain import Domain, settings_of_domain
 from residua.errors import SourceError
-from residua.libraries import missing
 from residua.linalg.lattice import Layout
+from residua.machine import missing
 from residua.source import spark_tasks as tasks
 from residua.source.accumulate import FlatTables, tables_of_layout
 from residua.source.bound import PersonBound

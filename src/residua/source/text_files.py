@@ -15,7 +15,7 @@ from typing import Any, Unpack
 import msgspec
 
 from residua.errors import SourceError
-from residua.libraries import pyarrow as pa, there
+from residua.machine import pyarrow as pa, there
 from residua.source.dialect import COMMAS, TABS, Dialect, Notation, recognised
 from residua.source.digest import Digest
 from residua.source.files import File, FilesSource, Paths, opened, size_of

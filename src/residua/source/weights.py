@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from residua.errors import SourceError, named
-from residua.libraries import pyarrow as pa
 from residua.linalg.arrays import Integers
+from residua.machine import pyarrow as pa
 from residua.privacy import AddRemove
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ import numpy as np
 
 from residua.domain import Domain
 from residua.errors import ResiduaError
-from residua.libraries import csr_array
 from residua.linalg.arrays import Booleans, Floats, Integers
+from residua.machine import csr_array
 from residua.plans.contract import Plan
 from residua.plans.measurements import Batch, Measurements
 from residua.plans.noise import Noise

@@ -16,9 +16,9 @@ from numpy.typing import ArrayLike
 
 from residua.domain import Amount, Attribute, Between, Bins, Label
 from residua.errors import DomainError, WorkloadError, kind_of, nearest
-from residua.libraries import csr_array
 from residua.linalg.arrays import Floats
 from residua.linalg.intervals import Intervals
+from residua.machine import csr_array
 from residua.workload.rows import KINDS, AttributeQueries, Identity, InOrder, Inside, LevelRows, require_matrix
 
 

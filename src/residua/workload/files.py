@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from residua.domain import Domain
-from residua.libraries import coo_array, csr_array
 from residua.linalg.arrays import Floats, Integers, Positions
 from residua.linalg.lattice import SetFamily, distinct_rows
+from residua.machine import coo_array, csr_array
 from residua.workload.asking import rows_of_body
 from residua.workload.pieces import Family, ListedQueries, TableTerms, identities
 from residua.workload.workload import Workload

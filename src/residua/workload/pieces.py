@@ -15,9 +15,9 @@ import numpy as np
 
 from residua.domain import Domain
 from residua.errors import WorkloadError, named
-from residua.libraries import csr_array, vstack
 from residua.linalg.arrays import Booleans, Floats, Integers, Positions, sparse_kronecker
 from residua.linalg.lattice import SetFamily, closure_of
+from residua.machine import csr_array, vstack
 from residua.showing import printable
 from residua.workload.rows import AttributeQueries, Identity
 

@@ -20,8 +20,8 @@ import numpy as np
 
 from residua.domain import Attribute, Label, Level
 from residua.errors import WorkloadError
-from residua.libraries import csr_array, vstack
 from residua.linalg.arrays import Array, Floats, Integers, along
+from residua.machine import csr_array, vstack
 
 _MOST_ENTRIES = 2**27  # a gigabyte
 KINDS: dict[str, type[AttributeQueries]] = {}  # the word that each kind with a fixed name is asked by

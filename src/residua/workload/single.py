@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from residua.domain import OTHER, Attribute, Dates, Domain, Integers
 from residua.errors import WorkloadError, kind_of, listing, named, nearest
-from residua.libraries import csr_array, duckdb, pyarrow as pa, vstack
+from residua.machine import csr_array, duckdb, pyarrow as pa, vstack
 from residua.sql import Expression, SqlError, engine_words, expression_sandbox, row_expression, within_time
 from residua.workload.pieces import ListedQueries, check_cells, checked_weight
 from residua.workload.selecting import resolved

@@ -10,9 +10,9 @@ import numpy as np
 
 from residua.domain import Domain
 from residua.errors import DomainError, WorkloadError, named
-from residua.libraries import csr_array, vstack
 from residua.linalg.arrays import Booleans, Floats, Integers, Positions
 from residua.linalg.lattice import SetFamily, closure
+from residua.machine import csr_array, vstack
 from residua.showing import Shown, printable
 from residua.workload.asking import attribute_queries
 from residua.workload.pieces import Family, ListedQueries, TableTerms, Term, identities

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from residua.errors import PlanError
-from residua.libraries import linalg
 from residua.linalg.arrays import Floats, Integers, Objects, column_norms
+from residua.machine import linalg
 from residua.plans.cells import Grouping, Refinement, coarsened, refine
 from residua.plans.contract import Plan
 from residua.plans.matrix.loewner import standardise

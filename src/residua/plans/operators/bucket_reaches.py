@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from residua.libraries import csr_array
 from residua.linalg.arrays import Floats
+from residua.machine import csr_array
 from residua.plans.operators.bucket_squares import BucketSquares, over_values
 from residua.plans.operators.contract import running_rows
 from residua.plans.tails import known_reaches, mixed_reach, ruled_reach

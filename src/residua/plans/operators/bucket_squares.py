@@ -21,8 +21,8 @@ from typing import NamedTuple
 import numpy as np
 
 from residua.errors import PlanError
-from residua.libraries import csr_array
 from residua.linalg.arrays import Floats, Integers
+from residua.machine import csr_array
 
 _FEW = 4  # entries of a row whose variance comes from pairs of sums
 _PAIRS = 2**20  # of sums that are looked at together

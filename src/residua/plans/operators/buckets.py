@@ -19,10 +19,10 @@ import numpy as np
 
 from residua.domain import Attribute
 from residua.errors import PlanError, VerificationError
-from residua.libraries import csr_array
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.lattice import batches
 from residua.linalg.path import over_running_sums
+from residua.machine import csr_array
 from residua.plans.noise import LAPLACE, Noise
 from residua.plans.operators.bucket_reaches import largest_leverage, reaches, row_reaches
 from residua.plans.operators.bucket_squares import BucketShape, BucketSquares, Totals, totals

@@ -19,9 +19,9 @@ import numpy as np
 
 from residua.domain import Attribute
 from residua.errors import PlanError, VerificationError
-from residua.libraries import csr_array
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.path import over_running_sums
+from residua.machine import csr_array
 from residua.plans.noise import NORMAL, Noise
 from residua.plans.tails import mixed_reach
 from residua.privacy import Unit

@@ -18,10 +18,10 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 
 from residua.errors import PlanError, VerificationError
-from residua.libraries import csr_array
 from residua.linalg.arrays import Floats, Integers, keep_fixed
 from residua.linalg.conductances import AxisNoise, NestedNoise, Network, nesting_of, star_network
 from residua.linalg.path import OrderedNoise, Path, ends_path, over_running_sums, prefix_path, range_path
+from residua.machine import csr_array
 from residua.plans.operators.contract import MOST_DENSE, running_rows, total_row
 from residua.plans.operators.correlated_price import costs, opposed
 from residua.plans.statements import packed, unpacked

@@ -17,9 +17,9 @@ import numpy as np
 
 from residua.domain import Attribute
 from residua.errors import VerificationError
-from residua.libraries import csr_array
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.conductances import AxisNoise
+from residua.machine import csr_array
 from residua.plans.noise import LARGEST_SCALE, ORDERED, Noise
 from residua.plans.operators import contract
 from residua.plans.operators.correlated import Ordered

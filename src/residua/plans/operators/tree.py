@@ -22,9 +22,9 @@ import numpy as np
 
 from residua.domain import Attribute
 from residua.errors import PlanError, VerificationError
-from residua.libraries import csr_array
 from residua.linalg.arrays import Floats
 from residua.linalg.tree import SolvedTree
+from residua.machine import csr_array
 from residua.plans.noise import LAPLACE, NOISES, NORMAL, Noise
 from residua.plans.operators.contract import Operator
 from residua.plans.operators.nesting import (

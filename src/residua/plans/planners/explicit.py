@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from residua.errors import GapWarning, PlanError, named
-from residua.libraries import csr_array, linalg
 from residua.linalg.arrays import Floats, Integers
+from residua.machine import csr_array, linalg
 from residua.plans.cells import Grouping
 from residua.plans.matrix.estimator import first_cells
 from residua.plans.matrix.integers import LARGEST_ENTRY, direct_integers, integer_strategy

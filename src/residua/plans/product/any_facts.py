@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from residua.domain import Domain
-from residua.libraries import csr_array
 from residua.linalg.arrays import Booleans, Floats, Integers, sparse_kronecker
 from residua.linalg.lattice import Set, subsets
+from residua.machine import csr_array
 from residua.plans.estimator import combined, in_one_table
 from residua.plans.operators.contract import Operator
 from residua.plans.strategy import Strategy

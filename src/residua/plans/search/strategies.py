@@ -25,8 +25,8 @@ from typing import Any
 
 import numpy as np
 
-from residua.libraries import linalg
 from residua.linalg.arrays import Floats
+from residua.machine import linalg
 from residua.plans.saddle import smooth_maximum
 from residua.plans.solver.queries import Queries, ScaledQueries, squares
 

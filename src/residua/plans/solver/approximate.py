@@ -27,8 +27,8 @@ from typing import Any
 import numpy as np
 
 from residua.errors import GapWarning, PlanError
-from residua.libraries import linalg
 from residua.linalg.arrays import Floats
+from residua.machine import linalg
 from residua.plans.saddle import Answer, Solution, ascend, simplices
 from residua.plans.solver.queries import MatrixQueries, Problem, prepare, to_matrix
 from residua.plans.solver.solve import least_total

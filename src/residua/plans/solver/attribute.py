@@ -22,8 +22,8 @@ from functools import cached_property
 
 import numpy as np
 
-from residua.libraries import linalg
 from residua.linalg.arrays import Floats, contrasts
+from residua.machine import linalg
 from residua.plans.saddle import Acceleration, Answer, ascend, simplices
 
 SETTLED = 1e-3  # relative: norms of columns, the spread and the problem itself; errors of the loss are its square

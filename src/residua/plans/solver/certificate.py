@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from residua.errors import PlanError
-from residua.libraries import linalg
 from residua.linalg.arrays import Floats, keep_fixed
+from residua.machine import linalg
 from residua.plans.solver.queries import MatrixQueries, Queries, ScaledQueries, row_blocks, to_matrix, triangle
 
 _UNSUPPORTED = 1e-7  # share of a query's norm outside the row space of the strategy that is still rounding, or

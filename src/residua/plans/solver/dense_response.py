@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from residua.errors import PlanError
-from residua.libraries import linalg
 from residua.linalg.arrays import Booleans, Floats
+from residua.machine import linalg
 from residua.plans.solver.queries import MatrixQueries, Queries, squares, triangle
 
 _SMALL_ROW = 1e-10  # square of a row of U below which it is computed by itself

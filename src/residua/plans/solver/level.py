@@ -32,8 +32,8 @@ from functools import partial
 
 import numpy as np
 
-from residua.libraries import linalg
 from residua.linalg.arrays import Floats
+from residua.machine import linalg
 from residua.plans.saddle import POWER, Acceleration, Answer, Solution, ascend, simplices
 from residua.plans.solver.dense_response import CholeskySystem, Responder, Response, curvature
 from residua.plans.solver.queries import MatrixQueries, Problem

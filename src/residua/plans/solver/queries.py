@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from residua.errors import PlanError, WorkloadError
-from residua.libraries import linalg
 from residua.linalg.arrays import Floats, Integers
 from residua.linalg.intervals import Intervals
+from residua.machine import linalg
 from residua.plans.tolerances import WORKLOAD_RANK_TOLERANCE
 
 _BLOCK = 2**22  # entries of W held at a time when it is read row by row

@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 
 from residua.errors import GapWarning, PlanError
-from residua.libraries import linalg
 from residua.linalg.arrays import Booleans, Floats, Integers
+from residua.machine import linalg
 from residua.plans.saddle import Solution
 from residua.plans.solver import interior
 from residua.plans.solver.certificate import strategy_variances

@@ -26,10 +26,10 @@ import math
 
 import numpy as np
 
-from residua.libraries import linalg
 from residua.linalg.arrays import Floats
 from residua.linalg.path import Path
 from residua.linalg.roots import inverse_root
+from residua.machine import linalg
 from residua.plans.operators.correlated import Asked, Ordered
 from residua.plans.saddle import POWER, Answer, Progress, ascend, simplices
 from residua.plans.solver.ordered import least_total

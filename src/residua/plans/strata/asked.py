@@ -15,8 +15,8 @@ import numpy as np
 
 from residua.domain import Domain
 from residua.errors import PlanError
-from residua.libraries import coo_array, csr_array, eye_array
 from residua.linalg.arrays import Floats, Integers, sparse_kronecker
+from residua.machine import coo_array, csr_array, eye_array
 from residua.workload import AttributeQueries, Workload, product
 
 _MOST_ENTRIES = 2**27

@@ -20,8 +20,8 @@ import numpy as np
 from residua.domain import Domain
 from residua.errors import PlanError
 from residua.language import mark, say
-from residua.libraries import csr_array, linalg
 from residua.linalg.arrays import Array, Floats, Integers, keep_fixed
+from residua.machine import csr_array, linalg
 from residua.plans.cells import MOST_COLUMNS, Grouping, Refinement, refine
 from residua.plans.contract import Plan
 from residua.plans.estimator import Estimator
