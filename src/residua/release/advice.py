@@ -42,10 +42,10 @@ def advice_on(moved: Mapping[int, float]) -> str:
     percent = min(round(100 * moved[size]), 100)
     return say_many(
         "Noise moves {percent}% of the records of a table of one attribute to other cells, on average: to look at "
-        "tables, estimates by a model or a projection made from this release are nearer to the truth; for numbers "
+        "tables, estimates or a projection made from this release are nearer to the truth; for numbers "
         "with exact intervals, read these.",
         "Noise moves {percent}% of the records of a table of {n} attributes to other cells, on average: to look at "
-        "tables, estimates by a model or a projection made from this release are nearer to the truth; for numbers "
+        "tables, estimates or a projection made from this release are nearer to the truth; for numbers "
         "with exact intervals, read these.",
         size,
         percent=percent,
@@ -54,5 +54,5 @@ def advice_on(moved: Mapping[int, float]) -> str:
 
 def with_commands(advice: str) -> str:
     """The same for whoever publishes: by which commands."""
-    commands = mark("Estimates: residua estimate, rs.estimate; a projection: residua project, rs.project.")
+    commands = mark("By residua estimate (rs.estimate) or project (rs.project).")
     return f"{advice} {say(commands)}" if advice else ""
