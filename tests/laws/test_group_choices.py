@@ -98,7 +98,7 @@ def test_what_cannot_be_is_refused_unpaid(session, tmp_path):
     spent = session.ledger.spent_exactly
     for given, says in (
         ({"t9": "one"}, "is no group of tract"),
-        ({"t1": "three"}, "there is no plan; there are 'one', 'two'"),
+        ({"t1": "three"}, "is not among those given; there are 'one', 'two'"),
         ({}, "no group has a candidate"),
     ):
         with pytest.raises(PlanError, match=says):

@@ -275,7 +275,7 @@ def test_planned_differently_in_another_order_of_by():
         ({"by": ["nowhere"]}, "by: unknown attribute; there are"),
         ({"by": ["age"]}, "'one' measures 'age', which makes groups"),
         ({"chosen": {("A", "z"): "one"}}, "is no group of state, job"),
-        ({"chosen": {("A", "x"): "three"}}, "there is no plan"),
+        ({"chosen": {("A", "x"): "three"}}, "is not among those given"),
         ({"chosen": ["one"]}, "give one for each of 6 groups"),
         ({"chosen": None}, "say with chosen"),
     ],

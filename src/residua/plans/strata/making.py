@@ -166,7 +166,7 @@ def _number(name: object, numbers: Mapping[str, int]) -> int:
         return -1
     if not isinstance(name, str) or name not in numbers:
         shown, remedy = nearest(name, numbers)
-        raise PlanError(f"there is no plan{shown}; {remedy}")
+        raise PlanError(f"a group's plan{shown} is not among those given; {remedy}")
     return numbers[name]
 
 
