@@ -31,7 +31,8 @@ def moved_by_noise(plan: Plan, total: float) -> dict[int, float]:
         return {}
     moved: Floats = math.sqrt(2.0 / math.pi) * stddevs * workload.cells / (2.0 * max(total, 1.0))
     sizes = workload.lattice.set_sizes[workload.numbers]
-    return {int(size): float(moved[sizes == size].mean()) for size in np.unique(sizes)}
+    shares = {int(size): float(moved[sizes == size].mean()) for size in np.unique(sizes)}
+    return {size: share for size, share in shares.items() if math.isfinite(share)}  # some groups may not have a table
 
 
 def advice_on(moved: Mapping[int, float]) -> str:
