@@ -87,6 +87,6 @@ def test_releases_over_other_domains_or_for_other_units_are_not_pooled(tmp_path:
     replacing = rs.plan(WORKLOAD, rs.ZCDP(rho=0.1), unit=rs.ReplaceOne())
     ledger = rs.Ledger(tmp_path / "c.ledger", rs.ZCDP(rho=1.0), unit=rs.ReplaceOne())
     third = rs.measure(replacing, pa.table(ROWS), ledger=ledger)
-    for one, says in ((second, "different domains; give"), (third, "different units; pool")):
+    for one, says in ((second, "different domains; give"), (third, "different units; give")):
         with pytest.raises(rs.ResiduaError, match=says):
             rs.pooled([first, one], same_people=True)
